@@ -1,0 +1,195 @@
+package backend
+
+// AnyBuffer is a buffer of a device that was chosen at run time. The zero value
+// holds no buffer.
+type AnyBuffer struct{ buf Buffer }
+
+func (a AnyBuffer) Len() int {
+	if a.buf == nil {
+		return 0
+	}
+	return a.buf.Len()
+}
+
+func (a AnyBuffer) DType() DType {
+	if a.buf == nil {
+		return Invalid
+	}
+	return a.buf.DType()
+}
+
+func (a AnyBuffer) Bytes() int64 {
+	if a.buf == nil {
+		return 0
+	}
+	return a.buf.Bytes()
+}
+
+// Wrap returns b in its erased form.
+func Wrap[B Buffer](b B) AnyBuffer { return AnyBuffer{b} }
+
+// Unwrap returns the device's own buffer, if it is one of type B.
+func Unwrap[B Buffer](a AnyBuffer) (B, bool) {
+	b, ok := a.buf.(B)
+	return b, ok
+}
+
+// Erase returns be in the form that does not name its buffer type. Calls cost a
+// type assertion an operand and allocate nothing. A buffer of another kind of
+// device is ErrForeign.
+func Erase[B Buffer](be Backend[B]) Backend[AnyBuffer] { return erased[B]{be} }
+
+// Typed returns the device behind the erased form, if its buffers are of type B.
+func Typed[B Buffer](be Backend[AnyBuffer]) (Backend[B], bool) {
+	e, ok := be.(erased[B])
+	return e.be, ok
+}
+
+// erased adapts a typed backend. Each method unwraps its operands; the first
+// that does not fit is reported once all are unwrapped.
+type erased[B Buffer] struct{ be Backend[B] }
+
+func (e erased[B]) Info() Info                                   { return e.be.Info() }
+func (e erased[B]) Caps() Caps                                   { return e.be.Caps() }
+func (e erased[B]) NewStream() (Stream, error)                   { return e.be.NewStream() }
+func (e erased[B]) ImportStream(h Handle) (Stream, error)        { return e.be.ImportStream(h) }
+func (e erased[B]) NewEvent() (Event, error)                     { return e.be.NewEvent() }
+func (e erased[B]) PlanAttend(s AttendShape) (AttendPlan, error) { return e.be.PlanAttend(s) }
+func (e erased[B]) Close() error                                 { return e.be.Close() }
+
+func (e erased[B]) Alloc(dt DType, n int) (AnyBuffer, error) { return wrapped(e.be.Alloc(dt, n)) }
+
+func (e erased[B]) Import(h Handle, dt DType, n int) (AnyBuffer, error) {
+	return wrapped(e.be.Import(h, dt, n))
+}
+
+func wrapped[B Buffer](b B, err error) (AnyBuffer, error) {
+	if err != nil {
+		return AnyBuffer{}, err
+	}
+	return AnyBuffer{b}, nil
+}
+
+func (e erased[B]) Free(b AnyBuffer) error {
+	var u unwrapper[B]
+	buf := u.buf(b)
+	if err := u.ok("free"); err != nil {
+		return err
+	}
+	return e.be.Free(buf)
+}
+
+func (e erased[B]) Handle(b AnyBuffer) (Handle, error) {
+	var u unwrapper[B]
+	buf := u.buf(b)
+	if err := u.ok("handle"); err != nil {
+		return Handle{}, err
+	}
+	return e.be.Handle(buf)
+}
+
+func (e erased[B]) Upload(s Stream, dst AnyBuffer, off int, src []byte) error {
+	var u unwrapper[B]
+	buf := u.buf(dst)
+	if err := u.ok("upload"); err != nil {
+		return err
+	}
+	return e.be.Upload(s, buf, off, src)
+}
+
+func (e erased[B]) Download(s Stream, dst []byte, src AnyBuffer, off int) error {
+	var u unwrapper[B]
+	buf := u.buf(src)
+	if err := u.ok("download"); err != nil {
+		return err
+	}
+	return e.be.Download(s, dst, buf, off)
+}
+
+func (e erased[B]) Copy(s Stream, dst AnyBuffer, dstOff int, src AnyBuffer, srcOff, n int) error {
+	var u unwrapper[B]
+	d, from := u.buf(dst), u.buf(src)
+	if err := u.ok("copy"); err != nil {
+		return err
+	}
+	return e.be.Copy(s, d, dstOff, from, srcOff, n)
+}
+
+func (e erased[B]) Fill(s Stream, dst AnyBuffer, off, n int, v float64) error {
+	var u unwrapper[B]
+	buf := u.buf(dst)
+	if err := u.ok("fill"); err != nil {
+		return err
+	}
+	return e.be.Fill(s, buf, off, n, v)
+}
+
+func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := AppendParams[B]{Cache: u.cache(p.Cache), Tokens: p.Tokens, K: u.rows(p.K), V: u.rows(p.V), Slots: u.buf(p.Slots),
+		Rope: u.rope(p.Rope), Positions: u.opt(p.Positions), QHeads: p.QHeads}
+	if p.QHeads != 0 {
+		q.Q = u.rows(p.Q)
+	}
+	if err := u.ok("append"); err != nil {
+		return err
+	}
+	return e.be.Append(s, q)
+}
+
+func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := AttendParams[B]{Cache: u.cache(p.Cache), Batch: u.ragged(p.Batch), Q: u.rows(p.Q), QHeads: p.QHeads, Scale: p.Scale,
+		Mask: u.mask(p.Mask), Out: u.outputs(p.Out), Plan: p.Plan, Work: u.opt(p.Work), Workspace: u.opt(p.Workspace)}
+	if err := u.ok("attend"); err != nil {
+		return err
+	}
+	return e.be.Attend(s, q)
+}
+
+func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := MergeParams[B]{Parts: p.Parts, Tokens: p.Tokens, Heads: p.Heads, Dim: p.Dim,
+		In: u.buf(p.In), LSE: u.buf(p.LSE), Out: u.rows(p.Out), OutLSE: u.opt(p.OutLSE)}
+	if err := u.ok("merge"); err != nil {
+		return err
+	}
+	return e.be.Merge(s, q)
+}
+
+func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := GatherParams[B]{Cache: u.cache(p.Cache), Table: u.opt(p.Table), TableOffset: p.TableOffset,
+		Begin: p.Begin, Len: p.Len, K: u.opt(p.K), V: u.opt(p.V)}
+	if err := u.ok("gather"); err != nil {
+		return err
+	}
+	return e.be.Gather(s, q)
+}
+
+func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := CopyBlocksParams[B]{Cache: u.cache(p.Cache), Pairs: u.buf(p.Pairs), N: p.N}
+	if err := u.ok("copy blocks"); err != nil {
+		return err
+	}
+	return e.be.CopyBlocks(s, q)
+}
+
+func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := MoveSlotsParams[B]{Cache: u.cache(p.Cache), Pairs: u.buf(p.Pairs), N: p.N}
+	if err := u.ok("move slots"); err != nil {
+		return err
+	}
+	return e.be.MoveSlots(s, q)
+}
+
+func (e erased[B]) Rotate(s Stream, p RotateParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := RotateParams[B]{Cache: u.cache(p.Cache), Slots: u.buf(p.Slots), Deltas: u.buf(p.Deltas), N: p.N, Rope: u.rope(p.Rope)}
+	if err := u.ok("rotate"); err != nil {
+		return err
+	}
+	return e.be.Rotate(s, q)
+}

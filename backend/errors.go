@@ -1,0 +1,49 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinels, wrapped with what was asked for. Compare with errors.Is.
+var (
+	ErrOutOfMemory = errors.New("out of device memory")
+	ErrClosed      = errors.New("closed")
+	ErrFreed       = errors.New("buffer already freed")
+	ErrForeign     = errors.New("belongs to another device")
+)
+
+// ErrShape is an operand whose size, type or alignment does not fit the call.
+// errors.Is(err, ErrShape{}) matches any.
+type ErrShape struct {
+	Op   string // operation: "append"
+	What string // operand and requirement: "slots: 3 elements, need 4"
+}
+
+func (e ErrShape) Error() string        { return fmt.Sprintf("backend: %s: %s", e.Op, e.What) }
+func (e ErrShape) Is(target error) bool { return isKind(e, target) }
+
+// ErrUnsupported is a valid request that this device or layout cannot do.
+// errors.Is(err, ErrUnsupported{}) matches any.
+type ErrUnsupported struct{ Op, Why string }
+
+func (e ErrUnsupported) Error() string {
+	return fmt.Sprintf("backend: %s is not supported: %s", e.Op, e.Why)
+}
+func (e ErrUnsupported) Is(target error) bool { return isKind(e, target) }
+
+// ErrUnavailable is a backend that cannot be opened here, with the reason in words.
+// errors.Is(err, ErrUnavailable{}) matches any.
+type ErrUnavailable struct{ Backend, Why string }
+
+func (e ErrUnavailable) Error() string {
+	return fmt.Sprintf("backend: %s is not available: %s", e.Backend, e.Why)
+}
+func (e ErrUnavailable) Is(target error) bool { return isKind(e, target) }
+
+// isKind reports whether target is the same error or the zero value of its type.
+func isKind[E comparable](e E, target error) bool {
+	t, ok := target.(E)
+	var zero E
+	return ok && (t == e || t == zero)
+}

@@ -1,0 +1,50 @@
+package backend
+
+import "unsafe"
+
+// Number is a host type whose slices can stand for device memory. uint16 holds
+// f16 and bf16, int8 and uint8 hold the one-byte types and packed int4.
+type Number interface {
+	~float32 | ~uint16 | ~int8 | ~uint8 | ~uint32 | ~int32 | ~int64
+}
+
+// BytesOf is the memory of s.
+func BytesOf[T Number](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	var zero T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
+}
+
+// HostHandle is a host slice as memory that a CPU can import.
+func HostHandle[T Number](s []T) Handle { return Handle{Host: BytesOf(s)} }
+
+// Upload copies a host slice into dst from element off on.
+func Upload[B Buffer, T Number](be Backend[B], s Stream, dst B, off int, src []T) error {
+	return be.Upload(s, dst, off, BytesOf(src))
+}
+
+// Download copies elements of src, from element off on, into a host slice.
+func Download[B Buffer, T Number](be Backend[B], s Stream, dst []T, src B, off int) error {
+	return be.Download(s, BytesOf(dst), src, off)
+}
+
+// AllocFrom allocates a buffer with the contents of a host slice.
+func AllocFrom[B Buffer, T Number](be Backend[B], s Stream, dt DType, src []T) (B, error) {
+	data := BytesOf(src)
+	n := len(data)
+	if bits := dt.Bits(); bits > 0 {
+		n = len(data) * 8 / bits
+	}
+	b, err := be.Alloc(dt, n)
+	if err != nil {
+		return b, err
+	}
+	if err := be.Upload(s, b, 0, data); err != nil {
+		_ = be.Free(b)
+		var zero B
+		return zero, err
+	}
+	return b, nil
+}

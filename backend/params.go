@@ -1,0 +1,209 @@
+package backend
+
+// Rows are vectors along a token axis: vector i starts at element
+// Offset + i*Stride of Buf. Stride 0 is dense: the vector's own size. A fused
+// projection [tokens, q+k+v] is three Rows over one buffer.
+type Rows[B Buffer] struct {
+	Buf            B
+	Offset, Stride int
+}
+
+// Dense returns rows that fill b from its start without gaps.
+func Dense[B Buffer](b B) Rows[B] { return Rows[B]{Buf: b} }
+
+// Plane is the keys or the values of one layer: Data has shape
+// [blocks, heads, block, Dim]. A quantized type has its scales beside it, one
+// for each Group elements along the axis, and zero points where it is asymmetric.
+type Plane[B Buffer] struct {
+	Data          B
+	Dim           int
+	Scales, Zeros Opt[B] // f32
+	Axis          ScaleAxis
+	Group         int // elements that share a scale; 0: the whole row or block
+}
+
+// ScaleAxis is the direction in which elements share a scale.
+type ScaleAxis uint8
+
+const (
+	// PerToken: scales are [blocks, heads, block, Dim/Group].
+	PerToken ScaleAxis = iota
+	// PerChannel: scales are [blocks, heads, block/Group, Dim], as KIVI stores keys.
+	PerChannel
+)
+
+// CacheView is one layer of a cache. Blocks*KVHeads*BlockSize*Dim elements of
+// each plane are addressed. A contiguous cache is blocks of its capacity.
+type CacheView[B Buffer] struct {
+	K, V                       Plane[B]
+	Blocks, KVHeads, BlockSize int
+}
+
+// Ragged names the sequences of one call. Their tokens lie back to back along
+// the token axis, so a batch may mix decode and prefill.
+type Ragged[B Buffer] struct {
+	Seqs, Tokens int
+	// Table is U32 [Seqs, TableStride]: the block that holds a sequence's tokens
+	// i*BlockSize and on. Unset: sequence i lies in block i.
+	Table       Opt[B]
+	TableStride int
+	// ContextLens is U32 [Seqs]: tokens in the cache, this call's included.
+	ContextLens B
+	// QueryOffsets is U32 [Seqs+1], the first token of each sequence and Tokens at
+	// the end. Unset: one token a sequence.
+	QueryOffsets Opt[B]
+}
+
+// AppendParams writes Tokens new rows. K is [Tokens, KVHeads, K dim], V is
+// [Tokens, KVHeads, V dim], both of the activation type; they are converted to
+// the storage type of the planes. Slots is I64 [Tokens]; −1 skips a row.
+//
+// With Rope set, keys are rotated on their way into the cache, and Q, where
+// QHeads says that there is one, is rotated in place: [Tokens, QHeads, K dim].
+type AppendParams[B Buffer] struct {
+	Cache  CacheView[B]
+	Tokens int
+	K, V   Rows[B]
+	Slots  B
+	Rope   Rope[B]
+	// Positions is U32 [Tokens], set exactly when Rope is.
+	Positions Opt[B]
+	QHeads    int // 0: no Q
+	Q         Rows[B]
+}
+
+// Rope is a rotary position embedding (RoFormer, arXiv:2104.09864) as the
+// kernels use it. The zero value rotates nothing. Table is made by RoPE.Table.
+type Rope[B Buffer] struct {
+	Table     Opt[B]  // f32 [Positions, Dims/2, 2]: cos and sin of each pair's angle
+	Positions int     // rows of Table
+	Dims      int     // leading dims of a head that rotate; even
+	Pairing   Pairing // which elements form a pair
+	Magnitude float32 // factor on rotated dims, 1 unless scaled by YaRN; Rotate leaves it out
+}
+
+// Pairing is which elements of a head RoPE rotates together.
+type Pairing uint8
+
+const (
+	// HalfSplit pairs (i, i+Dims/2): Hugging Face, GPT-NeoX.
+	HalfSplit Pairing = iota
+	// Interleaved pairs (2i, 2i+1): the paper, llama2.c, GGUF's Llama.
+	Interleaved
+)
+
+// AttendShape is what a plan depends on, all of it on the host. The slices must
+// not be retained.
+type AttendShape struct {
+	QHeads, KVHeads, KDim, VDim, BlockSize int
+	Format                                 Format
+	ContextLens, QueryLens                 []uint32 // [seqs]
+	NonCausal                              bool
+	Window, SinkTokens                     int
+	Mass                                   bool     // AttendParams.Out.Mass will be set
+	Work                                   []uint32 // scratch the plan may append to and return
+}
+
+// AttendPlan is a device's split of one step's attention. The caller uploads
+// Work into a U32 buffer, provides Workspace f32 elements, and hands both to
+// every layer's Attend.
+type AttendPlan struct {
+	Work      []uint32 // opaque; valid as long as AttendShape.Work
+	Items     int      // units of work in it
+	Parts     int      // partial results to be merged; 0: none
+	Workspace int      // f32 elements; 0: none
+	Mass      bool     // made for a call that accumulates attention mass
+}
+
+// Mask says which keys a query sees and how its scores are changed. The zero
+// value is causal: token i of n sees keys up to position context − n + i.
+// Scores are scale*q·k, then SoftCap, then ALiBi, then the mask.
+type Mask[B Buffer] struct {
+	NonCausal bool // every query sees its sequence's whole context; Window must be 0
+	// Window > 0: a query at position p sees only keys after p − Window …
+	Window int
+	// … and the first SinkTokens keys (StreamingLLM, arXiv:2309.17453).
+	SinkTokens int
+	SoftCap    float32 // > 0: score = SoftCap * tanh(score/SoftCap)
+	ALiBi      Opt[B]  // f32 [QHeads], slopes: score += slope * (key − query position)
+	SinkLogits Opt[B]  // f32 [QHeads]: a logit that takes probability and gives no value
+}
+
+// Outputs is where Attend writes. A query with no key to attend to gives zeros
+// and a log-sum-exp of −∞ (of its sink logit where there is one), never NaN.
+type Outputs[B Buffer] struct {
+	Rows Rows[B] // [Tokens, QHeads, V dim], activation type
+	// LSE is f32, [Tokens, QHeads] from element LSEOffset on: the natural logarithm
+	// of the softmax denominator.
+	LSE       Opt[B]
+	LSEOffset int
+	// Mass is f32 [blocks, KVHeads, block]: each slot's attention probability, summed
+	// over the call's queries and the heads of the group, is added (H2O, arXiv:2306.14048).
+	Mass Opt[B]
+}
+
+// AttendParams is one layer's attention. Q is [Tokens, QHeads, K dim]; query
+// head h reads KV head h*KVHeads/QHeads. Plan, Work and Workspace are those of
+// PlanAttend for the same shape.
+type AttendParams[B Buffer] struct {
+	Cache           CacheView[B]
+	Batch           Ragged[B]
+	Q               Rows[B]
+	QHeads          int
+	Scale           float32 // factor of q·k, usually 1/√(K dim); finite and positive
+	Mask            Mask[B]
+	Out             Outputs[B]
+	Plan            AttendPlan
+	Work, Workspace Opt[B]
+}
+
+// MergeParams combines Parts attention results over disjoint keys, as produced
+// by Attend into one buffer: In is [Parts, Tokens, Heads, Dim], LSE is f32
+// [Parts, Tokens, Heads]. Out is [Tokens, Heads, Dim], OutLSE f32 [Tokens, Heads].
+// In and Out are activation types, In also f32. Out may not overlap In.
+type MergeParams[B Buffer] struct {
+	Parts, Tokens, Heads, Dim int
+	In                        B
+	LSE                       B
+	Out                       Rows[B]
+	OutLSE                    Opt[B]
+}
+
+// GatherParams reads tokens [Begin, Begin+Len) of one sequence, whose block table
+// is U32 from element TableOffset of Table on (unset: the sequence lies in block
+// TableOffset). K and V are dense [KVHeads, Len, dim], of the planes' storage
+// type (bit-exact) or f32.
+type GatherParams[B Buffer] struct {
+	Cache       CacheView[B]
+	Table       Opt[B]
+	TableOffset int
+	Begin, Len  int
+	K, V        Opt[B]
+}
+
+// CopyBlocksParams copies block Pairs[i][0] to block Pairs[i][1], keys, values
+// and scales. Pairs is U32 [N, 2]. A destination may appear once and may not be
+// a source of the same call.
+type CopyBlocksParams[B Buffer] struct {
+	Cache CacheView[B]
+	Pairs B
+	N     int
+}
+
+// MoveSlotsParams copies slot Pairs[i][0] to slot Pairs[i][1]. Pairs is I64
+// [N, 2]. The result is as if the pairs were done one after another, so a list
+// sorted by destination closes gaps in place.
+type MoveSlotsParams[B Buffer] struct {
+	Cache CacheView[B]
+	Pairs B
+	N     int
+}
+
+// RotateParams turns the keys at Slots (I64 [N], −1 skips) by Deltas (I32 [N])
+// positions, forward or back, by less than Rope.Positions.
+type RotateParams[B Buffer] struct {
+	Cache         CacheView[B]
+	Slots, Deltas B
+	N             int
+	Rope          Rope[B]
+}

@@ -1,0 +1,63 @@
+// Package quant converts between float32 and the storage formats of keys and
+// values. Today these are the two half-precision types; values are rounded to
+// nearest, ties to even.
+package quant
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// F16 is the IEEE 754 binary16 nearest to f. Values beyond ±65504 become
+// infinite, NaN stays a (quiet) NaN.
+func F16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	sign := uint16(bits>>16) & 0x8000
+	abs := bits & 0x7fffffff
+	switch {
+	case abs > 0x7f800000: // NaN: keep the upper payload bits
+		return sign | 0x7e00 | uint16(abs>>13)&0x01ff
+	case abs >= 0x477ff000: // rounds to 65536 or more
+		return sign | 0x7c00
+	case abs < 0x38800000: // below the smallest normal, 2⁻¹⁴: let the adder round at 2⁻²⁴
+		m := math.Float32frombits(abs) + 0.5
+		return sign | uint16(math.Float32bits(m)-0x3f000000)
+	}
+	abs += 0xfff + abs>>13&1 // round at bit 13, ties to even
+	return sign | uint16((abs-0x38000000)>>13)
+}
+
+// FromF16 is the value of a binary16.
+func FromF16(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	bits := uint32(h&0x7fff) << 13
+	if bits >= 0x0f800000 { // infinite or NaN
+		return math.Float32frombits(sign | bits | 0x7f800000)
+	}
+	// The product moves the exponent's bias and normalises subnormals.
+	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(bits)*0x1p112))
+}
+
+// BF16 is the bfloat16 nearest to f; NaN stays a (quiet) NaN.
+func BF16(f float32) uint16 {
+	bits := math.Float32bits(f)
+	if bits&0x7fffffff > 0x7f800000 {
+		return uint16(bits>>16) | 0x40
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// FromBF16 is the value of a bfloat16.
+func FromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+
+// Round is f as dt stores it. dt is F32, F16 or BF16; f is returned as it is for others.
+func Round(dt backend.DType, f float32) float32 {
+	switch dt {
+	case backend.F16:
+		return FromF16(F16(f))
+	case backend.BF16:
+		return FromBF16(BF16(f))
+	}
+	return f
+}

@@ -1,0 +1,126 @@
+package backend
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+)
+
+// Driver opens the devices of one kind. A device package registers its driver
+// when it is imported, as database drivers do; import
+// github.com/ferrumkv/ferrumkv/backend/all for every one the platform can have.
+type Driver interface {
+	// Devices lists what Open accepts, best first. An error says in words why
+	// there is none (ErrUnavailable).
+	Devices() ([]Device, error)
+	// Open opens a device by what follows the colon in its name; "" is the best one.
+	Open(device string) (Backend[AnyBuffer], error)
+}
+
+// Device is one device that a driver found.
+type Device struct {
+	Name   string // "cpu", "cuda:0"
+	Model  string // the vendor's name
+	Memory int64  // bytes; 0 when unknown
+}
+
+// Entry is one line of List: a device, or a driver that has none and why.
+type Entry struct {
+	Device
+	Err error
+}
+
+type driver struct {
+	name string
+	rank int
+	Driver
+}
+
+var registry struct {
+	sync.RWMutex
+	drivers []driver // by rank, then name
+}
+
+// planned are kinds of device that a program can ask for although no driver of
+// theirs is linked in.
+var planned = []string{"cuda", "metal"}
+
+// Register makes a kind of device known under name. Default prefers drivers of
+// higher rank; the CPU has rank 0. Registering a name twice or a name with a
+// colon panics: it is an error of the program that no code can act on.
+func Register(name string, rank int, d Driver) {
+	registry.Lock()
+	defer registry.Unlock()
+	if name == "" || strings.Contains(name, ":") || d == nil {
+		panic("backend: Register: bad name or nil driver: " + name)
+	}
+	for _, have := range registry.drivers {
+		if have.name == name {
+			panic("backend: Register: driver registered twice: " + name)
+		}
+	}
+	registry.drivers = append(registry.drivers, driver{name, rank, d})
+	sort.SliceStable(registry.drivers, func(i, j int) bool {
+		a, b := registry.drivers[i], registry.drivers[j]
+		return a.rank > b.rank || a.rank == b.rank && a.name < b.name
+	})
+}
+
+func drivers() []driver {
+	registry.RLock()
+	defer registry.RUnlock()
+	return append([]driver(nil), registry.drivers...)
+}
+
+// Open opens a device by name: "cpu", "cuda:0", "cuda" for the best of its kind.
+func Open(name string) (Backend[AnyBuffer], error) {
+	kind, device, _ := strings.Cut(name, ":")
+	var known []string
+	for _, d := range drivers() {
+		if d.name == kind {
+			return d.Driver.Open(device)
+		}
+		known = append(known, d.name)
+	}
+	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s", strings.Join(known, ", "))}
+}
+
+// List names every device, best first, and every kind of device that is missing
+// with the reason.
+func List() []Entry {
+	var out []Entry
+	linked := map[string]bool{}
+	for _, d := range drivers() {
+		linked[d.name] = true
+		devices, err := d.Devices()
+		for _, dev := range devices {
+			out = append(out, Entry{Device: dev})
+		}
+		if len(devices) == 0 {
+			out = append(out, Entry{Device: Device{Name: d.name}, Err: err})
+		}
+	}
+	for _, name := range planned {
+		if !linked[name] {
+			out = append(out, Entry{Device: Device{Name: name}, Err: ErrUnavailable{Backend: name, Why: "no driver of its kind is linked into this program"}})
+		}
+	}
+	return out
+}
+
+// Default opens the best device that works.
+func Default() (Backend[AnyBuffer], error) {
+	var why []string
+	for _, d := range drivers() {
+		be, err := d.Driver.Open("")
+		if err == nil {
+			return be, nil
+		}
+		why = append(why, err.Error())
+	}
+	if why == nil {
+		why = []string{"no driver is linked into this program; import github.com/ferrumkv/ferrumkv/backend/all"}
+	}
+	return nil, ErrUnavailable{Backend: "default", Why: strings.Join(why, "; ")}
+}
