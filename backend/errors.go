@@ -11,6 +11,9 @@ var (
 	ErrClosed      = errors.New("closed")
 	ErrFreed       = errors.New("buffer already freed")
 	ErrForeign     = errors.New("belongs to another device")
+	// ErrLost is a device that failed for good: nothing that was on it is trusted,
+	// and only Close is left.
+	ErrLost = errors.New("device lost")
 )
 
 // ErrShape is an operand whose size, type or alignment does not fit the call.

@@ -99,9 +99,11 @@ type AttendShape struct {
 	Format                                 Format
 	ContextLens, QueryLens                 []uint32 // [seqs]
 	NonCausal                              bool
-	Window, SinkTokens                     int
-	Mass                                   bool     // AttendParams.Out.Mass will be set
-	Work                                   []uint32 // scratch the plan may append to and return
+	// Window and SinkTokens are the widest of the masks that the plan will serve; a
+	// layer may use it with a narrower window.
+	Window, SinkTokens int
+	Mass               bool     // AttendParams.Out.Mass will be set
+	Work               []uint32 // scratch the plan may append to and return
 }
 
 // AttendPlan is a device's split of one step's attention. The caller uploads

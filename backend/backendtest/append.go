@@ -1,0 +1,165 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// appendSpec is a case of appending, complete and without a device.
+type appendSpec struct {
+	name                        string
+	qHeads, kvHeads, kDim, vDim int
+	block, blocks, tokens       int
+	format                      backend.Format
+	strided                     bool
+	rotary                      *rotary // nil: keys are stored as they come
+}
+
+// ropePositions is the rows of the tables that checks make; positions lie
+// anywhere below.
+const ropePositions = 300
+
+func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
+	var specs []appendSpec
+	for i, f := range caps.Formats {
+		if f.Act.Float() && f.K.Float() && f.V.Float() {
+			specs = append(specs, appendSpec{name: "stores " + formatName(f), kvHeads: 2, kDim: 64, vDim: 64,
+				block: 8, blocks: 6, tokens: 19, format: f, strided: i%2 == 0})
+		}
+	}
+	rotate := func(name string, e rotary, change func(*appendSpec)) {
+		for _, f := range formatAxis[:4] {
+			s := appendSpec{name: fmt.Sprintf("rotates %s %s", name, formatName(f)), qHeads: 6, kvHeads: 3, kDim: 64, vDim: 64,
+				block: 16, blocks: 5, tokens: 23, format: f, rotary: &e}
+			if change != nil {
+				change(&s)
+			}
+			specs = append(specs, s)
+		}
+	}
+	full := rotary{theta: 10000, dims: 64, magnitude: 1}
+	rotate("half-split", full, nil)
+	rotate("interleaved", rotary{10000, 64, backend.Interleaved, 1}, nil)
+	rotate("keys without queries", full, func(s *appendSpec) { s.qHeads = 0 })
+	rotate("strided rows", full, func(s *appendSpec) { s.strided = true })
+	rotate("half the dims, half-split", rotary{500000, 32, backend.HalfSplit, 1}, nil)
+	rotate("half the dims, interleaved", rotary{10000, 32, backend.Interleaved, 1}, func(s *appendSpec) { s.strided = true })
+	rotate("with a magnitude", rotary{10000, 48, backend.HalfSplit, 1.25}, nil)
+	rotate("K wider than V", rotary{10000, 64, backend.Interleaved, 1.25}, func(s *appendSpec) { s.kDim, s.vDim = 192, 128 })
+
+	for _, dim := range dimAxis {
+		specs = append(specs, appendSpec{name: fmt.Sprintf("dims %dx%d", dim[0], dim[1]), kvHeads: 4, kDim: dim[0], vDim: dim[1],
+			block: 16, blocks: 4, tokens: 11, format: f32})
+	}
+	for _, block := range []int{8, 16, 32, 64, 37} {
+		specs = append(specs, appendSpec{name: fmt.Sprintf("block of %d", block), kvHeads: 1, kDim: 64, vDim: 64,
+			block: block, blocks: 3, tokens: block + 1, format: f32})
+	}
+	var out []check[B]
+	for _, s := range specs {
+		out = append(out, check[B]{s.name, func(r *rig[B]) { checkAppend(r, s) }})
+	}
+	return append(out, check[B]{"one token", func(r *rig[B]) {
+		checkAppend(r, appendSpec{kvHeads: 8, kDim: 128, vDim: 128, block: 16, blocks: 2, tokens: 1, format: f32})
+	}})
+}
+
+// appendRun is a case of appending on a device.
+type appendRun[B backend.Buffer] struct {
+	appendSpec
+	cache     *cache[B]
+	k, v, q   *vectors[B] // q is nil where the case has none
+	slots     []int64
+	positions []uint32
+	params    backend.AppendParams[B]
+}
+
+// newAppend allocates and fills the operands. Slots are anywhere in the cache,
+// each at most once, and every fifth row is skipped.
+func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
+	a := &appendRun[B]{appendSpec: s}
+	a.cache = r.cache(geometry{s.kvHeads, s.block, s.blocks, s.kDim, s.vDim, s.format})
+	a.k = r.vectors("K", s.format.Act, s.tokens, s.kvHeads*s.kDim, s.strided).fill(r)
+	a.v = r.vectors("V", s.format.Act, s.tokens, s.kvHeads*s.vDim, s.strided).fill(r)
+	a.v.put(0, borderValues(a.v.width)) // conversion at its borders, where no rotation blurs it
+	order := r.rng.Perm(a.cache.slots())
+	for i := range s.tokens {
+		slot := int64(order[i])
+		if i%5 == 3 {
+			slot = -1
+		}
+		a.slots = append(a.slots, slot)
+		a.positions = append(a.positions, uint32(r.rng.IntN(ropePositions)))
+	}
+	a.positions[0], a.positions[len(a.positions)-1] = 0, ropePositions-1
+	a.params = backend.AppendParams[B]{Cache: a.cache.view(), Tokens: s.tokens, K: a.k.rows(), V: a.v.rows(),
+		Slots: constant(r, "slots", backend.I64, a.slots).buf}
+	if s.rotary == nil {
+		return a
+	}
+	a.params.Rope = r.rope(*s.rotary, s.kDim, ropePositions)
+	a.params.Positions = backend.Some(constant(r, "positions", backend.U32, a.positions).buf)
+	if s.qHeads > 0 {
+		a.q = r.vectors("Q", s.format.Act, s.tokens, s.qHeads*s.kDim, s.strided).fill(r)
+		a.params.QHeads, a.params.Q = s.qHeads, a.q.rows()
+	}
+	return a
+}
+
+// borderValues is n values at which rounding to a half type changes its rule.
+func borderValues(n int) []float32 {
+	special := []float32{0, float32(math.Copysign(0, -1)), 1 + 1./1024, 1 + 1./2048, 1 + 3./2048, 1 + 1./256, 1 + 3./256,
+		65504, 65519, 65520, -1e6, 6.1e-5, 6.0e-5, 5.9e-8, 2.9e-8, 3.0e-8, 1e-12, float32(math.Inf(1)), float32(math.Inf(-1))}
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = special[i%len(special)]
+	}
+	return out
+}
+
+// checkAppend compares the cache bit by bit, but for the dims that rotate.
+func checkAppend[B backend.Buffer](r *rig[B], s appendSpec) {
+	r.needs(s.format, s.kDim, s.vDim, s.block, s.block&(s.block-1) == 0)
+	r.seed(s.name)
+	a := newAppend(r, s)
+	r.push()
+	require.NoError(r, r.be.Append(r.s, a.params))
+	a.accept(r)
+	r.verify()
+}
+
+// accept brings the images to what the cache and the queries must hold now.
+func (a *appendRun[B]) accept(r *rig[B]) {
+	gotK := r.fetch(a.cache.k.region)
+	for i, slot := range a.slots {
+		for head := range a.kvHeads {
+			if slot < 0 {
+				continue
+			}
+			v := decode(a.v.dt, a.v.part(a.v.image, i*a.v.stride+head*a.vDim, a.vDim))
+			a.cache.v.put(int(slot), head, encode(a.format.V, v))
+			k := a.k.part(a.k.image, i*a.k.stride+head*a.kDim, a.kDim)
+			a.cache.k.put(int(slot), head, encode(a.format.K, decode(a.k.dt, k)))
+			if a.rotary != nil {
+				where := fmt.Sprintf("key of token %d, head %d", i, head)
+				require.NoError(r, a.rotary.accept(where, a.cache.k.region, a.cache.k.element(int(slot), head), gotK,
+					decode(a.k.dt, k), int(a.positions[i]), coarsest(a.format.Act, a.format.K)))
+			}
+		}
+	}
+	if a.q == nil {
+		return
+	}
+	gotQ := r.fetch(a.q.region)
+	for i := range a.tokens {
+		for head := range a.qHeads {
+			at := i*a.q.stride + head*a.kDim
+			where := fmt.Sprintf("query of token %d, head %d", i, head)
+			require.NoError(r, a.rotary.accept(where, a.q.region, at, gotQ,
+				decode(a.q.dt, a.q.part(a.q.image, at, a.kDim)), int(a.positions[i]), coarsest(a.format.Act)))
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package backendtest
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// attendChecks are the grid and the cases that lie outside it.
+func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
+	g := attendGrid()
+	rows := g.each()
+	if !o.Reduced {
+		rows = g.pairs()
+	}
+	var specs []attendSpec
+	for _, row := range rows {
+		specs = append(specs, gridSpec(row))
+	}
+	specs = append(specs, maskSpecs()...)
+	specs = append(specs, borderSpecs()...)
+	specs = append(specs, formatSpecs(caps)...)
+	if !o.Reduced {
+		specs = append(specs, largeSpecs()...)
+	}
+	var out []check[B]
+	for _, s := range specs {
+		out = append(out, check[B]{s.name, func(r *rig[B]) {
+			if o.MaxWork > 0 && s.work() > o.MaxWork {
+				r.skip("%d multiply-adds, and Options.MaxWork is %d", s.work(), o.MaxWork)
+			}
+			checkAttend(r, s)
+		}})
+	}
+	return out
+}
+
+// checkAttend runs a case and compares it with the reference.
+func checkAttend[B backend.Buffer](r *rig[B], s attendSpec) {
+	r.needs(s.format, s.kDim, s.vDim, s.layout.block, s.layout.block > 0)
+	r.seed(s.name)
+	a := newAttend(r, s)
+	a.attend()
+	a.compare(a.expect())
+}
+
+var f32 = backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}
+
+// small is a case that the ones outside the grid vary.
+func small(name string, seqs ...sequence) attendSpec {
+	return attendSpec{name: name, qHeads: 4, kvHeads: 2, kDim: 64, vDim: 64, layout: layoutAxis[1], seqs: seqs,
+		output: outputSpec{lse: true, mass: true}, format: f32}
+}
+
+// maskSpecs is a small case of every mask, for devices that skip large ones.
+func maskSpecs() []attendSpec {
+	var out []attendSpec
+	for _, m := range maskAxis {
+		s := small("mask "+m.name, sequence{1, 37}, sequence{9, 30})
+		if m.window > 0 {
+			m.window = 7
+		}
+		s.mask = m
+		out = append(out, s)
+	}
+	return out
+}
+
+// borderSpecs are cases where a rule changes its meaning.
+func borderSpecs() []attendSpec {
+	with := func(s attendSpec, change func(*attendSpec)) attendSpec {
+		change(&s)
+		return s
+	}
+	var decode []sequence
+	for i := range 67 {
+		decode = append(decode, sequence{1, i * 3 % 41})
+	}
+	return []attendSpec{
+		small("queries before the context", sequence{5, 2}, sequence{3, 0}, sequence{3, 3}),
+		small("many sequences", decode...),
+		small("sequences without queries", sequence{0, 0}, sequence{2, 20}, sequence{0, 33}),
+		with(small("window of one key", sequence{9, 40}), func(s *attendSpec) { s.mask.window = 1 }),
+		with(small("window as long as the context", sequence{9, 40}), func(s *attendSpec) { s.mask.window = 40 }),
+		with(small("window beyond the context", sequence{9, 40}), func(s *attendSpec) { s.mask.window = 1 << 30 }),
+		with(small("window of one block", sequence{33, 64}), func(s *attendSpec) { s.mask.window = 16 }),
+		with(small("sinks overlap the window", sequence{9, 40}), func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 36 }),
+		with(small("sinks beyond the context", sequence{9, 40}), func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 1000 }),
+		with(small("sinks without a window", sequence{9, 40}), func(s *attendSpec) { s.mask.sinkTokens = 4 }),
+		with(small("sink logits and empty contexts", sequence{2, 0}, sequence{1, 3}), func(s *attendSpec) { s.mask.sinkLogits = true }),
+		with(small("large scores", sequence{1, 90}, sequence{5, 5}), func(s *attendSpec) { s.smallIntegers = true }),
+		with(small("noncausal prefill", sequence{40, 40}), func(s *attendSpec) { s.mask.nonCausal = true }),
+		with(small("contexts shorter than a window in blocks of 64", sequence{70, 130}, sequence{1, 3}), func(s *attendSpec) {
+			s.layout, s.mask.window, s.mask.sinkTokens = layoutAxis[3], 70, 2
+		}),
+		with(small("one block shared by whole sequences", sequence{1, 16}, sequence{2, 16}), func(s *attendSpec) { s.output.shared = true }),
+		with(small("head dims of no power of two", sequence{3, 20}), func(s *attendSpec) { s.kDim, s.vDim = 112, 40 }),
+		with(small("head dim 8", sequence{3, 20}), func(s *attendSpec) { s.kDim, s.vDim = 8, 8 }),
+		with(small("a query group of three", sequence{3, 20}), func(s *attendSpec) { s.qHeads = 6 }),
+	}
+}
+
+// formatSpecs is a small case in every format that the device lists and the suite
+// can decode.
+func formatSpecs(caps backend.Caps) []attendSpec {
+	var out []attendSpec
+	for _, f := range caps.Formats {
+		if f.Act.Float() && f.K.Float() && f.V.Float() {
+			s := small(fmt.Sprintf("format %s", formatName(f)), sequence{1, 17}, sequence{4, 9})
+			s.format = f
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// largeSpecs are the long contexts with the long chunks, which the grid's budget
+// keeps to few heads.
+func largeSpecs() []attendSpec {
+	large := func(name string, f backend.Format, qHeads, kvHeads, dim int, seqs ...sequence) attendSpec {
+		return attendSpec{name: name, qHeads: qHeads, kvHeads: kvHeads, kDim: dim, vDim: dim, layout: layoutAxis[1],
+			seqs: seqs, output: outputAxis[1], format: f}
+	}
+	f16, bf16 := formatAxis[1], formatAxis[2]
+	return []attendSpec{
+		large("large chunk f32", f32, 8, 2, 128, sequence{257, 2049}),
+		large("large chunk f16", f16, 4, 1, 64, sequence{257, 2049}),
+		large("large decode bf16", bf16, 32, 8, 128, sequence{1, 2049}, sequence{1, 4097}, sequence{1, 1}),
+	}
+}

@@ -1,0 +1,121 @@
+package backendtest
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// expected is the reference's result of a case, in the order of the device's.
+type expected struct {
+	out  []float64 // [tokens, qHeads, vDim]
+	lse  []float64 // [tokens, qHeads]
+	mass []float64 // [blocks, kvHeads, block], what the call adds
+}
+
+// expect computes the reference, a goroutine for each sequence and KV head.
+func (a *attendRun[B]) expect() expected {
+	e := expected{
+		out:  make([]float64, a.tokens()*a.qHeads*a.vDim),
+		lse:  make([]float64, a.tokens()*a.qHeads),
+		mass: make([]float64, a.cache.slots()*a.kvHeads),
+	}
+	var lock sync.Mutex // of mass: sequences may share blocks
+	var wg sync.WaitGroup
+	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	next := 0
+	for i, seq := range a.seqs {
+		first := next
+		next += seq.queries
+		for kv := range a.kvHeads {
+			wg.Go(func() {
+				room <- struct{}{}
+				mass := a.expectHead(i, kv, first, e)
+				lock.Lock()
+				for token, m := range mass {
+					slot := a.slot(i, token)
+					e.mass[(slot/a.cache.block*a.kvHeads+kv)*a.cache.block+slot%a.cache.block] += m
+				}
+				lock.Unlock()
+				<-room
+			})
+		}
+	}
+	wg.Wait()
+	return e
+}
+
+// expectHead computes the query heads that read one KV head of a sequence whose
+// queries begin at token first, and returns the attention mass of its keys.
+func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) []float64 {
+	context, queries := a.seqs[seq].context, a.seqs[seq].queries
+	h := newHistory(a.kDim, a.vDim, context)
+	for token := range context {
+		slot := a.slot(seq, token)
+		set(h.keys, token, decode(a.format.K, a.cache.k.row(a.cache.k.image, slot, kv)))
+		set(h.values, token, decode(a.format.V, a.cache.v.row(a.cache.v.image, slot, kv)))
+	}
+	mass := make([]float64, context)
+	group := a.qHeads / a.kvHeads
+	for i := range queries {
+		for head := kv * group; head < (kv+1)*group; head++ {
+			q := vector(a.queries[first+i][head*a.kDim : (head+1)*a.kDim])
+			res := attend(q, context-queries+i, h, a.visibility(head))
+			row := (first+i)*a.qHeads + head
+			copy(e.out[row*a.vDim:], res.out.Raw())
+			e.lse[row] = res.lse
+			for key, p := range res.prob {
+				mass[key] += p
+			}
+		}
+	}
+	return mass
+}
+
+func (a *attendRun[B]) visibility(head int) visibility {
+	m := a.attendSpec.mask
+	return visibility{
+		scale: float64(a.scale()), nonCausal: m.nonCausal, window: m.window, sinkTokens: m.sinkTokens,
+		softCap: float64(m.softCap), slope: float64(a.slopes[head]), sinkLogit: float64(a.logits[head]),
+	}
+}
+
+// compare holds the device's results against the reference and then every buffer
+// against its image.
+func (a *attendRun[B]) compare(e expected) {
+	limit := coarsest(a.format.Act)
+	got := a.r.fetch(a.out.region)
+	require.NoError(a.r, compareRows("output", a.out.values(got), e.out, a.vDim, limit,
+		axisOf{"token", a.tokens()}, axisOf{"head", a.qHeads}))
+	a.out.accept(got)
+	if a.lse != nil {
+		got := a.lse.part(a.r.fetch(a.lse), 0, a.lse.n)
+		require.NoError(a.r, compareLSE(widen(decode(backend.F32, got)), e.lse,
+			axisOf{"token", a.tokens()}, axisOf{"head", a.qHeads}))
+		a.lse.set(0, got)
+	}
+	if a.mass != nil {
+		a.compareMass(e.mass, limit)
+	}
+	a.r.verify()
+}
+
+// compareMass compares what was added to the attention mass, a row for each block
+// and head. Slots that no query sees keep their bits.
+func (a *attendRun[B]) compareMass(added []float64, limit float64) {
+	before := widen(decode(backend.F32, a.mass.part(a.mass.image, 0, a.mass.n)))
+	data := a.mass.part(a.r.fetch(a.mass), 0, a.mass.n)
+	got, want := widen(decode(backend.F32, data)), make([]float64, len(added))
+	for i := range want {
+		want[i] = before[i] + added[i]
+	}
+	require.NoError(a.r, compareRows("attention mass", got, want, a.cache.block, limit,
+		axisOf{"block", a.cache.blocks}, axisOf{"KV head", a.kvHeads}))
+	for i := range added {
+		if added[i] > 0 {
+			a.mass.set(i, data[4*i:4*i+4])
+		}
+	}
+}

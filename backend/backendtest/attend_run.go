@@ -1,0 +1,213 @@
+package backendtest
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// lseOffset is the element at which log-sum-exps begin in their buffer.
+const lseOffset = 7
+
+// attendRun is a case of attention on a device.
+type attendRun[B backend.Buffer] struct {
+	attendSpec
+	r       *rig[B]
+	cache   *cache[B]
+	tables  [][]int // blocks of each sequence
+	q, out  *vectors[B]
+	lse     *region[B] // nil: not asked for
+	mass    *region[B]
+	slopes  []float32
+	logits  []float32
+	shape   backend.AttendShape
+	params  backend.AttendParams[B]
+	queries [][]float32 // [tokens] of [qHeads*kDim], as stored
+}
+
+// newAttend allocates and fills the operands of a case and plans it.
+func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
+	a := &attendRun[B]{attendSpec: s, r: r}
+	a.layBlocks()
+	a.fillCache()
+	a.q = r.vectors("Q", s.format.Act, s.tokens(), s.qHeads*s.kDim, s.strided)
+	for i := range s.tokens() {
+		a.q.put(i, a.random(a.q.width))
+		a.queries = append(a.queries, decode(a.q.dt, a.q.row(a.q.image, i)))
+	}
+	a.out = r.vectors("output", s.format.Act, s.tokens(), s.qHeads*s.vDim, s.strided)
+	a.params = backend.AttendParams[B]{
+		Cache: a.cache.view(), Batch: a.batch(), Q: a.q.rows(), QHeads: s.qHeads, Scale: s.scale(),
+		Mask: a.mask(), Out: a.outputs(),
+	}
+	a.shape = backend.AttendShape{
+		QHeads: s.qHeads, KVHeads: s.kvHeads, KDim: s.kDim, VDim: s.vDim, BlockSize: s.block(), Format: s.format,
+		NonCausal: s.mask.nonCausal, Window: s.mask.window, SinkTokens: s.mask.sinkTokens, Mass: s.output.mass,
+	}
+	for _, seq := range s.seqs {
+		a.shape.ContextLens = append(a.shape.ContextLens, uint32(seq.context))
+		a.shape.QueryLens = append(a.shape.QueryLens, uint32(seq.queries))
+	}
+	a.params.Plan, a.params.Work, a.params.Workspace = r.plan(a.shape)
+	return a
+}
+
+// plan plans a shape and provides what the plan asks for.
+func (r *rig[B]) plan(shape backend.AttendShape) (p backend.AttendPlan, work, space backend.Opt[B]) {
+	p, err := r.be.PlanAttend(shape)
+	require.NoError(r, err, "planning")
+	if len(p.Work) > 0 {
+		work = backend.Some(constant(r, "work", backend.U32, p.Work).buf)
+	}
+	if p.Workspace > 0 {
+		reg := r.region("workspace", backend.F32, 0, p.Workspace)
+		reg.scratch = true
+		space = backend.Some(reg.buf)
+	}
+	return p, work, space
+}
+
+// layBlocks gives each sequence blocks of a shuffled pool that has more blocks
+// than they need. Without a table the pool is in the sequences' order.
+func (a *attendRun[B]) layBlocks() {
+	block := a.block()
+	need := 0
+	for _, seq := range a.seqs {
+		need += (seq.context + block - 1) / block
+	}
+	blocks := need + 3
+	if !a.layout.table {
+		blocks = len(a.seqs) + 1
+	}
+	a.cache = a.r.cache(geometry{a.kvHeads, block, blocks, a.kDim, a.vDim, a.format})
+	order := a.r.rng.Perm(blocks)
+	for i, seq := range a.seqs {
+		n := (seq.context + block - 1) / block
+		if !a.layout.table {
+			a.tables = append(a.tables, []int{i})
+			continue
+		}
+		a.tables = append(a.tables, append([]int(nil), order[:n]...))
+		order = order[n:]
+	}
+	if a.output.shared && a.layout.table && len(a.tables[0]) > 0 && len(a.tables[1]) > 0 {
+		copy(a.tables[1][:(len(a.tables[1])+1)/2], a.tables[0])
+	}
+}
+
+// slot is where token i of a sequence lies.
+func (a *attendRun[B]) slot(seq, i int) int {
+	return a.tables[seq][i/a.cache.block]*a.cache.block + i%a.cache.block
+}
+
+// fillCache writes the slots that a sequence uses and no others.
+func (a *attendRun[B]) fillCache() {
+	written := map[int]bool{}
+	for i, seq := range a.seqs {
+		for token := range seq.context {
+			slot := a.slot(i, token)
+			if written[slot] {
+				continue
+			}
+			written[slot] = true
+			for head := range a.kvHeads {
+				a.cache.k.put(slot, head, encode(a.format.K, a.random(a.kDim)))
+				a.cache.v.put(slot, head, encode(a.format.V, a.r.normal(a.vDim)))
+			}
+		}
+	}
+}
+
+// random is the values of a query or key.
+func (a *attendRun[B]) random(n int) []float32 {
+	if !a.smallIntegers {
+		return a.r.normal(n)
+	}
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(a.r.rng.IntN(3) - 1)
+	}
+	return out
+}
+
+// batch uploads the sequences. Entries of the table that no context reaches hold
+// poison.
+func (a *attendRun[B]) batch() backend.Ragged[B] {
+	b := backend.Ragged[B]{Seqs: len(a.seqs), Tokens: a.tokens()}
+	lens, offsets := []uint32{}, []uint32{0}
+	for _, seq := range a.seqs {
+		lens = append(lens, uint32(seq.context))
+		offsets = append(offsets, offsets[len(offsets)-1]+uint32(seq.queries))
+		b.TableStride = max(b.TableStride, (seq.context+a.cache.block-1)/a.cache.block)
+	}
+	b.ContextLens = constant(a.r, "context lengths", backend.U32, lens).buf
+	if !a.omitOffsets {
+		b.QueryOffsets = backend.Some(constant(a.r, "query offsets", backend.U32, offsets).buf)
+	}
+	if !a.layout.table {
+		b.TableStride = 0
+		return b
+	}
+	if a.layout.block > 0 {
+		b.TableStride++ // a contiguous cache has one block a sequence, and no more
+	}
+	b.TableStride = max(b.TableStride, 1)
+	table := a.r.region("block table", backend.U32, 0, len(a.seqs)*b.TableStride)
+	for i, blocks := range a.tables {
+		ids := make([]uint32, len(blocks))
+		for j, id := range blocks {
+			ids[j] = uint32(id)
+		}
+		table.set(i*b.TableStride, backend.BytesOf(ids))
+	}
+	b.Table = backend.Some(table.buf)
+	return b
+}
+
+func (a *attendRun[B]) mask() backend.Mask[B] {
+	m := backend.Mask[B]{NonCausal: a.attendSpec.mask.nonCausal, Window: a.attendSpec.mask.window,
+		SinkTokens: a.attendSpec.mask.sinkTokens, SoftCap: a.attendSpec.mask.softCap}
+	a.slopes, a.logits = make([]float32, a.qHeads), make([]float32, a.qHeads)
+	for h := range a.qHeads {
+		a.logits[h] = float32(math.Inf(-1))
+	}
+	if a.attendSpec.mask.alibi {
+		for h := range a.slopes {
+			a.slopes[h] = float32(math.Exp2(-8 * float64(h+1) / float64(a.qHeads)))
+		}
+		m.ALiBi = backend.Some(constant(a.r, "slopes", backend.F32, a.slopes).buf)
+	}
+	if a.attendSpec.mask.sinkLogits {
+		a.logits = a.r.normal(a.qHeads)
+		m.SinkLogits = backend.Some(constant(a.r, "sink logits", backend.F32, a.logits).buf)
+	}
+	return m
+}
+
+// outputs are poisoned, but for the attention mass: it is added to, so that it
+// starts at some value in every slot.
+func (a *attendRun[B]) outputs() backend.Outputs[B] {
+	o := backend.Outputs[B]{Rows: a.out.rows()}
+	if a.output.lse {
+		a.lse = a.r.region("log-sum-exp", backend.F32, lseOffset, a.tokens()*a.qHeads)
+		o.LSE, o.LSEOffset = backend.Some(a.lse.buf), lseOffset
+	}
+	if a.output.mass {
+		n := a.cache.slots() * a.kvHeads
+		a.mass = a.r.region("attention mass", backend.F32, 0, n)
+		before := make([]float32, n)
+		for i := range before {
+			before[i] = float32(i%5) / 4
+		}
+		a.mass.set(0, encode(backend.F32, before))
+		o.Mass = backend.Some(a.mass.buf)
+	}
+	return o
+}
+
+// attend runs the case.
+func (a *attendRun[B]) attend() {
+	a.r.push()
+	require.NoError(a.r, a.r.be.Attend(a.r.s, a.params))
+}

@@ -1,0 +1,215 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// sequence is one sequence of an attention call: its queries, and the tokens in
+// its cache, the queries' own included.
+type sequence struct{ queries, context int }
+
+// layout is how a case addresses its cache.
+type layout struct {
+	name  string
+	block int  // 0: one block of the longest context's capacity a sequence
+	table bool // whether a block table is handed over; without one sequence i is block i
+}
+
+// maskSpec is a mask, on the host.
+type maskSpec struct {
+	name               string
+	nonCausal          bool
+	window, sinkTokens int
+	softCap            float32
+	alibi, sinkLogits  bool
+}
+
+// outputSpec is what a case asks for besides the rows.
+type outputSpec struct {
+	name      string
+	lse, mass bool
+	shared    bool // the second sequence shares leading blocks of the first
+}
+
+// attendSpec is a case of attention, complete and without a device.
+type attendSpec struct {
+	name          string
+	qHeads        int
+	kvHeads       int
+	kDim, vDim    int
+	layout        layout
+	spareSlots    int // contiguous: capacity beyond the longest context
+	seqs          []sequence
+	mask          maskSpec
+	output        outputSpec
+	format        backend.Format
+	strided       bool
+	smallIntegers bool // queries and keys of −1, 0, 1 and no scale: large scores that are exact
+	omitOffsets   bool // one query a sequence, and no QueryOffsets
+}
+
+// tokens is the number of queries of the batch.
+func (s attendSpec) tokens() int {
+	n := 0
+	for _, seq := range s.seqs {
+		n += seq.queries
+	}
+	return n
+}
+
+// scale is the factor of q·k.
+func (s attendSpec) scale() float32 {
+	if s.smallIntegers {
+		return 1
+	}
+	return float32(1 / math.Sqrt(float64(s.kDim)))
+}
+
+// work is the number of multiply-adds of a case without a mask.
+func (s attendSpec) work() int {
+	n := 0
+	for _, seq := range s.seqs {
+		n += seq.queries * seq.context
+	}
+	return n * s.qHeads * (s.kDim + s.vDim)
+}
+
+// block is the number of slots of a block.
+func (s attendSpec) block() int {
+	if s.layout.block > 0 {
+		return s.layout.block
+	}
+	longest := 1
+	for _, seq := range s.seqs {
+		longest = max(longest, seq.context)
+	}
+	return longest + s.spareSlots
+}
+
+// The axes of the attention grid.
+var (
+	headAxis = [][2]int{{1, 1}, {8, 8}, {8, 2}, {32, 8}, {32, 4}, {16, 1}}
+	dimAxis  = [][2]int{{64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 192}, {256, 256}, {192, 128}}
+
+	layoutAxis = []layout{
+		{"paged8", 8, true}, {"paged16", 16, true}, {"paged32", 32, true}, {"paged64", 64, true},
+		{"contiguous", 0, false}, {"contiguous+table", 0, true},
+	}
+
+	// contextAxis is the tokens that the batch's first sequence has in its cache
+	// before its queries, or with its query where it has one.
+	contextAxis = []struct {
+		name    string
+		context func(block int) int
+	}{
+		{"ctx0", func(int) int { return 0 }},
+		{"ctx1", func(int) int { return 1 }},
+		{"block-1", func(block int) int { return block - 1 }},
+		{"block", func(block int) int { return block }},
+		{"block+1", func(block int) int { return block + 1 }},
+		{"ctx513", func(int) int { return 513 }},
+		{"ctx2049", func(int) int { return 2049 }},
+	}
+
+	// queryAxis is batches of decode, of chunks against a cached prefix, of prefill
+	// from nothing, and of all of them mixed.
+	queryAxis = []struct {
+		name string
+		seqs func(c int) []sequence
+	}{
+		{"decode", func(c int) []sequence { return []sequence{{1, c}, {1, c + 1}, {1, 0}} }},
+		{"q3", func(c int) []sequence { return []sequence{{3, c + 3}, {1, c/2 + 1}} }},
+		{"q64", func(c int) []sequence { return []sequence{{64, c + 64}, {1, c/2 + 1}} }},
+		{"q257", func(c int) []sequence { return []sequence{{257, c + 257}, {1, c/2 + 1}} }},
+		{"ragged", func(c int) []sequence { return []sequence{{1, c}, {64, c/4 + 64}, {0, 5}, {3, c + 3}, {257, 257}} }},
+	}
+
+	// maskAxis has each mask alone, and together. Windows and sinks of a case
+	// depend on its context; see gridSpec.
+	maskAxis = []maskSpec{
+		{name: "causal"},
+		{name: "noncausal", nonCausal: true},
+		{name: "window", window: 1},
+		{name: "window+sinks", window: 1, sinkTokens: 4},
+		{name: "softcap", softCap: 1.5},
+		{name: "alibi", alibi: true},
+		{name: "softcap+alibi", softCap: 1.5, alibi: true},
+		{name: "sinklogits", sinkLogits: true},
+		{name: "allmasks", window: 1, sinkTokens: 4, softCap: 1.5, alibi: true, sinkLogits: true},
+	}
+
+	outputAxis = []outputSpec{
+		{name: "rows"},
+		{name: "lse", lse: true},
+		{name: "mass", mass: true},
+		{name: "shared+lse+mass", lse: true, mass: true, shared: true},
+	}
+
+	formatAxis = []backend.Format{
+		{Act: backend.F32, K: backend.F32, V: backend.F32},
+		{Act: backend.F16, K: backend.F16, V: backend.F16},
+		{Act: backend.BF16, K: backend.BF16, V: backend.BF16},
+		{Act: backend.F32, K: backend.F16, V: backend.F16},
+		{Act: backend.F32, K: backend.BF16, V: backend.BF16},
+		{Act: backend.F32, K: backend.F16, V: backend.F32},
+		{Act: backend.F16, K: backend.F32, V: backend.F16},
+		{Act: backend.BF16, K: backend.F32, V: backend.F16},
+	}
+)
+
+// contiguousBlock is what "block" means for the contexts of a contiguous layout.
+const contiguousBlock = 16
+
+// attendGrid is the axes in the order of gridSpec.
+func attendGrid() grid {
+	return grid{
+		sizes: []int{len(headAxis), len(dimAxis), len(layoutAxis), len(contextAxis), len(queryAxis),
+			len(maskAxis), len(outputAxis), len(formatAxis), 2},
+		cost:   func(row []int) int { return gridSpec(row).work() },
+		cheap:  make([]int, 9), // the first value of each axis
+		budget: 80e6,
+	}
+}
+
+// gridSpec is the case of the grid with the given value of each axis.
+func gridSpec(row []int) attendSpec {
+	heads, dims, layout := headAxis[row[0]], dimAxis[row[1]], layoutAxis[row[2]]
+	block := layout.block
+	if block == 0 {
+		block = contiguousBlock
+	}
+	c := contextAxis[row[3]].context(block)
+	s := attendSpec{
+		qHeads: heads[0], kvHeads: heads[1], kDim: dims[0], vDim: dims[1],
+		layout: layout, spareSlots: row[3] % 3, seqs: queryAxis[row[4]].seqs(c),
+		mask: maskAxis[row[5]], output: outputAxis[row[6]], format: formatAxis[row[7]], strided: row[8] == 1,
+		omitOffsets: row[4] == 0,
+	}
+	if s.mask.window > 0 {
+		s.mask.window = c/3 + 2 // inside the longer contexts, and seldom on the border of a block
+	}
+	rows := "dense"
+	if s.strided {
+		rows = "strided"
+	}
+	s.name = fmt.Sprintf("%s/%s,%s,%s,%s,%s,%s,%s", formatName(s.format), headName(s), layout.name,
+		contextAxis[row[3]].name, queryAxis[row[4]].name, s.mask.name, s.output.name, rows)
+	return s
+}
+
+func headName(s attendSpec) string {
+	if s.kDim == s.vDim {
+		return fmt.Sprintf("%dx%dx%d", s.qHeads, s.kvHeads, s.kDim)
+	}
+	return fmt.Sprintf("%dx%dx%dv%d", s.qHeads, s.kvHeads, s.kDim, s.vDim)
+}
+
+func formatName(f backend.Format) string {
+	if f.Act == f.K && f.Act == f.V {
+		return f.Act.String()
+	}
+	return fmt.Sprintf("%s-%s-%s", f.Act, f.K, f.V)
+}

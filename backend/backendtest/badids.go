@@ -1,0 +1,129 @@
+package backendtest
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// badIDChecks put slots and block ids into device memory that lie outside the
+// cache. A device may do the rest of the call or nothing of it; it writes
+// nowhere else, and reports where its Caps say that it does.
+func badIDChecks[B backend.Buffer]() []check[B] {
+	return []check[B]{
+		{"append to slots outside the cache", checkAppendOutside[B]},
+		{"rotate slots outside the cache", checkRotateOutside[B]},
+		{"move slots outside the cache", checkMoveOutside[B]},
+		{"copy blocks outside the cache", checkCopyOutside[B]},
+		{"gather blocks outside the cache", checkGatherOutside[B]},
+		{"attend over blocks outside the cache", checkAttendOutside[B]},
+	}
+}
+
+// outside are slots that no cache of the suite has.
+func outside(c geometry) []int64 {
+	return []int64{int64(c.slots()), -2, math.MaxInt64, math.MinInt64, 1 << 32}
+}
+
+// reported checks that a call told of bad ids, at once or at the stream's end, if
+// the device does so.
+func (r *rig[B]) reported(err error) {
+	if err == nil {
+		err = r.s.Sync()
+	}
+	if r.be.Caps().DeviceTable {
+		require.Error(r, err, "Caps.DeviceTable promises a report")
+	} else {
+		require.NoError(r, err)
+	}
+}
+
+// either takes rows over into the image that the call was free to write or not.
+func (p *plane[B]) either(r *rig[B], got []byte, slot int, written func(head int) []byte) {
+	for head := range p.kvHeads {
+		have := p.row(got, slot, head)
+		if bytes.Equal(have, written(head)) {
+			p.put(slot, head, have)
+			continue
+		}
+		require.Equal(r, p.row(p.image, slot, head), have, "slot %d, head %d is neither old nor new", slot, head)
+	}
+}
+
+func checkAppendOutside[B backend.Buffer](r *rig[B]) {
+	kDim, vDim := r.dims(64, 64)
+	a := newAppend(r, appendSpec{kvHeads: 2, kDim: kDim, vDim: vDim, block: r.blockSize(16), blocks: 3, tokens: 9, format: r.plain()})
+	a.slots = append([]int64{5, 6}, outside(a.cache.geometry)...)
+	a.slots = append(a.slots, 7, 8)
+	a.params.Slots = constant(r, "slots outside", backend.I64, a.slots).buf
+	r.push()
+	r.reported(r.be.Append(r.s, a.params))
+	gotK, gotV := r.fetch(a.cache.k.region), r.fetch(a.cache.v.region)
+	for i, slot := range a.slots {
+		if slot >= 5 && slot <= 8 {
+			a.cache.k.either(r, gotK, int(slot), func(h int) []byte { return a.k.part(a.k.image, i*a.k.stride+h*kDim, kDim) })
+			a.cache.v.either(r, gotV, int(slot), func(h int) []byte { return a.v.part(a.v.image, i*a.v.stride+h*vDim, vDim) })
+		}
+	}
+	r.verify()
+}
+
+func checkRotateOutside[B backend.Buffer](r *rig[B]) {
+	c := r.smallCache()
+	slots := outside(c.geometry)
+	p := rotateParams(r, c, rotary{10000, c.kDim, backend.HalfSplit, 1}, slots, make([]int32, len(slots)))
+	r.push()
+	r.reported(r.be.Rotate(r.s, p))
+	r.verify()
+}
+
+func checkMoveOutside[B backend.Buffer](r *rig[B]) {
+	c := r.smallCache()
+	var pairs []int64
+	for _, slot := range outside(c.geometry) {
+		pairs = append(pairs, slot, 1, 2, slot)
+	}
+	p := backend.MoveSlotsParams[B]{Cache: c.view(), Pairs: constant(r, "pairs", backend.I64, pairs).buf, N: len(pairs) / 2}
+	r.push()
+	r.reported(r.be.MoveSlots(r.s, p))
+	r.verify()
+}
+
+func checkCopyOutside[B backend.Buffer](r *rig[B]) {
+	c := r.smallCache()
+	pairs := []uint32{uint32(c.blocks), 1, 2, uint32(c.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
+	p := backend.CopyBlocksParams[B]{Cache: c.view(), Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
+	r.push()
+	r.reported(r.be.CopyBlocks(r.s, p))
+	r.verify()
+}
+
+func checkGatherOutside[B backend.Buffer](r *rig[B]) {
+	c := r.smallCache()
+	k := r.region("gathered K", c.format.K, 0, c.kvHeads*3*c.block*c.kDim)
+	k.scratch = true
+	p := backend.GatherParams[B]{Cache: c.view(), Len: 3 * c.block, K: backend.Some(k.buf),
+		Table: backend.Some(constant(r, "block table", backend.U32, []uint32{1, math.MaxUint32, uint32(c.blocks)}).buf)}
+	r.push()
+	r.reported(r.be.Gather(r.s, p))
+	r.verify()
+}
+
+func checkAttendOutside[B backend.Buffer](r *rig[B]) {
+	s := small("ids outside", sequence{3, 40}, sequence{1, 40})
+	s.format, s.layout.block, s.output = r.plain(), r.blockSize(16), outputSpec{lse: true}
+	s.kDim, s.vDim = r.dims(64, 64)
+	a := newAttend(r, s)
+	ids := make([]uint32, 2*a.params.Batch.TableStride)
+	for i := range ids {
+		ids[i] = []uint32{uint32(a.cache.blocks), math.MaxUint32, 1 << 31}[i%3]
+	}
+	a.params.Batch.Table.Buf = constant(r, "table outside", backend.U32, ids).buf
+	a.out.scratch, a.lse.scratch = true, true
+	a.lse.lead, a.lse.n = 0, a.lse.lead+a.lse.n
+	r.push()
+	r.reported(r.be.Attend(r.s, a.params))
+	r.verify()
+}

@@ -1,0 +1,362 @@
+package backendtest
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+type (
+	device  = backend.Backend[*cpu.Buffer]
+	appendP = backend.AppendParams[*cpu.Buffer]
+	attendP = backend.AttendParams[*cpu.Buffer]
+	mergeP  = backend.MergeParams[*cpu.Buffer]
+	gatherP = backend.GatherParams[*cpu.Buffer]
+	copyP   = backend.CopyBlocksParams[*cpu.Buffer]
+	moveP   = backend.MoveSlotsParams[*cpu.Buffer]
+	rotateP = backend.RotateParams[*cpu.Buffer]
+)
+
+// broken is a CPU with a defect: methods that are set replace the CPU's.
+type broken struct {
+	device
+	alloc  func(dt backend.DType, n int) (*cpu.Buffer, error)
+	free   func(b *cpu.Buffer) error
+	upload func(s backend.Stream, b *cpu.Buffer, off int, src []byte) error
+	fill   func(s backend.Stream, b *cpu.Buffer, off, n int, v float64) error
+	append func(s backend.Stream, p appendP) error
+	plan   func(s backend.AttendShape) (backend.AttendPlan, error)
+	attend func(s backend.Stream, p attendP) error
+	merge  func(s backend.Stream, p mergeP) error
+	gather func(s backend.Stream, p gatherP) error
+	copy   func(s backend.Stream, p copyP) error
+	move   func(s backend.Stream, p moveP) error
+	rotate func(s backend.Stream, p rotateP) error
+}
+
+func (b *broken) Alloc(dt backend.DType, n int) (*cpu.Buffer, error) { return b.alloc(dt, n) }
+func (b *broken) Free(buf *cpu.Buffer) error                         { return b.free(buf) }
+func (b *broken) Upload(s backend.Stream, buf *cpu.Buffer, off int, src []byte) error {
+	return b.upload(s, buf, off, src)
+}
+func (b *broken) Fill(s backend.Stream, buf *cpu.Buffer, off, n int, v float64) error {
+	return b.fill(s, buf, off, n, v)
+}
+func (b *broken) Append(s backend.Stream, p appendP) error { return b.append(s, p) }
+func (b *broken) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
+	return b.plan(s)
+}
+func (b *broken) Attend(s backend.Stream, p attendP) error   { return b.attend(s, p) }
+func (b *broken) Merge(s backend.Stream, p mergeP) error     { return b.merge(s, p) }
+func (b *broken) Gather(s backend.Stream, p gatherP) error   { return b.gather(s, p) }
+func (b *broken) CopyBlocks(s backend.Stream, p copyP) error { return b.copy(s, p) }
+func (b *broken) MoveSlots(s backend.Stream, p moveP) error  { return b.move(s, p) }
+func (b *broken) Rotate(s backend.Stream, p rotateP) error   { return b.rotate(s, p) }
+
+func newBroken(be device) *broken {
+	return &broken{be, be.Alloc, be.Free, be.Upload, be.Fill, be.Append, be.PlanAttend, be.Attend, be.Merge, be.Gather,
+		be.CopyBlocks, be.MoveSlots, be.Rotate}
+}
+
+// changed is buffer content of a device, edited by a defect.
+func changed[T backend.Number](be device, s backend.Stream, b *cpu.Buffer, n int, edit func(v []T)) error {
+	data := make([]T, n)
+	if err := backend.Download(be, s, data, b, 0); err != nil {
+		return err
+	}
+	edit(data)
+	return backend.Upload(be, s, b, 0, data)
+}
+
+// defects are mistakes that real kernels make, and the room that must see each.
+var defects = []struct {
+	name, room string
+	breakIt    func(b *broken, be device)
+}{
+	{"loses the last byte of an upload", "memory", func(b *broken, be device) {
+		b.upload = func(s backend.Stream, buf *cpu.Buffer, off int, src []byte) error {
+			if len(src) == bytesOf(backend.F32, 42) {
+				src = src[:len(src)-4]
+			}
+			return be.Upload(s, buf, off, src)
+		}
+	}},
+	{"fills one element too many", "memory", func(b *broken, be device) {
+		b.fill = func(s backend.Stream, buf *cpu.Buffer, off, n int, v float64) error {
+			return be.Fill(s, buf, off, min(n+1, buf.Len()-off), v)
+		}
+	}},
+	{"leaks", "memory", func(b *broken, be device) {
+		b.alloc = func(dt backend.DType, n int) (*cpu.Buffer, error) {
+			_, _ = be.Alloc(dt, 1)
+			return be.Alloc(dt, n)
+		}
+	}},
+	{"accepts a double free", "lifetime", func(b *broken, be device) {
+		b.free = func(buf *cpu.Buffer) error {
+			_ = be.Free(buf)
+			return nil
+		}
+	}},
+	{"skips the last row", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Tokens--
+			return be.Append(s, p)
+		}
+	}},
+	{"pairs elements the other way", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Rope.Pairing = 1 - p.Rope.Pairing
+			return be.Append(s, p)
+		}
+	}},
+	{"leaves the queries unrotated", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.QHeads = 0
+			return be.Append(s, p)
+		}
+	}},
+	{"forgets the magnitude", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Rope.Magnitude = 1
+			return be.Append(s, p)
+		}
+	}},
+	{"turns all of the head", "rotate", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			p.Rope.Dims, p.Rope.Positions = 2*p.Rope.Dims, p.Rope.Positions/2
+			return be.Rotate(s, p)
+		}
+	}},
+	{"gathers from the start", "gather", func(b *broken, be device) {
+		b.gather = func(s backend.Stream, p gatherP) error {
+			p.Begin = 0
+			return be.Gather(s, p)
+		}
+	}},
+	{"copies a wrong block", "move", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			if p.N == 0 {
+				return be.CopyBlocks(s, p)
+			}
+			err := changed(be, s, p.Pairs, 2*p.N, func(v []uint32) { v[0]++ })
+			err = errors.Join(err, be.CopyBlocks(s, p))
+			return errors.Join(err, changed(be, s, p.Pairs, 2*p.N, func(v []uint32) { v[0]-- }))
+		}
+	}},
+	{"moves slots in another order", "move", func(b *broken, be device) {
+		b.move = func(s backend.Stream, p moveP) error {
+			err := changed(be, s, p.Pairs, 2*max(p.N, 0), reversePairs)
+			err = errors.Join(err, be.MoveSlots(s, p))
+			return errors.Join(err, changed(be, s, p.Pairs, 2*max(p.N, 0), reversePairs))
+		}
+	}},
+	{"plans by the scratch", "plan", func(b *broken, be device) {
+		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
+			p, err := be.PlanAttend(shape)
+			p.Workspace += cap(shape.Work)
+			return p, err
+		}
+	}},
+	{"takes the window by one too wide", "attend", func(b *broken, be device) {
+		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
+			if shape.Window > 0 {
+				shape.Window++
+			}
+			return be.PlanAttend(shape)
+		}
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) {
+			if p.Mask.Window > 0 {
+				p.Mask.Window++
+			}
+		})
+	}},
+	{"has NaN for an empty context", "attend", func(b *broken, be device) {
+		b.attend = func(s backend.Stream, p attendP) error {
+			if err := be.Attend(s, p); err != nil || p.Batch.QueryOffsets.Set {
+				return err
+			}
+			lens := make([]uint32, p.Batch.Seqs)
+			err := backend.Download(be, s, lens, p.Batch.ContextLens, 0)
+			for i, n := range lens {
+				if n == 0 && err == nil && p.Out.Rows.Stride == 0 {
+					width := p.QHeads * p.Cache.V.Dim
+					err = be.Fill(s, p.Out.Rows.Buf, p.Out.Rows.Offset+i*width, width, math.NaN())
+				}
+			}
+			return err
+		}
+	}},
+	{"reads beyond the context", "attend", func(b *broken, be device) {
+		onwards := func(lens []uint32, block int) []uint32 {
+			more := slices.Clone(lens)
+			for i, n := range lens {
+				if n%uint32(block) != 0 {
+					more[i]++
+				}
+			}
+			return more
+		}
+		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
+			shape.ContextLens = onwards(shape.ContextLens, shape.BlockSize)
+			return be.PlanAttend(shape)
+		}
+		b.attend = func(s backend.Stream, p attendP) error {
+			lens := make([]uint32, p.Batch.Seqs)
+			err := backend.Download(be, s, lens, p.Batch.ContextLens, 0)
+			err = errors.Join(err, backend.Upload(be, s, p.Batch.ContextLens, 0, onwards(lens, p.Cache.BlockSize)))
+			err = errors.Join(err, be.Attend(s, p))
+			return errors.Join(err, backend.Upload(be, s, p.Batch.ContextLens, 0, lens))
+		}
+	}},
+	{"ignores the soft-cap", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.SoftCap = 0 })
+	}},
+	{"ignores the slopes", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.ALiBi.Set = false })
+	}},
+	{"ignores the sink logits", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.SinkLogits.Set = false })
+	}},
+	{"ignores the sink tokens", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.SinkTokens = 0 })
+		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
+			shape.SinkTokens = 0
+			return be.PlanAttend(shape)
+		}
+	}},
+	{"ignores the log-sum-exp's offset", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Out.LSEOffset = 0 })
+	}},
+	{"sets the attention mass instead of adding", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(s backend.Stream, p *attendP) {
+			if p.Out.Mass.Set {
+				_ = be.Fill(s, p.Out.Mass.Buf, 0, p.Cache.Blocks*p.Cache.KVHeads*p.Cache.BlockSize, 0)
+			}
+		})
+	}},
+	{"changes the queries", "attend", func(b *broken, be device) {
+		b.attend = func(s backend.Stream, p attendP) error {
+			err := be.Attend(s, p)
+			return errors.Join(err, be.Fill(s, p.Q.Buf, p.Q.Offset, 1, 0))
+		}
+	}},
+	{"ignores the stride", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Out.Rows.Stride = 0 })
+	}},
+	{"forgets the last part", "merge", func(b *broken, be device) {
+		b.merge = func(s backend.Stream, p mergeP) error {
+			if p.Parts > 1 {
+				p.Parts--
+			}
+			return be.Merge(s, p)
+		}
+	}},
+	{"hides errors", "bad input", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			_ = be.Append(s, p)
+			return nil
+		}
+	}},
+	{"panics on bad input", "bad input", func(b *broken, be device) {
+		b.merge = func(s backend.Stream, p mergeP) error {
+			if err := be.Merge(s, p); err != nil {
+				panic(err)
+			}
+			return nil
+		}
+	}},
+	{"hides bad ids", "bad ids", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			_ = be.CopyBlocks(s, p)
+			return nil
+		}
+	}},
+	{"allocates in every step", "allocations", func(b *broken, be device) {
+		b.merge = func(s backend.Stream, p mergeP) error {
+			garbage = make([]byte, p.Parts)
+			return be.Merge(s, p)
+		}
+	}},
+}
+
+var garbage []byte // where a defect lets an allocation escape to
+
+func reversePairs(v []int64) {
+	slices.Reverse(v)
+	for i := 0; i < len(v); i += 2 {
+		v[i], v[i+1] = v[i+1], v[i]
+	}
+}
+
+// attending is a CPU's Attend over changed parameters.
+func attending(be device, change func(s backend.Stream, p *attendP)) func(backend.Stream, attendP) error {
+	return func(s backend.Stream, p attendP) error {
+		change(s, &p)
+		return be.Attend(s, p)
+	}
+}
+
+func TestDefectsAreCaught(t *testing.T) {
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			if raceDetector && d.room == "allocations" {
+				t.Skip("the race detector allocates")
+			}
+			be, err := cpu.Open(cpu.Options{Threads: 2})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, be.Close()) }()
+			dev := newBroken(be)
+			d.breakIt(dev, be)
+			caught := firstFailure(t, dev, d.room)
+			require.Error(t, caught, "no check of %q has noticed", d.room)
+			t.Logf("caught: %.300v", caught)
+		})
+	}
+}
+
+// firstFailure runs the checks of a room until one fails.
+func firstFailure(t *testing.T, dev device, name string) error {
+	b := bench[*cpu.Buffer]{be: dev, open: func() device {
+		other, err := cpu.Open(cpu.Options{Threads: 1})
+		require.NoError(t, err)
+		return other
+	}}
+	for _, room := range rooms[*cpu.Buffer](dev.Caps(), Options{Reduced: true, MaxWork: 1 << 21}) {
+		for _, c := range room.checks {
+			var skip skipped
+			if room.name != name {
+				continue
+			}
+			if err := b.attempt(c.run); err != nil && !errors.As(err, &skip) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A check that panics or fails late has its buffers freed and its reason told.
+func TestAttempt(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	b := bench[*cpu.Buffer]{be: be}
+	require.NoError(t, b.attempt(func(r *rig[*cpu.Buffer]) { r.region("x", backend.F32, 0, 5) }))
+	require.ErrorContains(t, b.attempt(func(r *rig[*cpu.Buffer]) {
+		r.region("x", backend.F32, 0, 5)
+		require.Equal(r, 1, 2, "a reason")
+	}), "a reason")
+	require.ErrorContains(t, b.attempt(func(r *rig[*cpu.Buffer]) {
+		r.region("x", backend.F32, 0, 5)
+		panic("a crash")
+	}), "a crash")
+	require.ErrorAs(t, b.attempt(func(r *rig[*cpu.Buffer]) { r.skip("no such %s", "thing") }), &skipped{})
+	require.Zero(t, be.Info().Buffers)
+	require.ErrorContains(t, b.attempt(func(*rig[*cpu.Buffer]) { _, _ = be.Alloc(backend.F32, 1) }), "live buffers")
+	require.NoError(t, be.Close())
+}

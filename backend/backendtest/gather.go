@@ -1,0 +1,84 @@
+package backendtest
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// gatherSpec is a range of one sequence's tokens to be made dense.
+type gatherSpec struct {
+	name        string
+	block       int
+	begin, n    int
+	table       bool
+	widen       bool // to f32 instead of the storage type
+	noK, noV    bool
+	tableOffset int
+}
+
+func gatherChecks[B backend.Buffer]() []check[B] {
+	var out []check[B]
+	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
+		for _, s := range []gatherSpec{
+			{name: "a whole sequence", block: 8, n: 45, table: true},
+			{name: "one block", block: 16, begin: 16, n: 16, table: true},
+			{name: "from inside a block", block: 16, begin: 13, n: 40, table: true, tableOffset: 5},
+			{name: "one token", block: 8, begin: 31, n: 1, table: true},
+			{name: "nothing", block: 8, begin: 8, n: 0, table: true},
+			{name: "as f32", block: 8, begin: 3, n: 30, table: true, widen: true},
+			{name: "keys alone", block: 8, n: 20, table: true, noV: true},
+			{name: "values alone", block: 8, n: 20, table: true, noK: true, widen: true},
+			{name: "a contiguous sequence", block: 61, begin: 2, n: 50, tableOffset: 2},
+			{name: "one block by its number", block: 32, n: 32, tableOffset: 1},
+		} {
+			out = append(out, check[B]{fmt.Sprintf("%s of %s", s.name, dt), func(r *rig[B]) { checkGather(r, s, dt) }})
+		}
+	}
+	return out
+}
+
+// checkGather reads a sequence that lies in shuffled blocks.
+func checkGather[B backend.Buffer](r *rig[B], s gatherSpec, dt backend.DType) {
+	f := backend.Format{Act: dt, K: dt, V: dt}
+	r.needs(f, 192, 128, s.block, s.table)
+	c := r.cache(geometry{3, s.block, 8, 192, 128, f})
+	order := r.rng.Perm(c.blocks)
+	if !s.table {
+		order = []int{s.tableOffset}
+	}
+	p := backend.GatherParams[B]{Cache: c.view(), TableOffset: s.tableOffset, Begin: s.begin, Len: s.n}
+	if s.table {
+		used := (s.begin + s.n + s.block - 1) / s.block
+		table := r.region("block table", backend.U32, 0, s.tableOffset+used)
+		for i, id := range order[:used] {
+			table.set(s.tableOffset+i, backend.BytesOf([]uint32{uint32(id)}))
+		}
+		p.Table = backend.Some(table.buf)
+	}
+	to := dt
+	if s.widen {
+		to = backend.F32
+	}
+	k := r.region("gathered K", to, 0, c.kvHeads*s.n*c.kDim)
+	v := r.region("gathered V", to, 0, c.kvHeads*s.n*c.vDim)
+	p.K, p.V = backend.Opt[B]{Buf: k.buf, Set: !s.noK}, backend.Opt[B]{Buf: v.buf, Set: !s.noV}
+	slot := func(token int) int { return order[token/s.block]*s.block + token%s.block }
+	for i := range s.n {
+		c.write(r, slot(s.begin+i))
+	}
+	r.push()
+	require.NoError(r, r.be.Gather(r.s, p))
+	for head := range c.kvHeads {
+		for i := range s.n {
+			if row := (head*s.n + i); !s.noK {
+				k.set(row*c.kDim, encode(to, decode(dt, c.k.row(c.k.image, slot(s.begin+i), head))))
+			}
+			if row := (head*s.n + i); !s.noV {
+				v.set(row*c.vDim, encode(to, decode(dt, c.v.row(c.v.image, slot(s.begin+i), head))))
+			}
+		}
+	}
+	r.verify()
+}

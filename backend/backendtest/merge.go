@@ -1,0 +1,171 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// mergeSpec is a case of merging, complete and without a device.
+type mergeSpec struct {
+	name                      string
+	parts, tokens, heads, dim int
+	in, out                   backend.DType
+	strided, lse              bool
+}
+
+func mergeChecks[B backend.Buffer]() []check[B] {
+	var specs []mergeSpec
+	add := func(name string, s mergeSpec) {
+		for _, out := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
+			s.name, s.in, s.out = fmt.Sprintf("%s in %s", name, out), out, out
+			specs = append(specs, s)
+			if out != backend.F32 {
+				s.name, s.in = fmt.Sprintf("%s in f32 to %s", name, out), backend.F32
+				specs = append(specs, s)
+			}
+		}
+	}
+	add("one part", mergeSpec{parts: 1, tokens: 3, heads: 2, dim: 64, lse: true})
+	add("two parts", mergeSpec{parts: 2, tokens: 65, heads: 8, dim: 128, lse: true})
+	add("two parts to strided rows", mergeSpec{parts: 2, tokens: 5, heads: 4, dim: 80, strided: true})
+	add("many parts", mergeSpec{parts: 33, tokens: 2, heads: 3, dim: 192, lse: true})
+	var out []check[B]
+	for _, s := range specs {
+		out = append(out, check[B]{s.name, func(r *rig[B]) { checkMerge(r, s) }})
+	}
+	for _, f := range formatAxis[:3] {
+		out = append(out, check[B]{"shared prefix and own suffixes in " + formatName(f), func(r *rig[B]) { checkCascade(r, f) }})
+	}
+	return out
+}
+
+// checkMerge merges random parts. Every fourth part of a row is empty, and every
+// fifth row has nothing but empty parts; what an empty part's vector holds must
+// not matter.
+func checkMerge[B backend.Buffer](r *rig[B], s mergeSpec) {
+	f := backend.Format{Act: s.out, K: s.out, V: s.out}
+	r.needs(f, s.dim, s.dim, 0, false)
+	r.seed(s.name)
+	rows := s.tokens * s.heads
+	in := r.region("parts", s.in, 0, s.parts*rows*s.dim)
+	lse := r.region("log-sum-exp of parts", backend.F32, 0, s.parts*rows)
+	out := r.vectors("merged", s.out, s.tokens, s.heads*s.dim, s.strided)
+	p := backend.MergeParams[B]{Parts: s.parts, Tokens: s.tokens, Heads: s.heads, Dim: s.dim,
+		In: in.buf, LSE: lse.buf, Out: out.rows()}
+	var merged *region[B]
+	if s.lse {
+		merged = r.region("merged log-sum-exp", backend.F32, 0, rows)
+		p.OutLSE = backend.Some(merged.buf)
+	}
+	var wantOut, wantLSE []float64
+	for row := range rows {
+		var parts []partial
+		for i := range s.parts {
+			v, l := r.normal(s.dim), float32(8*r.rng.NormFloat64())
+			if row%5 == 4 || (row+i)%4 == 3 {
+				l = float32(math.Inf(-1))
+				v[0], v[s.dim-1] = 60000, -60000
+			}
+			at := i*rows + row
+			in.set(at*s.dim, encode(s.in, v))
+			lse.set(at, encode(backend.F32, []float32{l}))
+			parts = append(parts, partial{vector(decode(s.in, in.part(in.image, at*s.dim, s.dim))), float64(l)})
+		}
+		all := merge(parts, s.dim)
+		wantOut, wantLSE = append(wantOut, all.out.Raw()...), append(wantLSE, all.lse)
+	}
+	r.push()
+	require.NoError(r, r.be.Merge(r.s, p))
+	shape := []axisOf{{"token", s.tokens}, {"head", s.heads}}
+	got := r.fetch(out.region)
+	require.NoError(r, compareRows("merged", out.values(got), wantOut, s.dim, coarsest(s.in, s.out), shape...))
+	out.accept(got)
+	if merged != nil {
+		got := merged.part(r.fetch(merged), 0, rows)
+		require.NoError(r, compareLSE(widen(decode(backend.F32, got)), wantLSE, shape...))
+		merged.set(0, got)
+	}
+	r.verify()
+}
+
+// checkCascade attends over a prefix and over what follows it in two calls that
+// write into one buffer, merges them, and compares with attention over the
+// whole: what sharing a prefix between sequences relies on. The prefix is read
+// by all sequences' queries as one sequence, without a causal mask.
+func checkCascade[B backend.Buffer](r *rig[B], f backend.Format) {
+	const prefixBlocks, parts = 3, 2
+	s := small("cascade", sequence{1, 70}, sequence{5, 53}, sequence{3, 51})
+	s.format, s.output = f, outputSpec{}
+	r.needs(f, s.kDim, s.vDim, s.layout.block, true)
+	r.seed(s.name)
+	a := newAttend(r, s)
+	prefix := prefixBlocks * s.block()
+	for i := range a.tables { // all sequences share the first one's prefix
+		copy(a.tables[i], a.tables[0][:prefixBlocks])
+	}
+	tokens, width := s.tokens(), s.qHeads*s.vDim
+	in := r.vectors("parts", f.Act, parts*tokens, width, false)
+	lse := r.region("log-sum-exp of parts", backend.F32, 0, parts*tokens*s.qHeads)
+
+	whole, own := a.params, a.params
+	whole.Batch = r.batchOf([]sequence{{tokens, prefix}}, a.tables[:1])
+	whole.Mask.NonCausal = true
+	var suffixes []sequence
+	var tables [][]int
+	for i, seq := range s.seqs {
+		suffixes = append(suffixes, sequence{seq.queries, seq.context - prefix})
+		tables = append(tables, a.tables[i][prefixBlocks:])
+	}
+	own.Batch = r.batchOf(suffixes, tables)
+	for i, p := range []*backend.AttendParams[B]{&whole, &own} {
+		p.Out = backend.Outputs[B]{Rows: backend.Rows[B]{Buf: in.buf, Offset: i * tokens * width},
+			LSE: backend.Some(lse.buf), LSEOffset: i * tokens * s.qHeads}
+		p.Plan, p.Work, p.Workspace = r.plan(shapeOf(a.shape, [][]sequence{{{tokens, prefix}}, suffixes}[i], i == 0))
+	}
+	r.push()
+	require.NoError(r, r.be.Attend(r.s, whole))
+	require.NoError(r, r.be.Attend(r.s, own))
+	require.NoError(r, r.be.Merge(r.s, backend.MergeParams[B]{Parts: parts, Tokens: tokens, Heads: s.qHeads, Dim: s.vDim,
+		In: in.buf, LSE: lse.buf, Out: a.out.rows()}))
+	in.accept(r.fetch(in.region))
+	lse.set(0, lse.part(r.fetch(lse), 0, lse.n))
+	e := a.expect()
+	got := r.fetch(a.out.region)
+	require.NoError(r, compareRows("merged", a.out.values(got), e.out, s.vDim, 2*coarsest(f.Act), // rounded twice
+		axisOf{"token", tokens}, axisOf{"head", s.qHeads}))
+	a.out.accept(got)
+	r.verify()
+}
+
+// batchOf uploads sequences that lie in the given blocks.
+func (r *rig[B]) batchOf(seqs []sequence, tables [][]int) backend.Ragged[B] {
+	b := backend.Ragged[B]{Seqs: len(seqs)}
+	lens, offsets, ids := []uint32{}, []uint32{0}, []uint32{}
+	for i, seq := range seqs {
+		b.Tokens += seq.queries
+		b.TableStride = max(b.TableStride, len(tables[i]))
+		lens, offsets = append(lens, uint32(seq.context)), append(offsets, uint32(b.Tokens))
+	}
+	for _, blocks := range tables {
+		for j := range b.TableStride {
+			ids = append(ids, uint32(blocks[min(j, len(blocks)-1)]))
+		}
+	}
+	b.ContextLens = constant(r, "context lengths", backend.U32, lens).buf
+	b.QueryOffsets = backend.Some(constant(r, "query offsets", backend.U32, offsets).buf)
+	b.Table = backend.Some(constant(r, "block table", backend.U32, ids).buf)
+	return b
+}
+
+// shapeOf is a shape with other sequences.
+func shapeOf(s backend.AttendShape, seqs []sequence, nonCausal bool) backend.AttendShape {
+	s.ContextLens, s.QueryLens, s.NonCausal = nil, nil, nonCausal
+	for _, seq := range seqs {
+		s.ContextLens = append(s.ContextLens, uint32(seq.context))
+		s.QueryLens = append(s.QueryLens, uint32(seq.queries))
+	}
+	return s
+}

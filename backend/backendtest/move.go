@@ -1,0 +1,103 @@
+package backendtest
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+func moveChecks[B backend.Buffer]() []check[B] {
+	out := []check[B]{
+		{"no pairs", func(r *rig[B]) {
+			checkCopyBlocks(r, r.plain(), nil)
+			checkMoveSlots(r, r.plain(), nil)
+		}},
+	}
+	chains := []struct {
+		name  string
+		pairs [][2]int64
+	}{
+		{"a slot", [][2]int64{{5, 40}}},
+		{"a slot to itself", [][2]int64{{9, 9}}},
+		{"a chain that carries one slot along", [][2]int64{{1, 2}, {2, 3}, {3, 4}, {4, 40}}},
+		{"a chain that shifts up", [][2]int64{{3, 4}, {2, 3}, {1, 2}, {0, 1}}},
+		{"a swap over a third slot", [][2]int64{{7, 30}, {20, 7}, {30, 20}}},
+		{"one source, many destinations", [][2]int64{{7, 1}, {7, 2}, {7, 47}}},
+		{"one destination, many sources", [][2]int64{{1, 9}, {2, 9}, {3, 9}}},
+		{"gaps closed in place", gaps(48)},
+	}
+	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
+		f := backend.Format{Act: dt, K: dt, V: dt}
+		out = append(out, check[B]{"blocks of " + dt.String(), func(r *rig[B]) {
+			checkCopyBlocks(r, f, [][2]uint32{{0, 5}, {3, 2}, {0, 4}})
+		}})
+		for _, c := range chains {
+			out = append(out, check[B]{fmt.Sprintf("%s of %s", c.name, dt), func(r *rig[B]) { checkMoveSlots(r, f, c.pairs) }})
+		}
+	}
+	return append(out, check[B]{"random lists of slots", checkRandomMoves[B]})
+}
+
+// gaps are the moves, sorted by destination, that close the gaps left by every
+// third slot.
+func gaps(slots int64) [][2]int64 {
+	var out [][2]int64
+	for from, to := int64(0), int64(0); from < slots; from++ {
+		if from%3 != 1 {
+			out = append(out, [2]int64{from, to})
+			to++
+		}
+	}
+	return out
+}
+
+// flat is pairs as they lie in a buffer.
+func flat[T uint32 | int64](pairs [][2]T) []T {
+	out := make([]T, 0, 2*len(pairs))
+	for _, p := range pairs {
+		out = append(out, p[0], p[1])
+	}
+	return out
+}
+
+func checkCopyBlocks[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]uint32) {
+	r.needs(f, 192, 128, 8, true)
+	c := r.cache(geometry{3, 8, 6, 192, 128, f})
+	c.fill(r)
+	p := backend.CopyBlocksParams[B]{Cache: c.view(), N: len(pairs), Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf}
+	r.push()
+	require.NoError(r, r.be.CopyBlocks(r.s, p))
+	for _, pair := range pairs {
+		for i := range c.block {
+			c.move(int(pair[0])*c.block+i, int(pair[1])*c.block+i)
+		}
+	}
+	r.verify()
+}
+
+// checkMoveSlots compares with the pairs done one after another on the image.
+func checkMoveSlots[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]int64) {
+	r.needs(f, 192, 128, 8, true)
+	c := r.cache(geometry{3, 8, 6, 192, 128, f})
+	c.fill(r)
+	p := backend.MoveSlotsParams[B]{Cache: c.view(), N: len(pairs), Pairs: constant(r, "pairs", backend.I64, flat(pairs)).buf}
+	r.push()
+	require.NoError(r, r.be.MoveSlots(r.s, p))
+	for _, pair := range pairs {
+		c.move(int(pair[0]), int(pair[1]))
+	}
+	r.verify()
+}
+
+// checkRandomMoves draws lists in which slots are sources and destinations again
+// and again.
+func checkRandomMoves[B backend.Buffer](r *rig[B]) {
+	for range 10 {
+		pairs := make([][2]int64, r.rng.IntN(200))
+		for i := range pairs {
+			pairs[i] = [2]int64{r.rng.Int64N(48), r.rng.Int64N(48)}
+		}
+		checkMoveSlots(r, r.plain(), pairs)
+	}
+}

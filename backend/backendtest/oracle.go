@@ -1,0 +1,146 @@
+package backendtest
+
+import (
+	"math"
+
+	"github.com/go-gl/mathgl/mgl64"
+)
+
+// visibility is which keys a query sees and how scores are changed, the host
+// form of backend.Mask for one query head.
+type visibility struct {
+	scale              float64
+	nonCausal          bool
+	window, sinkTokens int
+	softCap            float64 // 0: none
+	slope              float64 // ALiBi
+	sinkLogit          float64 // −∞: none
+}
+
+// sees reports whether a query at position pos sees the key at position key. The
+// doc comment of backend.Mask is all there is to it; pos is negative for queries
+// that lie before the start of the context.
+func (v visibility) sees(pos, key int) bool {
+	switch {
+	case v.nonCausal:
+		return true
+	case key > pos:
+		return false
+	case v.window > 0:
+		return key > pos-v.window || key < v.sinkTokens
+	}
+	return true
+}
+
+// score is what the softmax sees of a dot product: scale, soft-cap, then ALiBi.
+func (v visibility) score(dot float64, pos, key int) float64 {
+	s := v.scale * dot
+	if v.softCap > 0 {
+		s = v.softCap * math.Tanh(s/v.softCap)
+	}
+	return s + v.slope*float64(key-pos)
+}
+
+// history is the keys and values of one sequence and KV head, a column a token.
+type history struct{ keys, values *mgl64.MatMxN }
+
+func newHistory(kDim, vDim, tokens int) history {
+	h := history{mgl64.NewMatrix(kDim, tokens), mgl64.NewMatrix(vDim, tokens)}
+	h.keys.Zero(kDim, tokens) // pooled memory is not zeroed
+	h.values.Zero(vDim, tokens)
+	return h
+}
+
+// set makes column i of m the values.
+func set(m *mgl64.MatMxN, i int, values []float32) {
+	for row, v := range values {
+		m.Set(row, i, float64(v))
+	}
+}
+
+// column is column i of m without a copy: mgl64 keeps columns together.
+func column(m *mgl64.MatMxN, i int) *mgl64.VecN {
+	rows := m.NumRows()
+	var v mgl64.VecN
+	v.SetBackingSlice(m.Raw()[i*rows : (i+1)*rows : (i+1)*rows])
+	return &v
+}
+
+// attended is the attention of one query and head: softmax(q·K)·V, the log of the
+// softmax's denominator, and the probability of each key.
+type attended struct {
+	out  *mgl64.VecN
+	lse  float64
+	prob []float64
+}
+
+// attend is the reference. Only visible keys are looked at, one after another: a
+// product over the whole context would be simpler and too slow where it is long.
+func attend(q *mgl64.VecN, pos int, h history, v visibility) attended {
+	tokens := h.keys.NumCols()
+	a := attended{out: new(mgl64.VecN), prob: make([]float64, tokens)}
+	a.out.Zero(h.values.NumRows())
+
+	top := v.sinkLogit
+	for key := range tokens {
+		a.prob[key] = math.Inf(-1)
+		if v.sees(pos, key) {
+			a.prob[key] = v.score(q.Dot(column(h.keys, key)), pos, key)
+			top = max(top, a.prob[key])
+		}
+	}
+	if math.IsInf(top, -1) { // nothing to attend to
+		clear(a.prob)
+		a.lse = top
+		return a
+	}
+	sum := math.Exp(v.sinkLogit - top)
+	for _, s := range a.prob {
+		sum += math.Exp(s - top)
+	}
+	a.lse = top + math.Log(sum)
+	weighted := mgl64.NewVecN(h.values.NumRows())
+	for key, s := range a.prob {
+		a.prob[key] = math.Exp(s - a.lse)
+		if a.prob[key] > 0 {
+			column(h.values, key).Mul(weighted, a.prob[key])
+			a.out.Add(a.out, weighted)
+		}
+	}
+	return a
+}
+
+// partial is one result of attention over a part of the keys.
+type partial struct {
+	out *mgl64.VecN
+	lse float64
+}
+
+// merge is the attention over all keys of some partial results: each counts as
+// much as its softmax's denominator.
+func merge(parts []partial, dim int) partial {
+	sum := partial{new(mgl64.VecN), math.Inf(-1)}
+	sum.out.Zero(dim)
+	for _, p := range parts {
+		sum.lse = max(sum.lse, p.lse)
+	}
+	if math.IsInf(sum.lse, -1) {
+		return sum
+	}
+	top, total := sum.lse, 0.0
+	for _, p := range parts {
+		total += math.Exp(p.lse - top)
+	}
+	sum.lse = top + math.Log(total)
+	weighted := mgl64.NewVecN(dim)
+	for _, p := range parts {
+		if weight := math.Exp(p.lse - sum.lse); weight > 0 {
+			p.out.Mul(weighted, weight)
+			sum.out.Add(sum.out, weighted)
+		}
+	}
+	return sum
+}
+
+// vector is values as mgl64 counts with them.
+func vector(values []float32) *mgl64.VecN { return mgl64.NewVecNFromData(widen(values)) }

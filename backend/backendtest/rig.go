@@ -1,0 +1,184 @@
+package backendtest
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// bench is an open device and the way to open another.
+type bench[B backend.Buffer] struct {
+	be   backend.Backend[B]
+	open func() backend.Backend[B]
+}
+
+// rig is what one check works with: the device, a stream, the buffers it made,
+// and the place where its failures are collected. Checks call testify's require
+// with the rig, so that a failure ends the check and not the test: the suite
+// can be tested on devices that are wrong on purpose.
+type rig[B backend.Buffer] struct {
+	bench[B]
+	s        backend.Stream
+	rng      *rand.Rand
+	regions  []*region[B]
+	failures []string
+}
+
+type failed struct{}
+
+type skipped struct{ why string }
+
+func (s skipped) Error() string { return "skipped: " + s.why }
+
+// Errorf and FailNow make a rig a require.TestingT.
+func (r *rig[B]) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+// FailNow ends the check.
+func (r *rig[B]) FailNow() { panic(failed{}) }
+
+func (r *rig[B]) skip(format string, args ...any) {
+	panic(skipped{fmt.Sprintf(format, args...)})
+}
+
+// attempt runs a check and returns its first failure. A panic of the device is a
+// failure, and so are buffers that are left behind.
+func (b bench[B]) attempt(run func(r *rig[B])) error {
+	before := b.be.Info().Buffers
+	if err := b.onStream(run); err != nil {
+		return err
+	}
+	if after := b.be.Info().Buffers; after != before {
+		return fmt.Errorf("%d live buffers after the check, %d before", after, before)
+	}
+	return nil
+}
+
+// onStream runs a check with a stream of its own and gives its buffers back.
+func (b bench[B]) onStream(run func(r *rig[B])) error {
+	s, err := b.be.NewStream()
+	if err != nil {
+		return fmt.Errorf("opening a stream: %w", err)
+	}
+	r := &rig[B]{bench: b, s: s, rng: rand.New(rand.NewPCG(1, 2))}
+	if err := r.guarded(run); err != nil {
+		_ = r.close() // the failure explains more than what it left behind
+		return err
+	}
+	return r.close()
+}
+
+func (r *rig[B]) guarded(run func(r *rig[B])) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failed:
+		case skipped:
+			err = p
+		default:
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		if err == nil && len(r.failures) > 0 {
+			err = errors.New(strings.Join(r.failures, "\n"))
+		}
+	}()
+	run(r)
+	return nil
+}
+
+func (r *rig[B]) close() error {
+	var errs []error
+	for _, reg := range r.regions {
+		errs = append(errs, r.be.Free(reg.buf))
+	}
+	r.regions = nil
+	return errors.Join(append(errs, r.s.Close())...)
+}
+
+// seed makes the rig's random numbers depend on the case alone.
+func (r *rig[B]) seed(name string) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	r.rng = rand.New(rand.NewPCG(h.Sum64(), 0))
+}
+
+// normal returns n values of the standard normal distribution.
+func (r *rig[B]) normal(n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.rng.NormFloat64())
+	}
+	return out
+}
+
+// bytes returns n random bytes.
+func (r *rig[B]) bytes(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(r.rng.Uint32())
+	}
+	return out
+}
+
+// needs skips the check where the device does not list what it is about.
+func (r *rig[B]) needs(f backend.Format, kDim, vDim, block int, paged bool) {
+	caps := r.be.Caps()
+	if !caps.Supports(f) {
+		r.skip("the device does not list activations %s with K %s, V %s", f.Act, f.K, f.V)
+	}
+	if !caps.SupportsDims(kDim, vDim) {
+		r.skip("the device does not list head dims K %d, V %d", kDim, vDim)
+	}
+	if !paged || caps.BlockSizes == nil {
+		return
+	}
+	for _, have := range caps.BlockSizes {
+		if have == block {
+			return
+		}
+	}
+	r.skip("the device does not list block size %d", block)
+}
+
+// plain returns a format that the device lists and that stores what it computes
+// with, f32 if there is one, for checks that are not about formats.
+func (r *rig[B]) plain() backend.Format {
+	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
+		if f := (backend.Format{Act: dt, K: dt, V: dt}); r.be.Caps().Supports(f) {
+			return f
+		}
+	}
+	r.skip("the device lists no format whose activations and storage are of one type")
+	return backend.Format{}
+}
+
+// dims returns head dims that the device lists, the given ones if it does.
+func (r *rig[B]) dims(kDim, vDim int) (int, int) {
+	caps := r.be.Caps()
+	if caps.SupportsDims(kDim, vDim) {
+		return kDim, vDim
+	}
+	require.NotEmpty(r, caps.HeadDims, "Caps.HeadDims is empty and not nil")
+	return caps.HeadDims[0][0], caps.HeadDims[0][1]
+}
+
+// blockSize returns a block size that the device lists, the given one if it does.
+func (r *rig[B]) blockSize(want int) int {
+	sizes := r.be.Caps().BlockSizes
+	for _, have := range sizes {
+		if have == want {
+			return want
+		}
+	}
+	if len(sizes) > 0 {
+		return sizes[0]
+	}
+	return want
+}

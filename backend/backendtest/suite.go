@@ -1,0 +1,95 @@
+package backendtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// Options adjust the suite to a device.
+type Options struct {
+	// Reduced takes every value of every axis of the attention grid once, instead
+	// of every pair of values.
+	Reduced bool
+	// MaxWork skips, by name, attention cases of more multiply-adds; 0: no limit.
+	// The largest case of the full suite has 1.1e9.
+	MaxWork int
+}
+
+// Run checks a device against the contract of package backend, then its erased
+// form with the reduced grid. open is called several times; each call opens the
+// device anew, and the suite closes what it opened.
+func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B]) {
+	RunWith(t, open, Options{})
+}
+
+// RunWith is Run with options.
+func RunWith[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
+	runForm(t, open, o)
+	var zero B
+	if _, erased := any(zero).(backend.AnyBuffer); erased {
+		return
+	}
+	t.Run("erased", func(t *testing.T) {
+		o.Reduced = true
+		runForm(t, func(t testing.TB) backend.Backend[backend.AnyBuffer] { return backend.Erase(open(t)) }, o)
+	})
+}
+
+// check is one property of a device. It fails through the rig, which is a
+// testify TestingT, or by returning from run with a region that holds what it
+// must not.
+type check[B backend.Buffer] struct {
+	name string
+	run  func(r *rig[B])
+}
+
+type room[B backend.Buffer] struct {
+	name   string
+	checks []check[B]
+}
+
+// rooms lists every check of the suite by the part of the contract it belongs to.
+func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
+	return []room[B]{
+		{"memory", memoryChecks[B]()},
+		{"lifetime", lifetimeChecks[B]()},
+		{"streams", streamChecks[B]()},
+		{"append", appendChecks[B](caps)},
+		{"rotate", rotateChecks[B]()},
+		{"gather", gatherChecks[B]()},
+		{"move", moveChecks[B]()},
+		{"plan", planChecks[B]()},
+		{"attend", attendChecks[B](caps, o)},
+		{"merge", mergeChecks[B]()},
+		{"bad input", badInputChecks[B]()},
+		{"bad ids", badIDChecks[B]()},
+		{"allocations", allocationChecks[B]()},
+	}
+}
+
+func runForm[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
+	be := open(t)
+	b := bench[B]{be: be, open: func() backend.Backend[B] { return open(t) }}
+	defer func() {
+		require.Zero(t, be.Info().Buffers, "buffers left at the end")
+		require.NoError(t, be.Close())
+	}()
+	for _, room := range rooms[B](be.Caps(), o) {
+		t.Run(room.name, func(t *testing.T) {
+			for _, c := range room.checks {
+				t.Run(c.name, func(t *testing.T) {
+					var skip skipped
+					switch err := b.attempt(c.run); {
+					case errors.As(err, &skip):
+						t.Skip(skip.why)
+					case err != nil:
+						t.Error(err)
+					}
+				})
+			}
+		})
+	}
+}

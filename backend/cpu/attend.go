@@ -1,0 +1,214 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// attention is one call of Attend, its operands as memory. It runs in up to three
+// steps over all workers: the tiles; the merge of the tiles whose context is
+// split; and, where it is wanted, the attention mass.
+type attention struct {
+	workload
+	p            *backend.AttendParams[*Buffer]
+	q, out       vectors
+	keys, values plane
+	group        int       // query heads of a KV head
+	lens         []uint32  // [seqs]
+	offsets      []uint32  // [seqs+1], nil: one token a sequence
+	items        []uint32  // of the plan
+	lse          []float32 // [tokens, heads], nil: not wanted
+	finalLSE     []float32 // [tokens, heads] for the mass, nil: not wanted
+	slopes       []float32 // ALiBi, nil: none
+	sinks        []float32 // logits, nil: none
+	mass         []float32 // [blocks, KV heads, block], nil: not wanted
+	split        partials
+	shards       int // parts that the blocks are dealt to for the mass
+}
+
+// Attend computes softmax(q·K)·V. Lengths, offsets, blocks that a query sees, and
+// work are checked before anything is written (ErrShape).
+func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) error {
+	ops, err := be.begin("attend", s)
+	if err != nil {
+		return err
+	}
+	defer be.end()
+	if err := ops.attend(p); err != nil || p.Batch.Tokens == 0 {
+		return err
+	}
+	c := be.pool.borrow(attentionExtent(&p))
+	defer be.pool.giveBack(c)
+	c.attend = p
+	a := &c.attention
+	a.bind(&c.attend)
+	if err := a.check(); err != nil {
+		return err
+	}
+	cost, items := a.cost(), len(a.items)/itemWords
+	if err := be.pool.run(a, items*a.kvHeads, cost, c.scratch); err != nil {
+		return err
+	}
+	if p.Plan.Parts > 0 {
+		if err := be.pool.run(combining{a}, items, cost/chunk, c.scratch); err != nil {
+			return err
+		}
+	}
+	if a.mass == nil {
+		return nil
+	}
+	a.shards = max(2*be.pool.threads/a.kvHeads, 1)
+	return be.pool.run(weighing{a}, a.shards*a.kvHeads, cost, c.scratch)
+}
+
+// attentionExtent is the scratch for the largest tile.
+func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
+	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads}
+	rows := l.tileTokens() * l.qHeads / l.kvHeads
+	return extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: rows * chunk, rows: rows,
+		vectors: chunk * max(p.Cache.K.Dim, p.Cache.V.Dim)}
+}
+
+// bind resolves checked parameters.
+func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
+	v := p.Cache
+	*a = attention{
+		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, see: visibilityOf(&p.Mask), withMass: p.Plan.Mass},
+		p:        p, group: p.QHeads / v.KVHeads,
+		q: vectorsOf(p.Q, p.QHeads*v.K.Dim), out: vectorsOf(p.Out.Rows, p.QHeads*v.V.Dim),
+		keys: planeOf(v, v.K), values: planeOf(v, v.V),
+		lens:    view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs],
+		offsets: optional[uint32](p.Batch.QueryOffsets),
+		slopes:  optional[float32](p.Mask.ALiBi), sinks: optional[float32](p.Mask.SinkLogits),
+		lse: optional[float32](p.Out.LSE), mass: optional[float32](p.Out.Mass),
+	}
+	if a.lse != nil {
+		a.lse = a.lse[p.Out.LSEOffset:]
+	}
+}
+
+// optional is the memory of an operand, nil where it is absent.
+func optional[T backend.Number](o backend.Opt[*Buffer]) []T {
+	if !o.Set {
+		return nil
+	}
+	return view[T](o.Buf)
+}
+
+// queries is the first token of a sequence and how many there are.
+func (a *attention) queries(seq int) (first, n int) {
+	if a.offsets == nil {
+		return seq, 1
+	}
+	return int(a.offsets[seq]), int(a.offsets[seq+1] - a.offsets[seq])
+}
+
+func (a *attention) bad(format string, args ...any) error {
+	return backend.ErrShape{Op: "attend", What: fmt.Sprintf(format, args...)}
+}
+
+// check looks at what the batch's buffers say, and that the work was made for it.
+func (a *attention) check() error {
+	batch, cache := &a.p.Batch, &a.p.Cache
+	if err := a.checkOffsets(batch); err != nil {
+		return err
+	}
+	slots := uint64(cache.BlockSize) // that a sequence can have
+	if batch.Table.Set {
+		if n, ok := backend.Mul(cache.BlockSize, batch.TableStride); ok {
+			slots = uint64(n)
+		}
+	}
+	print := a.fingerprint()
+	for i, ctx := range a.lens {
+		if uint64(ctx) > slots {
+			return a.bad("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
+		}
+		_, n := a.queries(i)
+		print = print.add(int(ctx), n)
+		if !batch.Table.Set || n == 0 {
+			continue
+		}
+		table, keys := tableOf(batch, i), a.see.of(int(ctx), n, 0, n)
+		if err := table.check("attend", i, 0, keys.sinks, cache); err != nil {
+			return err
+		}
+		if err := table.check("attend", i, keys.lo, keys.hi, cache); err != nil {
+			return err
+		}
+	}
+	return a.checkWork(print)
+}
+
+func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
+	if a.offsets == nil {
+		return nil
+	}
+	a.offsets = a.offsets[:batch.Seqs+1]
+	last := uint32(0)
+	for i, n := range a.offsets {
+		if n < last || i == 0 && n != 0 {
+			return a.bad("query offsets: element %d is %d after %d, need 0 first and no step back", i, n, last)
+		}
+		last = n
+	}
+	if uint64(last) != uint64(batch.Tokens) {
+		return a.bad("query offsets: end at %d, need the %d tokens", last, batch.Tokens)
+	}
+	return nil
+}
+
+// checkWork recognises the plan and checks the range of every item, so that work
+// that was overwritten cannot lead outside the operands.
+func (a *attention) checkWork(print fingerprint) error {
+	work := optional[uint32](a.p.Work)
+	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(print) || work[2] != uint32(print>>32) {
+		return a.bad("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
+	}
+	if !a.see.within(int(work[3]), int(work[4])) {
+		return a.bad("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.window, a.see.sinkTokens, work[3], work[4])
+	}
+	n, rows := int(work[5]), int(work[6])
+	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 {
+		return a.bad("work: %d elements, too few for %d items", len(work)+headerWords, n)
+	}
+	a.items = work[:n*itemWords]
+	space, ok := a.workspace(a.p.Batch.Tokens, rows)
+	if !ok || space > a.p.Plan.Workspace {
+		return a.bad("workspace: %d elements were planned, the work needs more", a.p.Plan.Workspace)
+	}
+	for i := range n {
+		it := decodeItem(a.items[i*itemWords:])
+		if it.seq < 0 || it.seq >= len(a.lens) {
+			return a.bad("work: item %d is out of range", i)
+		}
+		if _, n := a.queries(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows) {
+			return a.bad("work: item %d is out of range", i)
+		}
+	}
+	if space > 0 {
+		a.divide(view[float32](a.p.Workspace.Buf), rows)
+	}
+	return nil
+}
+
+// divide lays out the workspace.
+func (a *attention) divide(space []float32, rows int) {
+	if a.withMass {
+		n := a.p.Batch.Tokens * a.qHeads
+		a.finalLSE, space = space[:n], space[n:]
+	}
+	a.split.lse, space = space[:rows], space[rows:]
+	a.split.rows = vectors{mem: backend.BytesOf(space), dt: backend.F32, size: 4, stride: a.vDim}
+}
+
+// cost is the multiply-adds of the call.
+func (a *attention) cost() int {
+	pairs := 0
+	for work := a.items; len(work) > 0; work = work[itemWords:] {
+		it := decodeItem(work)
+		pairs += (it.q1 - it.q0) * (it.k1 - it.k0)
+	}
+	return pairs * a.qHeads * (a.keys.dim + a.values.dim)
+}

@@ -1,0 +1,130 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+var tolerance = map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 2e-3, backend.BF16: 1e-2}
+
+// compare holds a result against the float64 reference.
+func compare(t require.TestingT, c scene, got, want result) {
+	require.Len(t, got.out, len(want.out))
+	require.LessOrEqual(t, rowError(got.out, want.out, c.vDim), tolerance[c.act], "%+v", c)
+	for i := range want.lse {
+		if math.IsInf(float64(want.lse[i]), -1) {
+			require.Equal(t, want.lse[i], got.lse[i], "%+v", c)
+			continue
+		}
+		require.InDelta(t, want.lse[i], got.lse[i], 2e-5, "%+v", c)
+	}
+	for i := range want.mass {
+		require.InDelta(t, want.mass[i], got.mass[i], 1e-4*max(1, float64(want.mass[i])), "%+v", c)
+	}
+}
+
+func TestAttendAgainstReference(t *testing.T) {
+	float := rapid.SampledFrom([]backend.DType{backend.F32, backend.F16, backend.BF16})
+	rapid.Check(t, func(r *rapid.T) {
+		c := scene{
+			kvHeads: rapid.IntRange(1, 3).Draw(r, "kv heads"),
+			kDim:    rapid.IntRange(1, 40).Draw(r, "k dim"), vDim: rapid.IntRange(1, 40).Draw(r, "v dim"),
+			act: float.Draw(r, "act"), k: float.Draw(r, "k"), v: float.Draw(r, "v"),
+			block:   rapid.SampledFrom([]int{0, 1, 2, 8, 16, 64}).Draw(r, "block"),
+			threads: rapid.IntRange(1, 3).Draw(r, "threads"),
+			mass:    rapid.Bool().Draw(r, "mass"),
+		}
+		c.qHeads = c.kvHeads * rapid.SampledFrom([]int{1, 2, 5, 40}).Draw(r, "group")
+		for range rapid.IntRange(1, 3).Draw(r, "seqs") {
+			c.ctx = append(c.ctx, rapid.SampledFrom([]int{0, 1, 7, 8, 9, 33, 70}).Draw(r, "ctx"))
+			c.queries = append(c.queries, rapid.SampledFrom([]int{0, 1, 3, 11}).Draw(r, "queries"))
+		}
+		c.mask = mask{nonCausal: rapid.Bool().Draw(r, "non-causal"), alibi: rapid.Bool().Draw(r, "alibi"), logits: rapid.Bool().Draw(r, "logits")}
+		if !c.mask.nonCausal {
+			c.mask.window = rapid.SampledFrom([]int{0, 0, 1, 5, 40, math.MaxInt}).Draw(r, "window")
+			c.mask.sinks = rapid.SampledFrom([]int{0, 1, 4, 60}).Draw(r, "sinks")
+		}
+		if rapid.Bool().Draw(r, "soft-cap") {
+			c.mask.softCap = 2
+		}
+		st := c.set(t, rapid.Uint64().Draw(r, "seed"))
+		compare(r, c, st.attend(t), st.reference(c))
+		require.NoError(r, st.be.Close())
+	})
+}
+
+// Long contexts with few heads are split over the workers and merged.
+func TestAttendSplitContext(t *testing.T) {
+	for _, c := range []scene{
+		{qHeads: 4, kvHeads: 1, ctx: []int{2049}, queries: []int{1}, threads: 4},
+		{qHeads: 2, kvHeads: 2, ctx: []int{2049, 40}, queries: []int{3, 1}, threads: 3, mask: mask{logits: true}},
+		{qHeads: 1, kvHeads: 1, ctx: []int{3000}, queries: []int{2}, threads: 4, mask: mask{window: 1100, sinks: 5}},
+		{qHeads: 1, kvHeads: 1, ctx: []int{3000}, queries: []int{2}, threads: 4, mask: mask{window: 1100, sinks: 600, logits: true}},
+		{qHeads: 1, kvHeads: 1, ctx: []int{3000}, queries: []int{2}, threads: 4, mask: mask{nonCausal: true}},
+	} {
+		c.kDim, c.vDim, c.act, c.k, c.v, c.block, c.mass = 64, 32, backend.F32, backend.F32, backend.F32, 16, true
+		t.Run(fmt.Sprint(c.ctx, c.mask), func(t *testing.T) {
+			st := c.set(t, 7)
+			require.Positive(t, st.params.Plan.Parts)
+			compare(t, c, st.attend(t), st.reference(c))
+		})
+	}
+}
+
+// A plan serves layers whose window is narrower than its own, and no wider ones.
+func TestAttendNarrowerWindow(t *testing.T) {
+	c := scene{qHeads: 2, kvHeads: 1, kDim: 16, vDim: 16, act: backend.F32, k: backend.F32, v: backend.F32,
+		ctx: []int{2049, 40}, queries: []int{40, 3}, block: 16, threads: 4, mask: mask{window: 700, sinks: 6}}
+	for _, planned := range []mask{{}, {window: 701, sinks: 6}, {window: 1500, sinks: 600}, {window: math.MaxInt}} {
+		st := c.set(t, 5)
+		st.shape.Window, st.shape.SinkTokens = planned.window, planned.sinks
+		st.plan(t)
+		if planned.window == math.MaxInt { // has no sink tokens
+			require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+			continue
+		}
+		compare(t, c, st.attend(t), st.reference(c))
+	}
+	st := c.set(t, 5)
+	st.params.Mask.Window++
+	require.ErrorContains(t, st.be.Attend(st.s, st.params), "window 701")
+	st.params.Mask.Window = 0
+	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+}
+
+// The same tokens give the same bits in every layout, whether their prompt is
+// attended at once or in chunks, alone or in a batch, on one thread or several.
+func TestAttendBitsDoNotDependOnLayout(t *testing.T) {
+	base := scene{qHeads: 6, kvHeads: 2, kDim: 16, vDim: 24, act: backend.F32, k: backend.F16, v: backend.BF16,
+		ctx: []int{130, 77}, queries: []int{130, 5}, threads: 1}
+	want := base.set(t, 3).attend(t)
+	for _, block := range []int{0, 8, 16, 32, 64} {
+		for _, threads := range []int{1, 2, 5} {
+			c := base
+			c.block, c.threads, c.mass = block, threads, threads == 2
+			got := c.set(t, 3).attend(t)
+			require.Equal(t, want.out, got.out, "block %d, %d threads", block, threads)
+			require.Equal(t, want.lse, got.lse)
+		}
+	}
+	st := base.set(t, 3)
+	row := base.qHeads * base.vDim
+	for _, n := range []int{1, 31, 100} { // the last n tokens of the first sequence alone
+		c := scene{qHeads: 6, kvHeads: 2, kDim: 16, vDim: 24, ctx: []int{130}, queries: []int{n}}
+		p := st.params
+		p.Batch.Seqs, p.Batch.Tokens = 1, n
+		p.Batch.QueryOffsets = backend.Some(numbers(t, st.be, st.s, backend.U32, []uint32{0, uint32(n)}))
+		p.Q.Offset = (130 - n) * c.qHeads * c.kDim
+		sub := &stage{be: st.be, s: st.s, params: p, shape: st.shape}
+		sub.shape.ContextLens, sub.shape.QueryLens = []uint32{130}, []uint32{uint32(n)}
+		sub.plan(t)
+		got := sub.attend(t)
+		require.Equal(t, want.out[(130-n)*row:130*row], got.out[:n*row])
+	}
+}

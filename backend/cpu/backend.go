@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// maxThreads bounds Options.Threads: a mistyped number must not start millions.
+const maxThreads = 4096
+
+// Options of a CPU device. The zero value uses the whole machine.
+type Options struct {
+	Threads  int   // goroutines that compute, the caller's included; 0: GOMAXPROCS
+	MaxBytes int64 // memory that Alloc may give, in bytes; 0: the machine's memory
+}
+
+// Backend is an open CPU device. It is safe for concurrent use.
+type Backend struct {
+	pool     *pool
+	caps     backend.Caps
+	model    string
+	maxBytes int64
+
+	// mu orders Free and Close after the operations that run: those hold it for reading.
+	mu        sync.RWMutex
+	closed    bool
+	buffers   map[*Buffer]struct{} // live ones
+	allocated int64
+}
+
+var (
+	_ backend.Backend[*Buffer]    = (*Backend)(nil)
+	_ backend.HostAccess[*Buffer] = (*Backend)(nil)
+)
+
+// Open opens a CPU device. Devices are independent: each has its own workers and
+// its own budget, and the buffers of one are foreign to another. Options that are
+// negative, or more than 4096 threads, are ErrShape. The caller closes it.
+func Open(o Options) (*Backend, error) {
+	if o.Threads < 0 || o.Threads > maxThreads || o.MaxBytes < 0 {
+		return nil, backend.ErrShape{Op: "open", What: fmt.Sprintf("threads %d, bytes %d: need 0 to %d, and not negative", o.Threads, o.MaxBytes, maxThreads)}
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = physicalMemory()
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = math.MaxInt64
+	}
+	return &Backend{
+		pool:     newPool(o.Threads),
+		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), DeviceTable: true},
+		model:    modelName(),
+		maxBytes: o.MaxBytes,
+		buffers:  map[*Buffer]struct{}{},
+	}, nil
+}
+
+// formats is every combination of the types that are computed with.
+func formats() []backend.Format {
+	floats := [...]backend.DType{backend.F32, backend.F16, backend.BF16}
+	var out []backend.Format
+	for _, act := range floats {
+		for _, k := range floats {
+			for _, v := range floats {
+				out = append(out, backend.Format{Act: act, K: k, V: v})
+			}
+		}
+	}
+	return out
+}
+
+// modelName is the processor, by its architecture where its name is unknown.
+func modelName() string {
+	if name := processorName(); name != "" {
+		return name
+	}
+	return runtime.GOARCH
+}
+
+// Info describes the device; its memory is the budget it was opened with.
+func (be *Backend) Info() backend.Info {
+	be.mu.RLock()
+	defer be.mu.RUnlock()
+	info := backend.Info{Name: "cpu", Device: be.model, Units: be.pool.threads, HostVisible: true,
+		Allocated: be.allocated, Buffers: len(be.buffers)}
+	if be.maxBytes < math.MaxInt64 {
+		info.TotalMemory, info.FreeMemory = be.maxBytes, be.maxBytes-be.allocated
+	}
+	return info
+}
+
+// Caps says what the device accepts: every combination of f32, f16 and bf16, any
+// head dim, any power of two as block size.
+func (be *Backend) Caps() backend.Caps { return be.caps }
+
+// Close waits for the operations that run, frees every buffer and ends the
+// workers. Closing twice is ErrClosed.
+func (be *Backend) Close() error {
+	be.mu.Lock()
+	defer be.mu.Unlock()
+	if be.closed {
+		return fmt.Errorf("cpu: close: device %w", backend.ErrClosed)
+	}
+	be.closed = true
+	be.pool.close()
+	var first error
+	for b := range be.buffers {
+		if err := be.release(b); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// begin starts an operation on s: until end, no buffer is freed and the device
+// stays open.
+func (be *Backend) begin(op string, s backend.Stream) (operands, error) {
+	be.mu.RLock()
+	ops := operands{be: be, op: op}
+	err := be.open(op)
+	if err == nil {
+		err = be.onStream(op, s)
+	}
+	if err != nil {
+		be.mu.RUnlock()
+	}
+	return ops, err
+}
+
+func (be *Backend) end() { be.mu.RUnlock() }
+
+// open reports whether the device is; the caller holds mu.
+func (be *Backend) open(op string) error {
+	if be.closed {
+		return fmt.Errorf("cpu: %s: device %w", op, backend.ErrClosed)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+)
+
+func decodeF32(dst []float32, src []byte) { copy(dst, of[float32](src)) }
+
+func decodeF16(dst []float32, src []byte) {
+	halves := of[uint16](src)
+	dst = dst[:len(halves)]
+	for i, h := range halves {
+		dst[i] = quant.FromF16(h)
+	}
+}
+
+func decodeBF16(dst []float32, src []byte) {
+	halves := of[uint16](src)
+	dst = dst[:len(halves)]
+	for i, h := range halves {
+		dst[i] = quant.FromBF16(h)
+	}
+}
+
+func encodeF32(dst []byte, src []float32) { copy(of[float32](dst), src) }
+
+func encodeF16(dst []byte, src []float32) {
+	halves := of[uint16](dst)[:len(src)]
+	for i, f := range src {
+		halves[i] = quant.F16(f)
+	}
+}
+
+func encodeBF16(dst []byte, src []float32) {
+	halves := of[uint16](dst)[:len(src)]
+	for i, f := range src {
+		halves[i] = quant.BF16(f)
+	}
+}
+
+func scoreF32(dst []float32, stride int, q []float32, keys []byte, dim int, _ []float32) {
+	scoreRows(dst, stride, q, of[float32](keys), dim)
+}
+
+func scoreF16(dst []float32, stride int, q []float32, keys []byte, dim int, scratch []float32) {
+	scratch = scratch[:len(keys)/2]
+	decodeF16(scratch, keys)
+	scoreRows(dst, stride, q, scratch, dim)
+}
+
+func scoreBF16(dst []float32, stride int, q []float32, keys []byte, dim int, scratch []float32) {
+	scratch = scratch[:len(keys)/2]
+	decodeBF16(scratch, keys)
+	scoreRows(dst, stride, q, scratch, dim)
+}
+
+// scoreRows takes two query rows and four keys at a time: eight sums stay in
+// registers and six loads feed eight products.
+func scoreRows(dst []float32, stride int, q, keys []float32, dim int) {
+	for ; len(q) >= 2*dim; q, dst = q[2*dim:], dst[min(2*stride, len(dst)):] {
+		q0, q1 := q[:dim], q[dim:][:dim]
+		k, j := keys, 0
+		for ; len(k) >= 4*dim; k, j = k[4*dim:], j+4 {
+			k0, k1, k2, k3 := k[:dim], k[dim:][:dim], k[2*dim:][:dim], k[3*dim:][:dim]
+			var a0, a1, a2, a3, b0, b1, b2, b3 float32
+			for i, x := range q0 {
+				y := q1[i]
+				a0, b0 = a0+x*k0[i], b0+y*k0[i]
+				a1, b1 = a1+x*k1[i], b1+y*k1[i]
+				a2, b2 = a2+x*k2[i], b2+y*k2[i]
+				a3, b3 = a3+x*k3[i], b3+y*k3[i]
+			}
+			a, b := dst[j:][:4], dst[stride+j:][:4]
+			a[0], a[1], a[2], a[3] = a0, a1, a2, a3
+			b[0], b[1], b[2], b[3] = b0, b1, b2, b3
+		}
+		for ; len(k) > 0; k, j = k[dim:], j+1 {
+			dst[j], dst[stride+j] = dot(q0, k[:dim]), dot(q1, k[:dim])
+		}
+	}
+	if len(q) > 0 {
+		scoreRow(dst, q[:dim], keys)
+	}
+}
+
+// scoreRow is scoreRows for the last row of an odd number.
+func scoreRow(dst, q, keys []float32) {
+	dim := len(q)
+	j := 0
+	for ; len(keys) >= 4*dim; keys, j = keys[4*dim:], j+4 {
+		k0, k1, k2, k3 := keys[:dim], keys[dim:][:dim], keys[2*dim:][:dim], keys[3*dim:][:dim]
+		var a0, a1, a2, a3 float32
+		for i, x := range q {
+			a0 += x * k0[i]
+			a1 += x * k1[i]
+			a2 += x * k2[i]
+			a3 += x * k3[i]
+		}
+		a := dst[j:][:4]
+		a[0], a[1], a[2], a[3] = a0, a1, a2, a3
+	}
+	for ; len(keys) > 0; keys, j = keys[dim:], j+1 {
+		dst[j] = dot(q, keys[:dim])
+	}
+}
+
+// dot adds in the order of scoreRows, so that a key's score does not depend on the
+// keys beside it.
+func dot(x, y []float32) float32 {
+	y = y[:len(x)]
+	var sum float32
+	for i, v := range x {
+		sum += v * y[i]
+	}
+	return sum
+}
+
+func mixF32(acc, p []float32, stride int, values []byte, dim int, _ []float32) {
+	mixRows(acc, p, stride, of[float32](values), dim)
+}
+
+func mixF16(acc, p []float32, stride int, values []byte, dim int, scratch []float32) {
+	scratch = scratch[:len(values)/2]
+	decodeF16(scratch, values)
+	mixRows(acc, p, stride, scratch, dim)
+}
+
+func mixBF16(acc, p []float32, stride int, values []byte, dim int, scratch []float32) {
+	scratch = scratch[:len(values)/2]
+	decodeBF16(scratch, values)
+	mixRows(acc, p, stride, scratch, dim)
+}
+
+func mixRows(acc, p []float32, stride int, values []float32, dim int) {
+	n := len(values) / dim
+	for ; len(acc) > 0; acc = acc[dim:] {
+		mixRow(acc[:dim], p[:n], values)
+		p = p[min(stride, len(p)):]
+	}
+}
+
+// mixRow takes four values at a time, to load and store acc less often.
+func mixRow(acc, p, values []float32) {
+	dim := len(acc)
+	for ; len(p) >= 4; p, values = p[4:], values[4*dim:] {
+		p0, p1, p2, p3 := p[0], p[1], p[2], p[3]
+		v0, v1, v2, v3 := values[:dim], values[dim:][:dim], values[2*dim:][:dim], values[3*dim:][:dim]
+		if p0 == 0 || p1 == 0 || p2 == 0 || p3 == 0 {
+			axpy(acc, p0, v0)
+			axpy(acc, p1, v1)
+			axpy(acc, p2, v2)
+			axpy(acc, p3, v3)
+			continue
+		}
+		for i, a := range acc {
+			a += p0 * v0[i]
+			a += p1 * v1[i]
+			a += p2 * v2[i]
+			a += p3 * v3[i]
+			acc[i] = a
+		}
+	}
+	for j, x := range p {
+		axpy(acc, x, values[j*dim:][:dim])
+	}
+}
+
+// axpy adds x*v to acc.
+func axpy(acc []float32, x float32, v []float32) {
+	if x == 0 {
+		return
+	}
+	v = v[:len(acc)]
+	for i := range acc {
+		acc[i] += x * v[i]
+	}
+}
+
+func exponentialsGo(s []float32, top float32) float64 {
+	var sum float64
+	for i, x := range s {
+		e := float32(math.Exp(float64(x - top)))
+		s[i] = e
+		sum += float64(e)
+	}
+	return sum
+}

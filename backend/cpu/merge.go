@@ -1,0 +1,91 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// partials are attention results over disjoint keys: normalised rows
+// and the log-sum-exp of each.
+type partials struct {
+	rows vectors
+	lse  []float32
+}
+
+// merge combines rows first, first+step, … into acc and returns the log-sum-exp
+// of all. A part of weight 0 does not matter, whatever its row holds.
+func (p *partials) merge(acc, row []float32, first, step, parts int) float32 {
+	clear(acc)
+	top := float32(math.Inf(-1))
+	for i := range parts {
+		top = max(top, p.lse[first+i*step])
+	}
+	if math.IsInf(float64(top), -1) {
+		return top
+	}
+	var sum float64
+	for i := range parts {
+		weight := math.Exp(float64(p.lse[first+i*step]) - float64(top))
+		if weight == 0 {
+			continue
+		}
+		p.rows.load(row, first+i*step, 0)
+		axpy(acc, float32(weight), row)
+		sum += weight
+	}
+	scale(acc, float32(1/sum))
+	return float32(float64(top) + math.Log(sum))
+}
+
+func scale(x []float32, by float32) {
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+// mergeTask merges a call's rows, mergeRows of them a part.
+type mergeTask struct {
+	in                        partials
+	out                       vectors
+	outLSE                    []float32 // nil: not wanted
+	parts, tokens, heads, dim int
+}
+
+const mergeRows = 32
+
+// Merge combines attention results over disjoint sets of keys.
+func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error {
+	ops, err := be.begin("merge", s)
+	if err != nil {
+		return err
+	}
+	defer be.end()
+	if err := ops.merge(p); err != nil {
+		return err
+	}
+	c := be.pool.borrow(extent{acc: p.Dim, vectors: p.Dim})
+	defer be.pool.giveBack(c)
+	t := &c.merge
+	*t = mergeTask{
+		in:  partials{rows: vectorsOf(backend.Dense(p.In), p.Dim), lse: view[float32](p.LSE)},
+		out: vectorsOf(p.Out, p.Heads*p.Dim), parts: p.Parts, tokens: p.Tokens, heads: p.Heads, dim: p.Dim,
+	}
+	if p.OutLSE.Set {
+		t.outLSE = view[float32](p.OutLSE.Buf)
+	}
+	rows := p.Tokens * p.Heads
+	return be.pool.run(t, (rows+mergeRows-1)/mergeRows, rows*p.Parts*p.Dim, c.scratch)
+}
+
+func (t *mergeTask) part(i int, w *scratch) {
+	acc, row := w.acc[:t.dim], w.vectors[:t.dim]
+	rows := t.tokens * t.heads
+	for r := i * mergeRows; r < min((i+1)*mergeRows, rows); r++ {
+		lse := t.in.merge(acc, row, r, rows, t.parts)
+		t.out.store(r/t.heads, r%t.heads*t.dim, acc)
+		if t.outLSE != nil {
+			t.outLSE[r] = lse
+		}
+	}
+}

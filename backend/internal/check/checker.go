@@ -1,0 +1,113 @@
+// Package check validates the parameters of every operation against the buffers
+// they name and the device's capabilities, once for all devices. It looks at
+// shapes and types only, never at the contents of device memory.
+//
+// A check that passes allocates nothing. One that fails says which operand is
+// wrong, what it has and what it needs, as backend.ErrShape, or as
+// backend.ErrUnsupported for a valid request that the device cannot do.
+// Operands must be buffers (not nil): devices look at ownership first.
+package check
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// checker remembers the first thing that is wrong with a call. Checks after it
+// run on, so they must stand any size, zero included.
+type checker struct {
+	op  string
+	err error
+}
+
+func (c *checker) shape(format string, args ...any) {
+	if c.err == nil {
+		c.err = backend.ErrShape{Op: c.op, What: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (c *checker) unsupported(format string, args ...any) {
+	if c.err == nil {
+		c.err = backend.ErrUnsupported{Op: c.op, Why: fmt.Sprintf(format, args...)}
+	}
+}
+
+// least checks a count against its smallest value.
+func (c *checker) least(name string, have, need int) {
+	if have < need {
+		c.shape("%s: have %d, need at least %d", name, have, need)
+	}
+}
+
+// product is the number of elements of a shape; 0 when it overflows.
+func (c *checker) product(name string, factors ...int) int {
+	n, ok := backend.Mul(factors...)
+	if !ok {
+		c.shape("%s: the number of elements is negative or overflows", name)
+	}
+	return n
+}
+
+// sum adds two sizes that are not negative; 0 when it overflows.
+func (c *checker) sum(name string, a, b int) int {
+	if a > math.MaxInt-b {
+		c.shape("%s: the number of elements overflows", name)
+		return 0
+	}
+	return a + b
+}
+
+// positive checks a factor that must be a usable number above 0.
+func (c *checker) positive(name string, v float32) {
+	if !(v > 0) || math.IsInf(float64(v), 0) {
+		c.shape("%s: have %v, need a finite number above 0", name, v)
+	}
+}
+
+// format checks the combination of types; act is Invalid where an operation has
+// no activations.
+func (c *checker) format(caps backend.Caps, f backend.Format) {
+	stored := func(d backend.DType) bool { return d.Float() || d.Quantized() }
+	switch {
+	case !stored(f.K) || !stored(f.V):
+		c.shape("cache: keys are %s and values %s, need storage types", f.K, f.V)
+	case f.Act == backend.Invalid:
+		for _, have := range caps.Formats {
+			if have.K == f.K && have.V == f.V {
+				return
+			}
+		}
+		c.unsupported("keys of %s with values of %s", f.K, f.V)
+	case !f.Act.Float():
+		c.shape("activations: are %s, need f32, f16 or bf16", f.Act)
+	case !caps.Supports(f):
+		c.unsupported("activations of %s with keys of %s and values of %s", f.Act, f.K, f.V)
+	}
+}
+
+// heads checks that every KV head has the same number of query heads.
+func (c *checker) heads(qHeads, kvHeads int) {
+	if c.least("query heads", qHeads, 1); kvHeads > 0 && qHeads%kvHeads != 0 {
+		c.shape("query heads: have %d, need a multiple of the %d KV heads", qHeads, kvHeads)
+	}
+}
+
+// dims checks the head dims of keys and values.
+func (c *checker) dims(caps backend.Caps, kDim, vDim int) {
+	c.least("key dim", kDim, 1)
+	c.least("value dim", vDim, 1)
+	if c.err == nil && !caps.SupportsDims(kDim, vDim) {
+		c.unsupported("heads of %d key and %d value dims", kDim, vDim)
+	}
+}
+
+// visibility checks which keys a query sees.
+func (c *checker) visibility(nonCausal bool, window, sinkTokens int) {
+	c.least("window", window, 0)
+	c.least("sink tokens", sinkTokens, 0)
+	if nonCausal && (window > 0 || sinkTokens > 0) {
+		c.unsupported("a window or sink tokens without a causal mask")
+	}
+}

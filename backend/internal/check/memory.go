@@ -1,0 +1,62 @@
+package check
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Size is the bytes of n elements of dt, as a number that a slice can have.
+func Size(op string, dt backend.DType, n int) (int, error) {
+	bytes, ok := dt.Size(n)
+	if !ok || bytes > math.MaxInt {
+		c := checker{op: op}
+		c.shape("%d elements of %s: the type is invalid, or the size is negative or overflows", n, dt)
+		return 0, c.err
+	}
+	return int(bytes), nil
+}
+
+// Span is the bytes [lo, hi) of n elements of b from element off on. For a type
+// of less than a byte, off must lie at a byte's start; an odd n ends within the
+// last byte of the span.
+func Span[B backend.Buffer](op, name string, b B, off, n int) (lo, hi int, err error) {
+	c := checker{op: op}
+	if off < 0 || n < 0 {
+		c.shape("%s: have %d elements from offset %d on, need no negative number", name, n, off)
+	}
+	if c.err == nil && (off > b.Len() || n > b.Len()-off) {
+		c.shape("%s: %d elements, need %d from offset %d on", name, b.Len(), n, off)
+	}
+	bits := b.DType().Bits()
+	if bits < 8 && off%2 != 0 {
+		c.shape("%s offset: have %d, need an even one for %s", name, off, b.DType())
+	}
+	if c.err != nil {
+		return 0, 0, c.err
+	}
+	if bits < 8 {
+		return off / 2, off/2 + (n+1)/2, nil
+	}
+	return off * (bits / 8), (off + n) * (bits / 8), nil
+}
+
+// Transfer is the byte of b at which a transfer of that many bytes from or to
+// element off starts.
+func Transfer[B backend.Buffer](op, name string, b B, off, bytes int) (int, error) {
+	bits := b.DType().Bits()
+	c := checker{op: op}
+	if bits > 8 && bytes%(bits/8) != 0 {
+		c.shape("%s: %d bytes are not whole elements of %s", name, bytes, b.DType())
+		return 0, c.err
+	}
+	n := bytes
+	switch {
+	case bits > 8:
+		n = bytes / (bits / 8)
+	case bits < 8 && off >= 0 && off <= b.Len():
+		n = min(2*bytes, max(b.Len()-off, 2*bytes-1)) // the last byte may hold one element
+	}
+	lo, _, err := Span(op, name, b, off, n)
+	return lo, err
+}

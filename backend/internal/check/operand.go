@@ -1,0 +1,140 @@
+package check
+
+import "github.com/ferrumkv/ferrumkv/backend"
+
+// operand checks the type of a buffer and that it has the elements that the call
+// addresses.
+func operand[B backend.Buffer](c *checker, name string, b B, dt backend.DType, need int) {
+	if b.DType() != dt {
+		c.shape("%s: elements are %s, need %s", name, b.DType(), dt)
+	}
+	if b.Len() < need {
+		c.shape("%s: %d elements, need %d", name, b.Len(), need)
+	}
+}
+
+// optional checks an operand that may be absent.
+func optional[B backend.Buffer](c *checker, name string, o backend.Opt[B], dt backend.DType, need int) {
+	if o.Set {
+		operand(c, name, o.Buf, dt, need)
+	}
+}
+
+// required checks an operand that the other parameters make necessary.
+func required[B backend.Buffer](c *checker, name string, o backend.Opt[B], dt backend.DType, need int) {
+	if !o.Set {
+		c.shape("%s: missing", name)
+		return
+	}
+	operand(c, name, o.Buf, dt, need)
+}
+
+// rows checks n vectors of width elements each.
+func rows[B backend.Buffer](c *checker, name string, r backend.Rows[B], n, width int, dt backend.DType) {
+	stride := stride(r, width)
+	if r.Offset < 0 {
+		c.shape("%s offset: have %d, need at least 0", name, r.Offset)
+	}
+	if stride < width {
+		c.shape("%s stride: have %d, need 0 or at least the vector's %d elements", name, r.Stride, width)
+	}
+	if c.err != nil {
+		return
+	}
+	need := 0
+	if n > 0 {
+		need = c.sum(name, c.sum(name, r.Offset, c.product(name, n-1, stride)), width)
+	}
+	operand(c, name, r.Buf, dt, need)
+}
+
+func stride[B backend.Buffer](r backend.Rows[B], width int) int {
+	if r.Stride == 0 {
+		return width
+	}
+	return r.Stride
+}
+
+// apart checks that a call does not write over what it reads: n output rows
+// against n input rows, both already checked. Rows that interleave without
+// touching, as the parts of a fused projection do, are apart.
+func apart[B backend.Buffer](c *checker, out backend.Rows[B], outWidth int, name string, in backend.Rows[B], inWidth, n int) {
+	if c.err != nil || n == 0 || any(out.Buf) != any(in.Buf) {
+		return
+	}
+	outStride, inStride := stride(out, outWidth), stride(in, inWidth)
+	outEnd, inEnd := out.Offset+(n-1)*outStride+outWidth, in.Offset+(n-1)*inStride+inWidth
+	if outEnd <= in.Offset || inEnd <= out.Offset {
+		return
+	}
+	if outStride == inStride {
+		shift := (out.Offset - in.Offset) % outStride
+		if shift < 0 {
+			shift += outStride
+		}
+		if shift >= inWidth && shift+outWidth <= outStride {
+			return
+		}
+	}
+	c.shape("out: overlaps %s in one buffer", name)
+}
+
+// cache checks the dims of a cache and both of its planes. act is Invalid where
+// the operation only moves what is stored.
+func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[B], act backend.DType) {
+	c.least("blocks", v.Blocks, 1)
+	c.least("KV heads", v.KVHeads, 1)
+	c.least("block size", v.BlockSize, 1)
+	c.dims(caps, v.K.Dim, v.V.Dim)
+	c.format(caps, backend.Format{Act: act, K: v.K.Data.DType(), V: v.V.Data.DType()})
+	c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
+	if c.err == nil {
+		plane(c, "keys", "key scales", "key zeros", v, v.K)
+		plane(c, "values", "value scales", "value zeros", v, v.V)
+	}
+}
+
+// plane checks one plane's memory and, for a quantized type, its scales.
+func plane[B backend.Buffer](c *checker, name, scales, zeros string, v backend.CacheView[B], p backend.Plane[B]) {
+	dt := p.Data.DType()
+	operand(c, name, p.Data, dt, c.product(name, v.Blocks, v.KVHeads, v.BlockSize, p.Dim))
+	if !dt.Quantized() {
+		if p.Scales.Set || p.Zeros.Set {
+			c.shape("%s: %s has no scales", name, dt)
+		}
+		return
+	}
+	if p.Dim*dt.Bits()%8 != 0 {
+		c.shape("%s: %d dims of %s do not fill whole bytes", name, p.Dim, dt)
+	}
+	if p.Axis > backend.PerChannel {
+		c.shape("%s: unknown scale axis %d", name, p.Axis)
+	}
+	line, across := p.Dim, v.BlockSize // along the axis, and how many lines there are
+	if p.Axis == backend.PerChannel {
+		line, across = v.BlockSize, p.Dim
+	}
+	group := p.Group
+	if group == 0 {
+		group = line
+	}
+	if group < 0 || line%group != 0 {
+		c.shape("%s group: have %d, need a divisor of %d", name, p.Group, line)
+		return
+	}
+	need := c.product(name, v.Blocks, v.KVHeads, across, line/group)
+	required(c, scales, p.Scales, backend.F32, need)
+	optional(c, zeros, p.Zeros, backend.F32, need)
+}
+
+// rope checks a rotation that is set.
+func rope[B backend.Buffer](c *checker, r backend.Rope[B], kDim int) {
+	if r.Dims < 2 || r.Dims%2 != 0 || r.Dims > kDim {
+		c.shape("rope dims: have %d, need an even number from 2 to the key dim %d", r.Dims, kDim)
+	}
+	if r.Pairing > backend.Interleaved {
+		c.shape("rope pairing: %d is unknown", r.Pairing)
+	}
+	c.least("rope positions", r.Positions, 1)
+	required(c, "rope table", r.Table, backend.F32, c.product("rope table", r.Positions, r.Dims))
+}

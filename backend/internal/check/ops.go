@@ -1,0 +1,236 @@
+package check
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Append checks p against its buffers and caps.
+func Append[B backend.Buffer](caps backend.Caps, p backend.AppendParams[B]) error {
+	c := &checker{op: "append"}
+	act := p.K.Buf.DType()
+	cache(c, caps, p.Cache, act)
+	c.least("tokens", p.Tokens, 0)
+	c.least("query heads", p.QHeads, 0)
+	if c.err != nil {
+		return c.err
+	}
+	heads, dim := p.Cache.KVHeads, p.Cache.K.Dim
+	rows(c, "k", p.K, p.Tokens, c.product("k", heads, dim), act)
+	rows(c, "v", p.V, p.Tokens, c.product("v", heads, p.Cache.V.Dim), act)
+	if p.QHeads > 0 {
+		c.heads(p.QHeads, heads)
+		rows(c, "q", p.Q, p.Tokens, c.product("q", p.QHeads, dim), act)
+	}
+	operand(c, "slots", p.Slots, backend.I64, p.Tokens)
+	if p.Rope.Table.Set {
+		rope(c, p.Rope, dim)
+		c.positive("rope magnitude", p.Rope.Magnitude)
+		required(c, "positions", p.Positions, backend.U32, p.Tokens)
+	} else if p.Positions.Set {
+		c.shape("positions: set without a rope table")
+	}
+	return c.err
+}
+
+// Plan checks the shape of a step.
+func Plan(caps backend.Caps, s backend.AttendShape) error {
+	c := &checker{op: "plan attend"}
+	c.least("KV heads", s.KVHeads, 1)
+	c.least("block size", s.BlockSize, 1)
+	c.heads(s.QHeads, s.KVHeads)
+	c.dims(caps, s.KDim, s.VDim)
+	c.format(caps, s.Format)
+	c.visibility(s.NonCausal, s.Window, s.SinkTokens)
+	if len(s.ContextLens) != len(s.QueryLens) {
+		c.shape("query lengths: %d sequences, need %d as in context lengths", len(s.QueryLens), len(s.ContextLens))
+	}
+	tokens := 0
+	for _, n := range s.QueryLens {
+		tokens = c.sum("query lengths", tokens, int(n))
+	}
+	c.product("out", tokens, s.QHeads, max(s.KDim, s.VDim))
+	return c.err
+}
+
+// Attend checks p against its buffers and caps.
+func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) error {
+	c := &checker{op: "attend"}
+	act := p.Q.Buf.DType()
+	cache(c, caps, p.Cache, act)
+	c.heads(p.QHeads, p.Cache.KVHeads)
+	batch(c, caps, p.Batch, p.Cache)
+	c.positive("scale", p.Scale)
+	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
+	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) {
+		c.shape("soft-cap: have %v, need a finite number from 0", m)
+	}
+	optional(c, "ALiBi slopes", p.Mask.ALiBi, backend.F32, p.QHeads)
+	optional(c, "sink logits", p.Mask.SinkLogits, backend.F32, p.QHeads)
+	if c.err != nil {
+		return c.err
+	}
+	tokens, kWidth, vWidth := p.Batch.Tokens, c.product("q", p.QHeads, p.Cache.K.Dim), c.product("out", p.QHeads, p.Cache.V.Dim)
+	rows(c, "q", p.Q, tokens, kWidth, act)
+	rows(c, "out", p.Out.Rows, tokens, vWidth, act)
+	apart(c, p.Out.Rows, vWidth, "q", p.Q, kWidth, tokens)
+	if out := any(p.Out.Rows.Buf); out == any(p.Cache.K.Data) || out == any(p.Cache.V.Data) {
+		c.shape("out: is memory of the cache")
+	}
+	c.least("log-sum-exp offset", p.Out.LSEOffset, 0)
+	if p.Out.LSE.Set && c.err == nil {
+		operand(c, "log-sum-exp", p.Out.LSE.Buf, backend.F32,
+			c.sum("log-sum-exp", p.Out.LSEOffset, c.product("log-sum-exp", tokens, p.QHeads)))
+	}
+	optional(c, "attention mass", p.Out.Mass, backend.F32, c.product("attention mass", p.Cache.Blocks, p.Cache.KVHeads, p.Cache.BlockSize))
+	if p.Out.Mass.Set && !p.Plan.Mass {
+		c.shape("plan: was not made for a call with attention mass")
+	}
+	return plan(c, p)
+}
+
+// plan checks that a call brings what its plan asked for.
+func plan[B backend.Buffer](c *checker, p backend.AttendParams[B]) error {
+	if p.Batch.Tokens > 0 && p.Plan.Items < 1 {
+		c.shape("plan: has no work for %d tokens; call PlanAttend for this batch", p.Batch.Tokens)
+	}
+	if len(p.Plan.Work) > 0 {
+		required(c, "work", p.Work, backend.U32, len(p.Plan.Work))
+	}
+	if c.least("plan workspace", p.Plan.Workspace, 0); p.Plan.Workspace > 0 {
+		required(c, "workspace", p.Workspace, backend.F32, p.Plan.Workspace)
+	}
+	return c.err
+}
+
+// batch checks the operands that name a call's sequences.
+func batch[B backend.Buffer](c *checker, caps backend.Caps, r backend.Ragged[B], v backend.CacheView[B]) {
+	c.least("sequences", r.Seqs, 0)
+	c.least("tokens", r.Tokens, 0)
+	if c.err != nil {
+		return
+	}
+	if r.Table.Set {
+		c.least("table stride", r.TableStride, 1)
+		required(c, "block table", r.Table, backend.U32, c.product("block table", r.Seqs, r.TableStride))
+		if r.TableStride > 1 && !blockSize(caps, v.BlockSize) {
+			c.unsupported("a block table over blocks of %d slots", v.BlockSize)
+		}
+	} else if r.Seqs > v.Blocks {
+		c.shape("sequences: %d without a block table, need at most the %d blocks", r.Seqs, v.Blocks)
+	}
+	operand(c, "context lengths", r.ContextLens, backend.U32, r.Seqs)
+	if r.QueryOffsets.Set {
+		operand(c, "query offsets", r.QueryOffsets.Buf, backend.U32, c.sum("query offsets", r.Seqs, 1))
+	} else if r.Tokens != r.Seqs {
+		c.shape("tokens: have %d without query offsets, need one for each of %d sequences", r.Tokens, r.Seqs)
+	}
+}
+
+// blockSize reports whether the device takes paged blocks of n slots.
+func blockSize(caps backend.Caps, n int) bool {
+	for _, have := range caps.BlockSizes {
+		if have == n {
+			return true
+		}
+	}
+	return caps.BlockSizes == nil && n&(n-1) == 0
+}
+
+// Merge checks p against its buffers.
+func Merge[B backend.Buffer](p backend.MergeParams[B]) error {
+	c := &checker{op: "merge"}
+	c.least("parts", p.Parts, 1)
+	c.least("tokens", p.Tokens, 0)
+	c.least("heads", p.Heads, 1)
+	c.least("dim", p.Dim, 1)
+	act, in := p.Out.Buf.DType(), p.In.DType()
+	if !act.Float() {
+		c.shape("out: elements are %s, need f32, f16 or bf16", act)
+	}
+	if in != act && in != backend.F32 {
+		c.shape("in: elements are %s, need %s or f32", in, act)
+	}
+	if c.err != nil {
+		return c.err
+	}
+	width, size := c.product("out", p.Heads, p.Dim), c.product("in", p.Parts, p.Tokens, p.Heads, p.Dim)
+	rows(c, "out", p.Out, p.Tokens, width, act)
+	operand(c, "in", p.In, in, size)
+	operand(c, "log-sum-exp", p.LSE, backend.F32, c.product("log-sum-exp", p.Parts, p.Tokens, p.Heads))
+	optional(c, "out log-sum-exp", p.OutLSE, backend.F32, c.product("out log-sum-exp", p.Tokens, p.Heads))
+	if p.Tokens > 0 && c.err == nil && any(p.Out.Buf) == any(p.In) && p.Out.Offset < size {
+		c.shape("out: overlaps in")
+	}
+	return c.err
+}
+
+// Gather checks p against its buffers and caps.
+func Gather[B backend.Buffer](caps backend.Caps, p backend.GatherParams[B]) error {
+	c := &checker{op: "gather"}
+	cache(c, caps, p.Cache, backend.Invalid)
+	c.least("table offset", p.TableOffset, 0)
+	c.least("begin", p.Begin, 0)
+	c.least("length", p.Len, 0)
+	if c.err != nil {
+		return c.err
+	}
+	end := c.sum("length", p.Begin, p.Len)
+	switch {
+	case p.Table.Set:
+		blocks := end / p.Cache.BlockSize
+		if end%p.Cache.BlockSize != 0 {
+			blocks++
+		}
+		operand(c, "block table", p.Table.Buf, backend.U32, c.sum("block table", p.TableOffset, blocks))
+	case p.TableOffset >= p.Cache.Blocks:
+		c.shape("table offset: block %d without a block table, need one of %d", p.TableOffset, p.Cache.Blocks)
+	case end > p.Cache.BlockSize:
+		c.shape("length: tokens to %d without a block table, need at most the block's %d", end, p.Cache.BlockSize)
+	}
+	gathered(c, "k", p.K, p.Cache, p.Cache.K, p.Len)
+	gathered(c, "v", p.V, p.Cache, p.Cache.V, p.Len)
+	return c.err
+}
+
+// gathered checks a destination: what is stored, bit for bit, or f32.
+func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v backend.CacheView[B], p backend.Plane[B], n int) {
+	if !o.Set {
+		return
+	}
+	dt := p.Data.DType()
+	if o.Buf.DType() == backend.F32 {
+		dt = backend.F32
+	}
+	operand(c, name, o.Buf, dt, c.product(name, v.KVHeads, n, p.Dim))
+}
+
+// CopyBlocks checks p against its buffers and caps.
+func CopyBlocks[B backend.Buffer](caps backend.Caps, p backend.CopyBlocksParams[B]) error {
+	return pairs(caps, "copy blocks", p.Cache, p.Pairs, backend.U32, p.N)
+}
+
+// MoveSlots checks p against its buffers and caps.
+func MoveSlots[B backend.Buffer](caps backend.Caps, p backend.MoveSlotsParams[B]) error {
+	return pairs(caps, "move slots", p.Cache, p.Pairs, backend.I64, p.N)
+}
+
+func pairs[B backend.Buffer](caps backend.Caps, op string, v backend.CacheView[B], b B, dt backend.DType, n int) error {
+	c := &checker{op: op}
+	cache(c, caps, v, backend.Invalid)
+	c.least("pairs", n, 0)
+	operand(c, "pairs", b, dt, c.product("pairs", max(n, 0), 2))
+	return c.err
+}
+
+// Rotate checks p against its buffers and caps.
+func Rotate[B backend.Buffer](caps backend.Caps, p backend.RotateParams[B]) error {
+	c := &checker{op: "rotate"}
+	cache(c, caps, p.Cache, backend.Invalid)
+	c.least("slots", p.N, 0)
+	operand(c, "slots", p.Slots, backend.I64, p.N)
+	operand(c, "deltas", p.Deltas, backend.I32, p.N)
+	rope(c, p.Rope, p.Cache.K.Dim)
+	return c.err
+}

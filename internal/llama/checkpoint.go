@@ -1,0 +1,68 @@
+package llama
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then,
+// in a fixed order, all weights in f32, those of a kind for all layers back to
+// back. The size of the file follows from the header and must agree.
+func parseCheckpoint(f file) (c Config, a *archive, err error) {
+	in := cursor{file: f}
+	if in.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
+		return c, nil, f.unsupported("version %d of the llama2.c checkpoint", in.u32("version"))
+	}
+	in.at = 0
+	field := func(name string) int { return int(int32(in.u32(name))) }
+	c = Config{Dim: field("dim"), Hidden: field("hidden_dim"), Layers: field("n_layers"), Heads: field("n_heads"),
+		KVHeads: field("n_kv_heads"), Vocab: field("vocab_size"), Context: field("seq_len"),
+		Eps: 1e-5, RoPE: backend.RoPE{Pairing: backend.Interleaved}, BOS: 1, EOS: []uint32{2}}
+	if in.err != nil {
+		return c, nil, in.err
+	}
+	if c.Tied = c.Vocab > 0; !c.Tied {
+		c.Vocab = -c.Vocab
+	}
+	if c.Heads < 1 || c.Dim%c.Heads != 0 {
+		return c, nil, f.bad("n_heads", "have %d, which does not divide the dim %d", c.Heads, c.Dim)
+	}
+	c.HeadDim = c.Dim / c.Heads
+	if err := c.check(f); err != nil {
+		return c, nil, err
+	}
+
+	a = &archive{file: f}
+	add := func(name string, shape ...int) {
+		if err == nil {
+			err = a.add(name, "F32", shape, in.at)
+			in.at += len(a.tensors[name].data)
+		}
+	}
+	each := func(part string, shape ...int) {
+		for l := 0; l < c.Layers && err == nil; l++ {
+			add(fmt.Sprintf(huggingFace.layer, l, part), shape...)
+		}
+	}
+	n, kv := huggingFace, c.KVHeads*c.HeadDim
+	add(n.embed, c.Vocab, c.Dim)
+	each(n.attnNorm, c.Dim)
+	each(n.q, c.Dim, c.Dim)
+	each(n.k, kv, c.Dim)
+	each(n.v, kv, c.Dim)
+	each(n.o, c.Dim, c.Dim)
+	each(n.ffnNorm, c.Dim)
+	each(n.gate, c.Hidden, c.Dim)
+	each(n.down, c.Dim, c.Hidden)
+	each(n.up, c.Hidden, c.Dim)
+	add(n.norm, c.Dim)
+	add("rotations", c.Context, c.HeadDim) // tables that nobody needs
+	if !c.Tied {
+		add(n.output, c.Vocab, c.Dim)
+	}
+	if err == nil && in.left() != 0 {
+		err = f.bad("size", "%d bytes follow the weights that the header describes", in.left())
+	}
+	return c, a, err
+}

@@ -1,0 +1,74 @@
+package llama
+
+import "testing"
+
+// Whatever a file holds, its reader gives a model that fits its configuration or
+// a typed error, and reserves memory in proportion to the file. (Run them with
+// -fuzzminimizetime=10x: by default a fuzzer spends most of its time on making
+// interesting files small.)
+
+// tiny is the smallest model: the shorter the seed, the more often a mutation
+// hits a field that matters.
+func tiny() Config {
+	c := craftConfig(2)
+	c.Heads, c.HeadDim, c.Layers = 1, 2, 1
+	return c
+}
+
+func fuzzReader(f *testing.F, name string, seed []byte, read func(file) error) {
+	f.Add(seed)
+	f.Add(seed[:len(seed)/2])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bounded(t, len(data), func() { typed(t, read(file{name, data})) })
+	})
+}
+
+func FuzzSafetensors(f *testing.F) {
+	cfg := tiny()
+	fuzzReader(f, "model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "BF16"), func(in file) error {
+		a, err := parseSafetensors(in)
+		if err == nil {
+			_, err = a.model(cfg, huggingFace)
+		}
+		return err
+	})
+}
+
+func FuzzGGUF(f *testing.F) {
+	cfg := tiny()
+	fuzzReader(f, "model.gguf", craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), "F16"), func(in file) error {
+		_, _, err := loadGGUF(in)
+		return err
+	})
+}
+
+func FuzzCheckpoint(f *testing.F) {
+	fuzzReader(f, "model.bin", craftCheckpoint(tiny()), func(in file) error {
+		c, a, err := parseCheckpoint(in)
+		if err == nil {
+			_, err = a.model(c, huggingFace)
+		}
+		return err
+	})
+}
+
+func FuzzTokenizer(f *testing.F) {
+	fuzzReader(f, "tokenizer.bin", join(u32(7), make([]byte, 24), u32(0), u32(6), []byte("<0x0A>"), u32(0), u32(1), []byte("a")), func(in file) error {
+		t, err := parseTokenizer(in, 5)
+		if err == nil {
+			for _, token := range t.Encode("abab é\xff") {
+				t.Decode(t.bos, token)
+			}
+		}
+		return err
+	})
+}
+
+func FuzzConfig(f *testing.F) {
+	seed := craftJSON(tiny(), `,"eos_token_id":[1,2],"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":4}`)
+	fuzzReader(f, "config.json", seed, func(in file) error {
+		_, err := parseConfig(in)
+		return err
+	})
+}

@@ -1,0 +1,103 @@
+package llama
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// Load reads a model from disk. path is a folder with model.safetensors and
+// config.json, a .safetensors file with config.json beside it, a .gguf file, or a
+// .bin checkpoint of llama2.c. tokenizer is a tokenizer file of llama2.c; "" is
+// what the model brings: the vocabulary inside of a GGUF file, or bytes.
+//
+// Errors are ErrFile and ErrUnsupported, or those of the file system.
+func Load(path, tokenizer string) (*Model, *Tokenizer, error) {
+	m, t, err := LoadFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err != nil {
+		return nil, nil, fmt.Errorf("llama: model %s: %w", path, err)
+	}
+	if tokenizer != "" {
+		f, err := open(os.DirFS(filepath.Dir(tokenizer)), filepath.Base(tokenizer))
+		if err == nil {
+			t, err = parseTokenizer(f, m.Vocab)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("llama: tokenizer %s: %w", tokenizer, err)
+		}
+	}
+	if t == nil {
+		return nil, nil, fmt.Errorf("llama: model %s: %w", path, ErrFile{File: filepath.Base(path), Field: "vocabulary",
+			Why: fmt.Sprintf("its %d tokens are not bytes and the model brings no vocabulary that can be used; name its tokenizer file", m.Vocab)})
+	}
+	return m, t, nil
+}
+
+// LoadFS is Load from any file system, as of a model that is embedded in the
+// program. The tokenizer is nil if the model brings none that can be used.
+func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.IsDir() {
+		name = path.Join(name, "model.safetensors")
+	}
+	f, err := open(fsys, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch path.Ext(name) {
+	case ".safetensors":
+		return loadSafetensors(fsys, f)
+	case ".gguf":
+		return loadGGUF(f)
+	case ".bin":
+		cfg, a, err := parseCheckpoint(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		m, err := a.model(cfg, huggingFace)
+		return m, nil, err
+	}
+	return nil, nil, f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
+}
+
+func loadSafetensors(fsys fs.FS, f file) (*Model, *Tokenizer, error) {
+	c, err := open(fsys, path.Join(path.Dir(f.name), "config.json"))
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := parseConfig(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := parseSafetensors(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := a.model(cfg, huggingFace)
+	if err != nil || !isByteLevel(cfg) {
+		return m, nil, err
+	}
+	return m, newByteTokenizer(cfg.Vocab, cfg.BOS), nil
+}
+
+func loadGGUF(f file) (*Model, *Tokenizer, error) {
+	meta, a, err := parseGGUF(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := meta.config(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := a.model(cfg, ggml)
+	if err != nil || meta.values["tokenizer.ggml.model"] != "llama" {
+		return m, nil, err
+	}
+	t, err := meta.tokenizer(cfg)
+	return m, t, err
+}

@@ -1,0 +1,99 @@
+package llama
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Model is a Llama model's configuration and weights, decoded to float32. A
+// matrix is [outputs, inputs]. It is not changed by running it, so it may be
+// used by several runners at once.
+type Model struct {
+	Config
+	Embed  blas32.General // [Vocab, Dim]
+	Layers []Layer
+	Norm   []float32      // [Dim]
+	Output blas32.General // [Vocab, Dim]; shares memory with Embed where Tied
+}
+
+// Layer is the weights of one transformer block.
+type Layer struct {
+	AttnNorm, FFNNorm []float32      // [Dim]
+	Q, K, V           blas32.General // [heads*HeadDim, Dim]
+	O                 blas32.General // [Dim, Heads*HeadDim]
+	Gate, Up          blas32.General // [Hidden, Dim]
+	Down              blas32.General // [Dim, Hidden]
+}
+
+// naming is what a file format calls the weights.
+type naming struct {
+	embed, norm, output string
+	layer               string // format of a layer's number and one of the following
+	attnNorm, ffnNorm   string
+	q, k, v, o          string
+	gate, up, down      string
+}
+
+var huggingFace = naming{
+	embed: "model.embed_tokens.weight", norm: "model.norm.weight", output: "lm_head.weight",
+	layer: "model.layers.%d.%s.weight", attnNorm: "input_layernorm", ffnNorm: "post_attention_layernorm",
+	q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj", o: "self_attn.o_proj",
+	gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj",
+}
+
+var ggml = naming{
+	embed: "token_embd.weight", norm: "output_norm.weight", output: "output.weight",
+	layer: "blk.%d.%s.weight", attnNorm: "attn_norm", ffnNorm: "ffn_norm",
+	q: "attn_q", k: "attn_k", v: "attn_v", o: "attn_output",
+	gate: "ffn_gate", up: "ffn_up", down: "ffn_down",
+}
+
+// model decodes the weights that cfg needs. Layers are reserved one by one, so a
+// file that claims more than it holds fails at the first one missing.
+func (a *archive) model(cfg Config, n naming) (*Model, error) {
+	if err := cfg.check(a.file); err != nil {
+		return nil, err
+	}
+	var failed error
+	keep := func(err error) {
+		if failed == nil {
+			failed = err
+		}
+	}
+	matrix := func(name string, rows, cols int) (m blas32.General) {
+		if failed == nil {
+			var err error
+			m, err = a.matrix(name, rows, cols)
+			keep(err)
+		}
+		return m
+	}
+	vector := func(name string) (v []float32) {
+		if failed == nil {
+			var err error
+			v, err = a.floats(name, cfg.Dim)
+			keep(err)
+		}
+		return v
+	}
+	m := &Model{Config: cfg, Embed: matrix(n.embed, cfg.Vocab, cfg.Dim), Norm: vector(n.norm)}
+	if m.Output = m.Embed; !cfg.Tied {
+		m.Output = matrix(n.output, cfg.Vocab, cfg.Dim)
+	}
+	q, kv := cfg.Heads*cfg.HeadDim, cfg.KVHeads*cfg.HeadDim
+	for l := 0; l < cfg.Layers && failed == nil; l++ {
+		in := func(part string) string { return fmt.Sprintf(n.layer, l, part) }
+		m.Layers = append(m.Layers, Layer{
+			AttnNorm: vector(in(n.attnNorm)), FFNNorm: vector(in(n.ffnNorm)),
+			Q: matrix(in(n.q), q, cfg.Dim), K: matrix(in(n.k), kv, cfg.Dim), V: matrix(in(n.v), kv, cfg.Dim),
+			O:    matrix(in(n.o), cfg.Dim, q),
+			Gate: matrix(in(n.gate), cfg.Hidden, cfg.Dim), Up: matrix(in(n.up), cfg.Hidden, cfg.Dim),
+			Down: matrix(in(n.down), cfg.Dim, cfg.Hidden),
+		})
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return m, nil
+}

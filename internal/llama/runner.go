@@ -1,0 +1,165 @@
+package llama
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// Options says how to run a model.
+type Options struct {
+	// Cache is the layout, storage types and size of the cache. The model's fields
+	// (layers, heads, dims, RoPE, activation type) are filled in by New. Capacity
+	// is at most the model's context, and that where it would become more.
+	Cache kvcache.Config
+	// Chunk is the most prompt tokens of one step; 0: 256.
+	Chunk int
+	// Threads is how many goroutines share a matrix product; 0: GOMAXPROCS.
+	Threads int
+}
+
+// Runner runs a model with its keys and values on a device. It is used by one
+// goroutine at a time.
+type Runner[B backend.Buffer] struct {
+	be      backend.Backend[B]
+	model   *Model
+	pool    *kvcache.Pool[B]
+	step    *kvcache.Batch[B]
+	stream  backend.Stream
+	rows    int // tokens of the largest step
+	threads int
+
+	q, k, v, out port[B]        // [rows, heads*HeadDim]
+	x, h         []float32      // [rows, Dim]
+	gate, up     []float32      // [rows, Hidden]
+	logits       blas32.General // [tokens asked for, Vocab], grows
+}
+
+// port is an activation that host and device exchange. Where device memory is
+// host memory, host is the buffer itself and nothing is copied.
+type port[B backend.Buffer] struct {
+	buf    B
+	host   []float32
+	shared bool
+}
+
+// New makes a runner of m on be. Both stay the caller's and must outlive it.
+// Errors are those of kvcache.NewPool and of the device.
+func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runner[B], error) {
+	cfg, err := opt.cache(m)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner[B]{be: be, model: m, threads: opt.Threads}
+	if r.pool, err = kvcache.NewPool(be, cfg); err != nil {
+		return nil, err
+	}
+	if err := r.allocate(opt); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// cache completes the configuration of the cache by what the model says.
+func (o Options) cache(m *Model) (kvcache.Config, error) {
+	cfg := o.Cache
+	cfg.Layers, cfg.QHeads, cfg.KVHeads = len(m.Layers), m.Heads, m.KVHeads
+	cfg.HeadDim, cfg.VHeadDim, cfg.Act, cfg.RoPE = m.HeadDim, m.HeadDim, backend.F32, &m.RoPE
+	if cfg.Capacity > m.Context {
+		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
+	}
+	resolved, err := cfg.Resolve()
+	if err == nil && resolved.Capacity > m.Context {
+		cfg.Capacity = m.Context
+	}
+	return cfg, err
+}
+
+func (r *Runner[B]) allocate(opt Options) (err error) {
+	m := r.model
+	if r.threads <= 0 {
+		r.threads = runtime.GOMAXPROCS(0)
+	}
+	chunk := opt.Chunk
+	if chunk <= 0 {
+		chunk = 256
+	}
+	r.rows = max(chunk, r.pool.Config().MaxSeqs) // every sequence can decode in one step
+	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > 1<<31/widest {
+		return backend.ErrShape{Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
+	}
+	for _, p := range []struct {
+		port  *port[B]
+		heads int
+	}{{&r.q, m.Heads}, {&r.k, m.KVHeads}, {&r.v, m.KVHeads}, {&r.out, m.Heads}} {
+		if *p.port, err = newPort(r.be, r.rows*p.heads*m.HeadDim); err != nil {
+			return err
+		}
+	}
+	r.x, r.h = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim)
+	r.gate, r.up = make([]float32, r.rows*m.Hidden), make([]float32, r.rows*m.Hidden)
+	r.step = r.pool.NewBatch()
+	r.stream, err = r.be.NewStream()
+	return err
+}
+
+func newPort[B backend.Buffer](be backend.Backend[B], n int) (p port[B], err error) {
+	if p.buf, err = be.Alloc(backend.F32, n); err != nil {
+		return p, err
+	}
+	access, ok := backend.HostAccessOf(be)
+	if !ok {
+		p.host = make([]float32, n)
+		return p, nil
+	}
+	bytes, err := access.HostBytes(p.buf)
+	if err != nil {
+		return p, errors.Join(err, be.Free(p.buf))
+	}
+	p.host, p.shared = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), n), true
+	return p, nil
+}
+
+// send makes the first n elements visible to the device. Its earlier reads of
+// them are done: receive has waited for the layer before.
+func (r *Runner[B]) send(p port[B], n int) error {
+	if p.shared {
+		return nil
+	}
+	return backend.Upload(r.be, r.stream, p.buf, 0, p.host[:n])
+}
+
+// receive waits for the device and makes the first n elements visible to the host.
+func (r *Runner[B]) receive(p port[B], n int) error {
+	if p.shared {
+		return r.stream.Sync()
+	}
+	return backend.Download(r.be, r.stream, p.host[:n], p.buf, 0)
+}
+
+// Pool is the cache, for opening, forking and measuring sequences. The runner
+// keeps ownership.
+func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pool }
+
+// Close frees the cache and the runner's buffers. Its sequences become unusable.
+func (r *Runner[B]) Close() error {
+	var errs []error
+	if r.step != nil {
+		errs = append(errs, r.step.Close())
+	}
+	errs = append(errs, r.pool.Close())
+	if r.stream != nil {
+		errs = append(errs, r.stream.Close())
+	}
+	for _, p := range []port[B]{r.q, r.k, r.v, r.out} {
+		if p.host != nil {
+			errs = append(errs, r.be.Free(p.buf))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,352 @@
+package llama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/blas/blas32"
+	"pgregory.net/rapid"
+)
+
+// remote is the CPU as a device whose memory the host does not see.
+type remote struct{ backend.Backend[*cpu.Buffer] }
+
+func openCPU(t testing.TB) backend.Backend[*cpu.Buffer] {
+	be, err := cpu.Open(cpu.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	return be
+}
+
+// newRunner checks at the end of the test that no block, sequence or buffer is left.
+func newRunner[B backend.Buffer](t testing.TB, be backend.Backend[B], m *Model, opt Options) *Runner[B] {
+	before := be.Info().Buffers
+	r, err := New(be, m, opt)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		stats, err := r.Pool().Stats()
+		require.NoError(t, err)
+		require.Zero(t, stats.Held)
+		require.Zero(t, stats.Sequences)
+		require.NoError(t, r.Pool().Check())
+		require.NoError(t, r.Close())
+		require.Equal(t, before, be.Info().Buffers)
+	})
+	return r
+}
+
+// texts generates greedily and decodes.
+func texts[B backend.Buffer](t testing.TB, r *Runner[B], tok *Tokenizer, n int, s Sampling, prompts ...string) ([]string, Report) {
+	tokens, out, last := [][]uint32{}, make([]string, len(prompts)), make([]uint32, len(prompts))
+	for i, p := range prompts {
+		tokens = append(tokens, tok.Encode(p))
+		last[i] = tokens[i][len(tokens[i])-1]
+	}
+	report, err := r.Generate(context.Background(), tokens, n, s, func(seq int, token uint32) error {
+		out[seq] += tok.Decode(last[seq], token)
+		last[seq] = token
+		return nil
+	})
+	require.NoError(t, err)
+	return out, report
+}
+
+var layouts = []kvcache.Layout{kvcache.Contiguous, kvcache.Paged}
+
+// The published text of stories260K, byte for byte.
+func TestStoriesText(t *testing.T) {
+	dir, be := stories(t), openCPU(t)
+	for _, ext := range []string{".bin", ".gguf"} {
+		m, tok := loadStories(t, ext)
+		for _, layout := range layouts {
+			for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
+				t.Run(fmt.Sprint(ext[1:], "/", layout, "/", dt), func(t *testing.T) {
+					r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: layout, K: dt, Capacity: 256, MaxSeqs: 1}})
+					for _, n := range []int{200, 256} {
+						want, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("expected_greedy_n%d.txt", n)))
+						require.NoError(t, err)
+						got, report := texts(t, r, tok, n, Sampling{}, "")
+						// n256 is what a program printed, with a line end behind the text.
+						require.Equal(t, strings.TrimSuffix(string(want), "\n"), got[0])
+						require.Equal(t, 1, report.PrefillTokens)
+						require.Equal(t, n-1, report.DecodeTokens)
+					}
+				})
+			}
+		}
+	}
+}
+
+// The published logits, computed in one step and token by token.
+func TestStoriesLogits(t *testing.T) {
+	be := openCPU(t)
+	m, _ := loadStories(t, ".bin")
+	golden := goldenStory(t)
+	var tokens []uint32
+	for _, s := range golden.Steps {
+		tokens = append(tokens, s.Tok)
+	}
+	for _, layout := range layouts {
+		r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: layout, K: backend.F32, Capacity: 256}})
+		for _, chunk := range []int{256, 100, 1} {
+			seq, _, err := r.Pool().Open(context.Background(), tokens)
+			require.NoError(t, err)
+			for rest := tokens; len(rest) > 0; {
+				k := min(chunk, len(rest))
+				at := seq.Len()
+				logits, err := r.Forward([]Work[*cpu.Buffer]{{Seq: seq, Tokens: rest[:k]}}, true)
+				require.NoError(t, err)
+				for i, s := range golden.Steps[at : at+k] {
+					row := logits.Data[i*logits.Stride:][:logits.Cols]
+					require.Equal(t, s.Next, Greedy(row), "position %d", s.Pos)
+					require.InDelta(t, s.Top1, row[s.Next], 1e-3)
+					require.InDelta(t, s.Top2, row[s.Top2ID], 1e-3)
+				}
+				rest = rest[k:]
+			}
+			require.NoError(t, seq.Release())
+		}
+	}
+}
+
+// demoCase is a way to run the demo model.
+type demoCase struct {
+	layout       kvcache.Layout
+	block, chunk int
+	dt           backend.DType
+	batch        []int // prompts, by number; equal ones are forked
+}
+
+// The demo model's text does not depend on how it is cached and computed: as far
+// as the model card's margins allow, it is the text that other code gave.
+func TestDemoText(t *testing.T) {
+	be := openCPU(t)
+	m, tok, cases := loadDemo(t)
+	for _, c := range []demoCase{
+		{kvcache.Contiguous, 0, 256, backend.F32, []int{0}},
+		{kvcache.Contiguous, 0, 3, backend.F16, []int{0, 1, 2, 0, 1, 2, 0, 1}},
+		{kvcache.Contiguous, 0, 256, backend.BF16, []int{0, 1, 2}},
+		{kvcache.Paged, 16, 256, backend.F32, []int{2}},
+		{kvcache.Paged, 8, 5, backend.F32, []int{0, 1, 2, 0, 0, 0, 2, 1}},
+		{kvcache.Paged, 16, 7, backend.F16, []int{1, 2, 0}},
+		{kvcache.Paged, 32, 256, backend.F16, []int{0, 0, 0, 0, 0, 0, 0, 0}},
+		{kvcache.Paged, 32, 1, backend.BF16, []int{2, 0}},
+	} {
+		t.Run(fmt.Sprint(c.layout, c.block, "/chunk", c.chunk, "/", c.dt, "/batch", len(c.batch)), func(t *testing.T) {
+			// Forks that part in one step copy the block they share, which is held
+			// until that step is done: one more for each prompt.
+			r := newRunner(t, be, m, Options{Chunk: c.chunk, Cache: kvcache.Config{Layout: c.layout, BlockSize: c.block, K: c.dt, Capacity: 512, MaxSeqs: len(c.batch) + 3}})
+			var prompts []string
+			for _, i := range c.batch {
+				prompts = append(prompts, cases[i].Prompt)
+			}
+			got, report := texts(t, r, tok, 300, Sampling{}, prompts...)
+			for i, text := range got {
+				want := cases[c.batch[i]]
+				sure := want.Safe // up to here rounding of keys and values cannot change a byte
+				if c.dt == backend.F32 && want.Margin > 0.005 {
+					sure = want.Bytes
+				}
+				require.Equal(t, want.Text[:sure], text[:sure])
+				require.Len(t, text, want.Bytes)
+				if j := slices.Index(c.batch, c.batch[i]); j < i {
+					require.Equal(t, got[j], text, "a fork")
+				}
+			}
+			if shared := len(c.batch) - len(slices.Compact(slices.Sorted(slices.Values(c.batch)))); shared > 0 && c.block == 8 {
+				require.Greater(t, report.Cache.Logical, report.Cache.Held, "blocks of the common prompt are shared")
+			}
+		})
+	}
+}
+
+// randomModel has weights of a size that keeps activations near 1.
+func randomModel(c Config, seed uint64) *Model {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	vector := func(n int, scale float64) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64() * scale)
+		}
+		return v
+	}
+	matrix := func(rows, cols int) blas32.General {
+		return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: vector(rows*cols, 0.3)}
+	}
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	m := &Model{Config: c, Embed: matrix(c.Vocab, c.Dim), Output: matrix(c.Vocab, c.Dim), Norm: vector(c.Dim, 1)}
+	for range c.Layers {
+		m.Layers = append(m.Layers, Layer{
+			AttnNorm: vector(c.Dim, 1), FFNNorm: vector(c.Dim, 1),
+			Q: matrix(q, c.Dim), K: matrix(kv, c.Dim), V: matrix(kv, c.Dim), O: matrix(c.Dim, q),
+			Gate: matrix(c.Hidden, c.Dim), Up: matrix(c.Hidden, c.Dim), Down: matrix(c.Dim, c.Hidden),
+		})
+	}
+	return m
+}
+
+// Any model, cut into any steps, on any kind of device, gives the logits of the
+// plain forward pass, also behind a fork and after a truncation.
+func TestRunnerAgreesWithNaive(t *testing.T) {
+	be := openCPU(t)
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
+		kv := draw("KV heads", 1, 3)
+		m := randomModel(Config{
+			Dim: draw("dim", 1, 40), Hidden: draw("hidden", 1, 40), Layers: draw("layers", 1, 3), Vocab: 11, Context: 64,
+			KVHeads: kv, Heads: kv * draw("group", 1, 3), HeadDim: 2 * draw("head dim", 1, 9), Eps: 1e-5,
+			RoPE: backend.RoPE{Pairing: backend.Pairing(draw("pairing", 0, 1))},
+		}, uint64(draw("seed", 0, 1000)))
+		opt := Options{Chunk: 40, Threads: draw("threads", 1, 3),
+			Cache: kvcache.Config{Layout: layouts[draw("layout", 0, 1)], K: backend.F32, Capacity: 64, MaxSeqs: 4}}
+		if opt.Cache.Layout == kvcache.Paged {
+			opt.Cache.BlockSize = 1 << draw("block", 0, 5)
+		}
+		a := rapid.SliceOfN(rapid.Uint32Range(0, 10), 2, 20).Draw(t, "a")
+		b := rapid.SliceOfN(rapid.Uint32Range(0, 10), 1, 20).Draw(t, "b")
+		cut := draw("cut", 1, len(a)-1)
+		switch draw("device", 0, 2) {
+		case 0:
+			compare(t, be, m, opt, a, b, cut)
+		case 1:
+			compare(t, backend.Erase(be), m, opt, a, b, cut)
+		case 2:
+			compare(t, backend.Erase[*cpu.Buffer](remote{be}), m, opt, a, b, cut)
+		}
+	})
+}
+
+func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt Options, a, b []uint32, cut int) {
+	ctx := context.Background()
+	r, err := New(be, m, opt)
+	require.NoError(t, err)
+	want := func(tokens ...uint32) (logits []float64) {
+		n := newNaive(m)
+		for _, token := range tokens {
+			logits = n.step(token)
+		}
+		return logits
+	}
+	check := func(want []float64, logits blas32.General, row int) {
+		for i, w := range want {
+			require.InDelta(t, w, logits.Data[row*logits.Stride+i], 2e-3, "token %d", i)
+		}
+	}
+	forward := func(all bool, work ...Work[B]) blas32.General {
+		logits, err := r.Forward(work, all)
+		require.NoError(t, err)
+		return logits
+	}
+	seq := make([]*kvcache.Sequence[B], 3)
+	for i := range 2 {
+		seq[i], _, err = r.Pool().Open(ctx, nil)
+		require.NoError(t, err)
+	}
+	check(want(a[:cut]...), forward(false, Work[B]{seq[0], a[:cut]}), 0)
+	all := forward(true, Work[B]{seq[1], b}, Work[B]{seq[0], a[cut:]})
+	require.Equal(t, len(b)+len(a)-cut, all.Rows)
+	check(want(b[0]), all, 0)
+	check(want(b...), all, len(b)-1)
+	check(want(a...), all, all.Rows-1)
+
+	seq[2], err = seq[0].Fork()
+	require.NoError(t, err)
+	require.NoError(t, seq[0].Truncate(cut))
+	last := forward(false, Work[B]{seq[0], []uint32{3}}, Work[B]{seq[1], []uint32{5}}, Work[B]{seq[2], []uint32{7, 9}})
+	check(want(append(slices.Clone(a[:cut]), 3)...), last, 0)
+	check(want(append(slices.Clone(b), 5)...), last, 1)
+	check(want(append(slices.Clone(a), 7, 9)...), last, 2)
+
+	_, err = r.Forward([]Work[B]{{seq[0], []uint32{1}}, {seq[1], []uint32{11}}}, false)
+	require.ErrorIs(t, err, backend.ErrShape{}, "a token beyond the vocabulary")
+	require.Equal(t, cut+1, seq[0].Len(), "a failed step changes nothing")
+	for _, s := range seq {
+		require.NoError(t, s.Release())
+	}
+	require.NoError(t, r.Pool().Check())
+	require.NoError(t, r.Close())
+}
+
+func TestGenerateEndsCleanly(t *testing.T) {
+	be := openCPU(t)
+	m, tok, cases := loadDemo(t)
+	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 8, Capacity: 64, MaxSeqs: 2}})
+	prompt := tok.Encode(cases[0].Prompt)
+	none := func(int, uint32) error { return nil }
+
+	ctx, cancel := context.WithCancel(context.Background())
+	count := 0
+	report, err := r.Generate(ctx, [][]uint32{prompt, prompt}, 100, Sampling{}, func(int, uint32) error {
+		if count++; count == 11 {
+			cancel()
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 12, count, "the step in which it was cancelled is the last")
+	require.Equal(t, 10, report.DecodeTokens)
+	_, err = r.Generate(ctx, [][]uint32{prompt}, 100, Sampling{}, none)
+	require.ErrorIs(t, err, context.Canceled)
+
+	broken := errors.New("broken pipe")
+	_, err = r.Generate(context.Background(), [][]uint32{prompt, prompt}, 100, Sampling{}, func(int, uint32) error { return broken })
+	require.ErrorIs(t, err, broken)
+
+	got, report := texts(t, r, tok, 1000, Sampling{}, cases[0].Prompt)
+	require.Equal(t, cases[0].Text[:64-len(prompt)+1], got[0], "the capacity ends the text: its last token needs no room")
+	require.Equal(t, 8, report.Cache.Held)
+	got, _ = texts(t, r, tok, 0, Sampling{}, cases[0].Prompt)
+	require.Equal(t, "", got[0])
+
+	for _, c := range []struct {
+		prompts [][]uint32
+		s       Sampling
+		want    error
+	}{
+		{[][]uint32{prompt, {}}, Sampling{}, backend.ErrShape{}},
+		{[][]uint32{prompt, {1, 259}}, Sampling{}, backend.ErrShape{}},
+		{[][]uint32{prompt, make([]uint32, 65)}, Sampling{}, kvcache.ErrCapacity{Have: 65, Max: 64}},
+		{[][]uint32{prompt}, Sampling{TopP: 2}, backend.ErrShape{}},
+		{[][]uint32{{1}, {2}, {3}, {4}, {5}, {6}}, Sampling{}, kvcache.ErrOutOfBlocks{}},
+	} {
+		_, err := r.Generate(context.Background(), c.prompts, 60, c.s, none)
+		require.ErrorIs(t, err, c.want)
+	}
+	_, err = r.Generate(context.Background(), nil, 100, Sampling{}, none)
+	require.NoError(t, err)
+}
+
+// A sequence's samples do not depend on the batch it is in.
+func TestSampledTextIgnoresTheBatch(t *testing.T) {
+	be := openCPU(t)
+	m, tok, cases := loadDemo(t)
+	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, K: backend.F32, Capacity: 128, MaxSeqs: 4}})
+	s := Sampling{Temperature: 0.8, TopP: 0.9, Seed: 11}
+	alone, _ := texts(t, r, tok, 80, s, cases[0].Prompt)
+	batch, _ := texts(t, r, tok, 80, s, cases[0].Prompt, cases[1].Prompt, cases[0].Prompt)
+	require.Equal(t, alone[0], batch[0])
+	require.NotEqual(t, batch[0], batch[2], "equal prompts draw differently")
+	require.NotContains(t, strings.Join(batch, ""), "\x00")
+}
+
+func TestOptions(t *testing.T) {
+	be := openCPU(t)
+	m, _, _ := loadDemo(t)
+	r := newRunner(t, be, m, Options{})
+	require.Equal(t, m.Context, r.Pool().Config().Capacity, "the model's context limits the default")
+	_, err := New(be, m, Options{Cache: kvcache.Config{Capacity: m.Context + 1}})
+	require.ErrorIs(t, err, kvcache.ErrConfig{})
+	_, err = New(be, m, Options{Chunk: 1 << 30})
+	require.ErrorIs(t, err, backend.ErrShape{})
+}

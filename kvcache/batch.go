@@ -1,0 +1,278 @@
+package kvcache
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Batch is one step: the sequences that get new tokens and the plan that serves
+// all layers. It is made once and used again for every step, by one goroutine at
+// a time. A warm step allocates nothing.
+type Batch[B backend.Buffer] struct {
+	pool    *Pool[B]
+	entries []entry[B]
+	taken   []block.Block // by all entries of the open step
+	state   stepState
+	stream  backend.Stream
+	fence   *fence // of the last step: its index vectors may still be read
+	mass    bool
+	index   index[B]
+}
+
+// entry is one sequence of a step.
+type entry[B backend.Buffer] struct {
+	seq     *Sequence[B]
+	tokens  int           // rows of this sequence in the step
+	write   bool          // the rows are new; else they are the sequence's last ones
+	blocks  []block.Block // part of Batch.taken
+	copies  bool          // blocks[0] replaces the shared block that the first row goes into
+	claimed int           // size of the claim before the step
+}
+
+type stepState uint8
+
+const (
+	stepOpen stepState = iota
+	stepPlanned
+	stepCommitted
+	stepClosed
+)
+
+var stepNames = [...]string{"is not planned yet", "is planned", "is committed; reset it first", "was closed"}
+
+// NewBatch returns an empty step.
+func (p *Pool[B]) NewBatch() *Batch[B] {
+	b := &Batch[B]{pool: p}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		b.state = stepClosed
+	} else {
+		p.batches[b] = struct{}{}
+	}
+	return b
+}
+
+func (b *Batch[B]) want(op string, state stepState) error {
+	if b.pool.closed.Load() {
+		return fmt.Errorf("kvcache: %s: %w", op, ErrClosed)
+	}
+	if b.state != state {
+		return ErrStep{Op: op, Why: "the step " + stepNames[b.state]}
+	}
+	return nil
+}
+
+// AccumulateMass says whether the steps planned from here on can return attention
+// mass through AttendTo, which costs a second pass over the keys.
+func (b *Batch[B]) AccumulateMass(on bool) { b.mass = on }
+
+// Add gives seq new tokens in this step. Their rows in k, v, q and out follow
+// those of the sequences added before. A sequence is in one open step at a time.
+func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) error { return b.add(seq, len(tokens), true) }
+
+func (b *Batch[B]) add(seq *Sequence[B], n int, write bool) error {
+	if err := b.want("add", stepOpen); err != nil {
+		return err
+	}
+	p := b.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case seq == nil || seq.pool != p:
+		return fmt.Errorf("kvcache: add: %w", ErrForeign)
+	case n <= 0:
+		return backend.ErrShape{Op: "add", What: "no tokens: a sequence without any is left out of the step"}
+	case write && n > p.cfg.Capacity-seq.len:
+		return ErrCapacity{Have: seq.len + n, Max: p.cfg.Capacity}
+	case !write && n > seq.len:
+		return backend.ErrShape{Op: "attend", What: fmt.Sprintf("%d queries: the sequence has %d tokens", n, seq.len)}
+	}
+	if err := seq.idle("add"); err != nil {
+		return err
+	}
+	b.entries = append(b.entries, entry[B]{seq: seq, tokens: n, write: write})
+	seq.step = b
+	return nil
+}
+
+// Reset empties the step. What an uncommitted one took goes back, and its
+// sequences are as they were before.
+func (b *Batch[B]) Reset() error {
+	if b.state == stepClosed || b.pool.closed.Load() {
+		return fmt.Errorf("kvcache: reset: %w", ErrClosed)
+	}
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	return b.reset()
+}
+
+func (b *Batch[B]) reset() error {
+	var err error
+	if b.state == stepPlanned {
+		err = b.abandon()
+	}
+	for i := range b.entries {
+		if b.state != stepCommitted {
+			b.entries[i].seq.step = nil
+		}
+	}
+	clear(b.entries)
+	b.entries, b.taken, b.state = b.entries[:0], b.taken[:0], stepOpen
+	return err
+}
+
+// Append writes the step's new keys [tokens, KV heads, head dim] and values
+// [tokens, KV heads, value head dim], of the activation type, into a layer's cache.
+// Keys are stored as they are: a runner that uses RoPE has rotated them.
+func (b *Batch[B]) Append(layer int, k, v B) error {
+	p, err := b.appendParams(layer, k, v)
+	if err != nil {
+		return err
+	}
+	return b.enqueued(b.pool.be.Append(b.stream, p))
+}
+
+// AppendRotated is Append for a runner that leaves RoPE to the library: q and k
+// come as projected; q [tokens, query heads, head dim] is rotated in place, k on
+// its way into the cache.
+func (b *Batch[B]) AppendRotated(layer int, q, k, v B) error {
+	p, err := b.appendParams(layer, k, v)
+	if err != nil {
+		return err
+	}
+	if !b.pool.rope.Table.Set {
+		return backend.ErrUnsupported{Op: "append rotated", Why: "Config.RoPE is not set"}
+	}
+	p.Rope, p.Positions = b.pool.rope, b.index.positions.buf
+	p.QHeads, p.Q = b.pool.cfg.QHeads, backend.Dense(q)
+	return b.enqueued(b.pool.be.Append(b.stream, p))
+}
+
+func (b *Batch[B]) appendParams(layer int, k, v B) (backend.AppendParams[B], error) {
+	if err := b.want("append", stepPlanned); err != nil {
+		return backend.AppendParams[B]{}, err
+	}
+	if err := b.pool.checkLayer("append", layer); err != nil {
+		return backend.AppendParams[B]{}, err
+	}
+	return backend.AppendParams[B]{
+		Cache: b.pool.layers[layer].view, Tokens: b.index.tokens(),
+		K: backend.Dense(k), V: backend.Dense(v), Slots: b.index.slots.buf.Buf,
+	}, nil
+}
+
+// Attend computes a layer's attention for the step's queries [tokens, query heads,
+// head dim] over all tokens of their sequences, the step's own included, into out
+// [tokens, query heads, value head dim]. Both are of the activation type.
+func (b *Batch[B]) Attend(layer int, q, out B) error {
+	return b.AttendTo(layer, q, backend.Outputs[B]{Rows: backend.Dense(out)})
+}
+
+// AttendTo is Attend with more outputs: the log-sum-exp of each row and, after
+// AccumulateMass, the attention mass of each slot.
+func (b *Batch[B]) AttendTo(layer int, q B, out backend.Outputs[B]) error {
+	if err := b.want("attend", stepPlanned); err != nil {
+		return err
+	}
+	return b.attend(layer, q, out)
+}
+
+func (b *Batch[B]) attend(layer int, q B, out backend.Outputs[B]) error {
+	p := b.pool
+	if err := p.checkLayer("attend", layer); err != nil {
+		return err
+	}
+	return b.enqueued(p.be.Attend(b.stream, backend.AttendParams[B]{
+		Cache: p.layers[layer].view, Batch: b.index.ragged(),
+		Q: backend.Dense(q), QHeads: p.cfg.QHeads, Scale: p.cfg.Scale, Mask: p.layers[layer].mask, Out: out,
+		Plan: b.index.plan, Work: b.index.work.buf, Workspace: b.index.workspace.buf,
+	}))
+}
+
+// enqueued passes on the backend's answer and notes a lost device.
+func (b *Batch[B]) enqueued(err error) error {
+	if err == nil {
+		return nil
+	}
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	return b.pool.device(err)
+}
+
+// Commit ends the step: its tokens belong to their sequences from here on. The
+// device may still be at work; what it reads stays held until it is done.
+func (b *Batch[B]) Commit() error {
+	if err := b.want("commit", stepPlanned); err != nil {
+		return err
+	}
+	p := b.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, err := p.fences.record(p.be, b.stream)
+	if err != nil {
+		return p.device(err)
+	}
+	for i := range b.entries {
+		err = firstOf(err, b.entries[i].commit(f))
+	}
+	b.used(f)
+	b.state = stepCommitted
+	return firstOf(err, p.reclaim())
+}
+
+// commit hands the step's blocks to the sequence.
+func (e *entry[B]) commit(f *fence) error {
+	s := e.seq
+	var err error
+	fresh := e.blocks
+	if e.copies {
+		at := s.len / s.pool.cfg.slots()
+		err = s.pool.retire(f, s.blocks[at:at+1]) // the step copies from it
+		s.blocks[at], fresh = fresh[0], fresh[1:]
+	}
+	s.blocks = append(s.blocks, fresh...)
+	s.pool.logical += len(fresh)
+	if e.write {
+		s.len += e.tokens
+	}
+	s.used(f)
+	s.step = nil
+	return err
+}
+
+// used replaces the batch's fence by that of a later step.
+func (b *Batch[B]) used(f *fence) {
+	b.pool.fences.drop(b.fence)
+	b.fence = f.hold()
+}
+
+// Close resets the step and frees its index vectors.
+func (b *Batch[B]) Close() error {
+	p := b.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.state == stepClosed || p.closed.Load() {
+		return fmt.Errorf("kvcache: batch: %w", ErrClosed)
+	}
+	err := b.reset()
+	b.used(nil)
+	b.free()
+	delete(p.batches, b)
+	return err
+}
+
+// free gives the index vectors back; the device waits as it must.
+func (b *Batch[B]) free() {
+	b.index.free(b.pool.be)
+	b.state = stepClosed
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,210 @@
+package kvcache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// Calls out of order and bad operands are errors by type, and change nothing.
+func TestStepMisuse(t *testing.T) {
+	r := cpuRig(t, small(Paged))
+	other := cpuRig(t, small(Paged))
+	a := r.open()
+	one := []uint32{1}
+	k := r.vector(r.s, make([]float32, 64))
+	tiny := r.vector(r.s, make([]float32, 3))
+	ints, err := r.be.Alloc(backend.U32, 64)
+	require.NoError(t, err)
+
+	require.ErrorIs(t, r.step.Append(0, k, k), ErrStep{})
+	require.ErrorIs(t, r.step.Attend(0, k, k), ErrStep{})
+	require.ErrorIs(t, r.step.Commit(), ErrStep{})
+	require.ErrorIs(t, r.step.Plan(r.s), ErrStep{}, "no sequences")
+	_, err = r.step.Index()
+	require.ErrorIs(t, err, ErrStep{})
+	require.ErrorIs(t, r.step.Add(nil, one), ErrForeign)
+	require.ErrorIs(t, r.step.Add(other.open(), one), ErrForeign)
+	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Add(a, make([]uint32, 41)), ErrCapacity{Have: 41, Max: 40})
+	require.NoError(t, r.step.Add(a, one))
+	require.ErrorIs(t, r.step.Add(a, one), ErrBusy)
+	second := r.pool.NewBatch()
+	require.ErrorIs(t, second.Add(a, one), ErrBusy)
+	require.ErrorIs(t, a.Release(), ErrBusy)
+	require.ErrorIs(t, r.step.Plan(nil), backend.ErrShape{})
+	foreign, err := other.be.NewStream()
+	require.NoError(t, err)
+	require.ErrorIs(t, r.step.Plan(foreign), backend.ErrForeign)
+	require.Zero(t, r.stats().Held)
+	require.NoError(t, r.step.Plan(r.s))
+	require.ErrorIs(t, r.step.Plan(r.s), ErrStep{})
+	require.ErrorIs(t, r.step.Append(2, k, k), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Append(-1, k, k), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Append(0, tiny, k), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Append(0, k, ints), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Attend(0, k, tiny), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Attend(0, ints, k), backend.ErrShape{})
+	require.ErrorIs(t, r.step.AttendTo(0, k, backend.Outputs[*cpu.Buffer]{Rows: backend.Dense(k), Mass: backend.Some(k)}), backend.ErrShape{}, "mass was not planned")
+	alien, err := other.be.Alloc(backend.F32, 64)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.step.Append(0, alien, k), backend.ErrForeign)
+	r.write(r.s, feed[*cpu.Buffer]{a, one})
+	require.NoError(t, r.step.Commit())
+	require.ErrorIs(t, r.step.Commit(), ErrStep{})
+	require.ErrorIs(t, r.step.Add(a, one), ErrStep{})
+	r.expect(r.s, a, tokens(1))
+
+	_, _, err = r.pool.Open(context.Background(), make([]uint32, 41))
+	require.ErrorIs(t, err, ErrCapacity{})
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _, err = r.pool.Open(gone, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = r.pool.Layer(9)
+	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{a, 41}), ErrCapacity{})
+	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{nil, 4}), ErrForeign)
+
+	require.NoError(t, errors.Join(r.be.Free(k), r.be.Free(tiny), r.be.Free(ints), second.Close()))
+	require.NoError(t, r.pool.Close())
+	require.ErrorIs(t, r.pool.Close(), ErrClosed)
+	require.ErrorIs(t, a.Truncate(0), ErrClosed)
+	require.ErrorIs(t, a.Release(), ErrClosed)
+	require.ErrorIs(t, r.step.Reset(), ErrClosed)
+	require.ErrorIs(t, r.step.Append(0, k, k), ErrClosed)
+	require.ErrorIs(t, r.pool.NewBatch().Add(a, one), ErrClosed)
+	_, _, err = r.pool.Open(context.Background(), nil)
+	require.ErrorIs(t, err, ErrClosed)
+	require.Zero(t, r.be.Info().Buffers)
+	require.NoError(t, errors.Join(other.be.Free(alien), other.pool.Close(), other.be.Close(), r.be.Close()))
+}
+
+// Reservations are for all sequences or for none, and others cannot take them.
+func TestReserve(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Blocks = 5
+	r := cpuRig(t, cfg)
+	a, b, c := r.open(), r.open(), r.open()
+	err := r.pool.Reserve(Reservation[*cpu.Buffer]{a, 12}, Reservation[*cpu.Buffer]{b, 12})
+	require.ErrorIs(t, err, ErrOutOfBlocks{})
+	require.Zero(t, r.stats().Reserved)
+	require.NoError(t, r.pool.Reserve(Reservation[*cpu.Buffer]{a, 12}, Reservation[*cpu.Buffer]{b, 1}, Reservation[*cpu.Buffer]{a, 5}))
+	require.Equal(t, 4, r.stats().Reserved)
+	require.ErrorIs(t, r.feed(feed[*cpu.Buffer]{c, sequence(1, 5)}), ErrOutOfBlocks{})
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{c, sequence(1, 4)}))
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 12)}, feed[*cpu.Buffer]{b, sequence(1, 1)}))
+	require.Zero(t, r.stats().Reserved)
+	require.NoError(t, a.Release())
+	require.NoError(t, r.pool.Reserve(Reservation[*cpu.Buffer]{b, 12}))
+	require.NoError(t, b.Release(), "the rest of a reservation ends with the sequence")
+	require.Zero(t, r.stats().Reserved)
+	require.NoError(t, c.Release())
+	r.close()
+}
+
+// A warm decode step allocates nothing on the Go heap: typed and erased, with and
+// without RoPE in the library.
+func TestWarmStepAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, layout := range []Layout{Contiguous, Paged} {
+		be := openCPU(t)
+		t.Run(layout.String()+"/typed", func(t *testing.T) { warmStep[*cpu.Buffer](t, be, layout) })
+		t.Run(layout.String()+"/erased", func(t *testing.T) { warmStep(t, backend.Erase[*cpu.Buffer](be), layout) })
+		require.NoError(t, be.Close())
+	}
+}
+
+func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Layout) {
+	cfg := small(layout)
+	cfg.Capacity = 4096
+	r := newRig(t, be, cfg)
+	seqs := []*Sequence[B]{r.open(), r.open(), r.open()}
+	q, k := r.vector(r.s, make([]float32, 3*16)), r.vector(r.s, make([]float32, 3*8))
+	v, out := r.vector(r.s, make([]float32, 3*12)), r.vector(r.s, make([]float32, 3*24))
+	token := []uint32{7}
+	step := func() {
+		err := r.step.Reset()
+		for _, s := range seqs {
+			err = firstOf(err, r.step.Add(s, token))
+		}
+		err = firstOf(err, r.step.Plan(r.s))
+		for l := range cfg.Layers {
+			err = firstOf(err, r.step.AppendRotated(l, q, k, v))
+			err = firstOf(err, r.step.Attend(l, q, out))
+		}
+		if err = firstOf(err, r.step.Commit()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1100 { // the index vectors reach the size of the steps measured
+		step()
+	}
+	require.Zero(t, testing.AllocsPerRun(500, step))
+	for _, s := range seqs {
+		require.NoError(t, s.Release())
+	}
+	require.NoError(t, errors.Join(be.Free(q), be.Free(k), be.Free(v), be.Free(out), r.step.Close(), r.pool.Check(), r.pool.Close(), r.s.Close()))
+	require.Zero(t, be.Info().Buffers)
+}
+
+// Users of one pool, each with a stream, a batch and sequences of its own, do not
+// disturb each other.
+func TestConcurrentUsers(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Blocks = 64
+	be := openCPU(t)
+	pool, err := NewPool[*cpu.Buffer](be, cfg)
+	require.NoError(t, err)
+	trunk := &rig[*cpu.Buffer]{t: t, be: be, pool: pool, step: pool.NewBatch()}
+	trunk.s, err = be.NewStream()
+	require.NoError(t, err)
+	root := trunk.open()
+	require.NoError(t, trunk.feed(feed[*cpu.Buffer]{root, sequence(1, 6)}))
+	var users sync.WaitGroup
+	for u := range 4 {
+		child, err := root.Fork()
+		require.NoError(t, err)
+		users.Go(func() {
+			s, err := be.NewStream()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r := &rig[*cpu.Buffer]{t: t, be: be, s: s, pool: pool, step: pool.NewBatch()}
+			want := tokens(sequence(1, 6)...)
+			for i := range 30 {
+				ids := sequence(1000*(u+1)+10*i, 3)
+				if err := r.feed(feed[*cpu.Buffer]{child, ids}); err != nil {
+					t.Errorf("user %d: %v", u, err)
+					return
+				}
+				want = append(want[:len(want):len(want)], tokens(ids...)...)
+				if len(want) > 30 {
+					want = want[:5]
+					if err := child.Truncate(5); err != nil {
+						t.Error(err)
+					}
+				}
+				r.expect(s, child, want)
+				if _, err := pool.Stats(); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := errors.Join(child.Release(), r.step.Close(), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	users.Wait()
+	trunk.expect(trunk.s, root, tokens(sequence(1, 6)...))
+	require.NoError(t, root.Release())
+	trunk.close()
+}

@@ -1,0 +1,221 @@
+package kvcache
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Layout is how a sequence's tokens lie in memory.
+type Layout uint8
+
+const (
+	// LayoutUnset leaves the choice to FERRUM_METAL_PAGED_KV.
+	LayoutUnset Layout = iota
+	// Contiguous gives each sequence one run [heads, capacity, dim].
+	Contiguous
+	// Paged gives each sequence blocks [heads, block size, dim] on demand.
+	Paged
+)
+
+func (l Layout) String() string { return [...]string{"unset", "contiguous", "paged"}[min(l, Paged)] }
+
+// Mask says which keys the queries of a layer see and how scores are changed;
+// see backend.Mask for the exact semantics. The zero value is causal.
+type Mask struct {
+	Window, SinkTokens int
+	SoftCap            float32
+	ALiBi, SinkLogits  []float32 // [QHeads] or empty
+}
+
+// Defaults of a Config.
+const (
+	DefaultBlockSize = 16
+	DefaultCapacity  = 4096
+	DefaultMaxSeqs   = 8
+	DefaultDType     = backend.F16
+)
+
+// Config describes a model's keys and values and how to hold them. Layers,
+// KVHeads and HeadDim are required; other zero values are taken from the
+// environment (see Environment) and then from the defaults.
+type Config struct {
+	Layout Layout
+	Layers int
+	// QHeads is a multiple of KVHeads; 0: KVHeads.
+	QHeads, KVHeads int
+	// HeadDim is the size of a query and key head; VHeadDim that of a value head, 0: HeadDim.
+	HeadDim, VHeadDim int
+	// K and V are the storage types; V unset: K. Act is the type of queries, new
+	// keys and values, and outputs; unset: K if that is computed with, else f16.
+	K, V, Act backend.DType
+	// BlockSize is the tokens of a block, a power of two. Paged only.
+	BlockSize int
+	// Capacity is the most tokens a sequence may have.
+	Capacity int
+	// MaxSeqs is the number of sequences of full capacity to make room for.
+	MaxSeqs int
+	// Blocks is the number of blocks; 0: MaxSeqs times the blocks of Capacity. Paged only.
+	Blocks int
+	// Scale is the factor of query·key; 0: 1/√HeadDim.
+	Scale float32
+	// Masks has one entry for all layers, or one for each; none: causal.
+	Masks []Mask
+	// RoPE is the model's rotary embedding. Batch.AppendRotated and Sequence.Shift need it.
+	RoPE *backend.RoPE
+
+	sources  [numSettings]Source
+	resolved bool
+}
+
+// Resolve checks the configuration and fills in what was left open: from the
+// environment of the process, which is read once, then from the defaults. NewPool
+// does this; Resolve is for programs that want sizes or origins beforehand.
+func (c Config) Resolve() (Config, error) {
+	env, err := processEnvironment()
+	if err != nil {
+		return Config{}, err
+	}
+	return c.ResolveWith(env)
+}
+
+// ResolveWith is Resolve with another environment. Resolving twice changes nothing.
+func (c Config) ResolveWith(env Environment) (Config, error) {
+	if c.resolved {
+		return c, nil
+	}
+	if err := c.checkModel(); err != nil {
+		return Config{}, err
+	}
+	settle(&c, setLayout, &c.Layout, env.Layout, Contiguous)
+	settle(&c, setCapacity, &c.Capacity, env.Capacity, DefaultCapacity)
+	settle(&c, setMaxSeqs, &c.MaxSeqs, env.MaxSeqs, DefaultMaxSeqs)
+	settle(&c, setQHeads, &c.QHeads, 0, c.KVHeads)
+	settle(&c, setVHeadDim, &c.VHeadDim, 0, c.HeadDim)
+	settle(&c, setK, &c.K, env.DType, DefaultDType)
+	settle(&c, setV, &c.V, backend.Invalid, c.K)
+	act := backend.F16
+	if c.K.Float() {
+		act = c.K
+	}
+	settle(&c, setAct, &c.Act, backend.Invalid, act)
+	settle(&c, setScale, &c.Scale, 0, float32(1/math.Sqrt(float64(c.HeadDim))))
+	if c.Layout == Paged {
+		settle(&c, setBlockSize, &c.BlockSize, 0, DefaultBlockSize)
+	}
+	if err := c.checkCache(); err != nil {
+		return Config{}, err
+	}
+	if c.Layout == Paged {
+		blocks, ok := backend.Mul(c.MaxSeqs, ceilDiv(c.Capacity, c.BlockSize))
+		if !ok {
+			blocks = math.MaxInt // too many: checkSize says so unless Blocks is given
+		}
+		settle(&c, setBlocks, &c.Blocks, env.MaxBlocks, blocks)
+	} else {
+		c.Blocks = c.MaxSeqs
+		c.sources[setBlocks] = c.sources[setMaxSeqs]
+	}
+	c.resolved = true
+	if _, err := c.Bytes(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// settle keeps what the caller chose, else takes the environment's value, else the default.
+func settle[T comparable](c *Config, s setting, field *T, env, def T) {
+	var unset T
+	switch {
+	case *field != unset:
+		c.sources[s] = FromOption
+	case env != unset:
+		*field, c.sources[s] = env, FromEnvironment
+	default:
+		*field = def
+	}
+}
+
+// checkModel checks what the caller must give and what no default repairs.
+func (c Config) checkModel() error {
+	for _, f := range []struct {
+		name     string
+		v, least int
+	}{
+		{"Layers", c.Layers, 1}, {"KVHeads", c.KVHeads, 1}, {"HeadDim", c.HeadDim, 1}, {"QHeads", c.QHeads, 0},
+		{"VHeadDim", c.VHeadDim, 0}, {"BlockSize", c.BlockSize, 0}, {"Capacity", c.Capacity, 0},
+		{"MaxSeqs", c.MaxSeqs, 0}, {"Blocks", c.Blocks, 0},
+	} {
+		if f.v < f.least || f.v > maxSetting {
+			return badConfig(f.name, f.v, fmt.Sprintf("accepts %d to %d", f.least, maxSetting))
+		}
+	}
+	if c.Layout > Paged {
+		return badConfig("Layout", int(c.Layout), "accepts Contiguous and Paged")
+	}
+	return nil
+}
+
+// checkCache checks the configuration once its fields are filled in.
+func (c Config) checkCache() error {
+	switch {
+	case c.QHeads%c.KVHeads != 0:
+		return badConfig("QHeads", c.QHeads, fmt.Sprintf("must be a multiple of KVHeads, %d", c.KVHeads))
+	case c.Layout == Paged && c.BlockSize&(c.BlockSize-1) != 0:
+		return badConfig("BlockSize", c.BlockSize, "must be a power of two")
+	case c.Layout == Contiguous && c.BlockSize != 0:
+		return badConfig("BlockSize", c.BlockSize, "applies to the paged layout only")
+	case c.Layout == Contiguous && c.Blocks != 0:
+		return badConfig("Blocks", c.Blocks, "applies to the paged layout only; MaxSeqs sizes a contiguous pool")
+	case !c.Act.Float():
+		return ErrConfig{Name: "Act", Value: c.Act.String(), Why: "accepts f32, f16 and bf16"}
+	case !(c.Scale > 0) || math.IsInf(float64(c.Scale), 0):
+		return ErrConfig{Name: "Scale", Value: fmt.Sprint(c.Scale), Why: "must be positive and finite"}
+	case len(c.Masks) > 1 && len(c.Masks) != c.Layers:
+		return badConfig("Masks", len(c.Masks), fmt.Sprintf("need none, one for all layers, or one for each of %d layers", c.Layers))
+	}
+	for _, t := range []struct {
+		name string
+		dt   backend.DType
+	}{{"K", c.K}, {"V", c.V}} {
+		if !t.dt.Float() && !t.dt.Quantized() {
+			return ErrConfig{Name: t.name, Value: t.dt.String(), Why: "accepts " + kvTypeNames()}
+		}
+	}
+	for i, m := range c.Masks {
+		for _, f := range []struct {
+			name string
+			n    int
+		}{{"ALiBi", len(m.ALiBi)}, {"SinkLogits", len(m.SinkLogits)}} {
+			if f.n != 0 && f.n != c.QHeads {
+				return badConfig(fmt.Sprintf("Masks[%d].%s", i, f.name), f.n, fmt.Sprintf("need one value for each of %d query heads", c.QHeads))
+			}
+		}
+		if m.Window < 0 || m.SinkTokens < 0 || !(m.SoftCap >= 0) || math.IsInf(float64(m.SoftCap), 0) {
+			return ErrConfig{Name: fmt.Sprintf("Masks[%d]", i), Value: fmt.Sprint(m.Window, " ", m.SinkTokens, " ", m.SoftCap), Why: "window, sink tokens and soft-cap must be finite and not negative"}
+		}
+	}
+	if c.RoPE != nil {
+		if _, err := c.RoPE.Resolve(c.HeadDim); err != nil {
+			return ErrConfig{Name: "RoPE", Value: fmt.Sprintf("%+v", *c.RoPE), Why: err.Error()}
+		}
+	}
+	return nil
+}
+
+func badConfig(name string, value int, why string) error {
+	return ErrConfig{Name: name, Value: strconv.Itoa(value), Why: why}
+}
+
+// mask is the mask of a layer.
+func (c Config) mask(layer int) Mask {
+	switch len(c.Masks) {
+	case 0:
+		return Mask{}
+	case 1:
+		return c.Masks[0]
+	}
+	return c.Masks[layer]
+}

@@ -1,0 +1,204 @@
+package kvcache
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func env(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got, err := ParseEnvironment(env())
+	require.NoError(t, err)
+	require.Equal(t, Environment{}, got)
+	got, err = ParseEnvironment(env(EnvPaged, "", EnvCapacity, "", EnvDType, ""))
+	require.NoError(t, err)
+	require.Equal(t, Environment{}, got, "an empty value is unset")
+	got, err = ParseEnvironment(env(EnvPaged, "1", EnvCapacity, "8192", EnvMaxSeqs, "3", EnvMaxBlocks, "77", EnvDType, "bf16"))
+	require.NoError(t, err)
+	require.Equal(t, Environment{Layout: Paged, Capacity: 8192, MaxSeqs: 3, MaxBlocks: 77, DType: backend.BF16}, got)
+	got, err = ParseEnvironment(env(EnvPaged, "0", EnvDType, "FP16"))
+	require.NoError(t, err)
+	require.Equal(t, Environment{Layout: Contiguous, DType: backend.F16}, got)
+
+	for _, bad := range [][2]string{
+		{EnvPaged, "2"}, {EnvPaged, "true"}, {EnvPaged, " 1"}, {EnvPaged, "yes"},
+		{EnvCapacity, "0"}, {EnvCapacity, "-1"}, {EnvCapacity, "4k"}, {EnvCapacity, "99999999999999999999"}, {EnvCapacity, "1e3"},
+		{EnvMaxSeqs, "0"}, {EnvMaxSeqs, "x"}, {EnvMaxBlocks, "0"}, {EnvMaxBlocks, "2147483648"},
+		{EnvDType, "f64"}, {EnvDType, "u32"}, {EnvDType, "invalid"}, {EnvDType, "int 8"},
+	} {
+		_, err := ParseEnvironment(env(bad[:]...))
+		var e ErrConfig
+		require.ErrorAs(t, err, &e, "%v", bad)
+		require.Equal(t, bad[0], e.Name)
+		require.Equal(t, bad[1], e.Value)
+		require.Contains(t, err.Error(), "accepts")
+	}
+}
+
+// The layout follows the option, then the variable, then the default; each value
+// remembers which.
+func TestConfigOrigins(t *testing.T) {
+	source := func(c Config, name string) (string, Source) {
+		for _, s := range c.Settings() {
+			if s.Name == name {
+				return s.Value, s.Source
+			}
+		}
+		t.Fatalf("no setting %s", name)
+		return "", 0
+	}
+	base := Config{Layers: 1, KVHeads: 2, HeadDim: 64}
+	for _, c := range []struct {
+		option Layout
+		env    Layout
+		want   string
+		source Source
+	}{
+		{LayoutUnset, LayoutUnset, "contiguous", FromDefault},
+		{LayoutUnset, Paged, "paged", FromEnvironment},
+		{LayoutUnset, Contiguous, "contiguous", FromEnvironment},
+		{Paged, Contiguous, "paged", FromOption},
+		{Contiguous, Paged, "contiguous", FromOption},
+	} {
+		cfg := base
+		cfg.Layout = c.option
+		got, err := cfg.ResolveWith(Environment{Layout: c.env})
+		require.NoError(t, err)
+		value, from := source(got, "layout")
+		require.Equal(t, c.want, value)
+		require.Equal(t, c.source, from)
+	}
+	got, err := base.ResolveWith(Environment{Layout: Paged, Capacity: 100, MaxSeqs: 3, DType: backend.BF16})
+	require.NoError(t, err)
+	require.Equal(t, 3*7, got.Blocks, "3 sequences of ceil(100/16) blocks")
+	require.Equal(t, [3]backend.DType{backend.BF16, backend.BF16, backend.BF16}, [3]backend.DType{got.K, got.V, got.Act})
+	got, err = base.ResolveWith(Environment{Layout: Paged, MaxBlocks: 5})
+	require.NoError(t, err)
+	value, from := source(got, "blocks")
+	require.Equal(t, "5", value)
+	require.Equal(t, FromEnvironment, from)
+	require.InDelta(t, 0.125, got.Scale, 1e-7)
+}
+
+func TestConfigRejects(t *testing.T) {
+	ok := Config{Layers: 2, QHeads: 8, KVHeads: 2, HeadDim: 64}
+	_, err := ok.Resolve()
+	require.NoError(t, err)
+	for name, change := range map[string]func(*Config){
+		"Layers":              func(c *Config) { c.Layers = 0 },
+		"KVHeads":             func(c *Config) { c.KVHeads = -1 },
+		"HeadDim":             func(c *Config) { c.HeadDim = 0 },
+		"VHeadDim":            func(c *Config) { c.VHeadDim = -1 },
+		"QHeads":              func(c *Config) { c.QHeads = 7 },
+		"Layout":              func(c *Config) { c.Layout = 3 },
+		"BlockSize":           func(c *Config) { c.Layout, c.BlockSize = Paged, 24 },
+		"Blocks":              func(c *Config) { c.Layout, c.Blocks = Contiguous, 3 },
+		"Capacity":            func(c *Config) { c.Capacity = math.MaxInt },
+		"MaxSeqs":             func(c *Config) { c.MaxSeqs = -3 },
+		"Scale":               func(c *Config) { c.Scale = float32(math.NaN()) },
+		"Act":                 func(c *Config) { c.Act = backend.Int8 },
+		"K":                   func(c *Config) { c.K = backend.U32 },
+		"V":                   func(c *Config) { c.V = backend.I64 },
+		"Masks":               func(c *Config) { c.Masks = make([]Mask, 3) },
+		"Masks[0].ALiBi":      func(c *Config) { c.Masks = []Mask{{ALiBi: make([]float32, 3)}} },
+		"Masks[1]":            func(c *Config) { c.Masks = []Mask{{}, {Window: -1}} },
+		"Masks[0].SinkLogits": func(c *Config) { c.Masks = []Mask{{SinkLogits: make([]float32, 2)}} },
+		"RoPE":                func(c *Config) { c.RoPE = &backend.RoPE{Dims: 3} },
+	} {
+		cfg := ok
+		change(&cfg)
+		_, err := cfg.Resolve()
+		var e ErrConfig
+		require.ErrorAs(t, err, &e, name)
+		require.Equal(t, name, e.Name)
+	}
+}
+
+// Regression for sizes that wrap around: they are an error, not a small cache.
+func TestRegressionOverflowingSizes(t *testing.T) {
+	huge := Config{Layout: Paged, Layers: 1 << 20, KVHeads: 1 << 20, HeadDim: 1 << 20, Capacity: 1 << 30, MaxSeqs: 1 << 20}
+	_, err := huge.Resolve()
+	require.ErrorIs(t, err, backend.ErrShape{})
+	for _, c := range []Config{
+		{Layout: Contiguous, Layers: 1, KVHeads: 1 << 30, HeadDim: 1 << 30, Capacity: 1 << 30},
+		{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: 1, Blocks: 1 << 30, BlockSize: 1 << 30, K: backend.F32, VHeadDim: 1 << 30},
+		{Layout: Paged, Layers: 1 << 30, KVHeads: 1 << 20, HeadDim: 1 << 10, BlockSize: 1 << 20},
+	} {
+		_, err := c.Resolve()
+		require.ErrorIs(t, err, backend.ErrShape{}, "%+v", c)
+	}
+}
+
+// The size formula is what a pool allocates, to the byte, and its inverse is the
+// largest pool within a budget.
+func TestSizeFormula(t *testing.T) {
+	dtypes := []backend.DType{backend.F32, backend.F16, backend.BF16}
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{
+			Layout:  rapid.SampledFrom([]Layout{Contiguous, Paged}).Draw(t, "layout"),
+			Layers:  rapid.IntRange(1, 4).Draw(t, "layers"),
+			KVHeads: rapid.IntRange(1, 3).Draw(t, "heads"), HeadDim: 2 * rapid.IntRange(1, 40).Draw(t, "dim"),
+			VHeadDim: rapid.IntRange(0, 70).Draw(t, "v dim"), Capacity: rapid.IntRange(1, 300).Draw(t, "capacity"),
+			MaxSeqs: rapid.IntRange(1, 4).Draw(t, "sequences"),
+			K:       rapid.SampledFrom(dtypes).Draw(t, "K"), V: rapid.SampledFrom(dtypes).Draw(t, "V"),
+		}
+		if rapid.Bool().Draw(t, "rope") {
+			cfg.RoPE = &backend.RoPE{}
+		}
+		if rapid.Bool().Draw(t, "masks") {
+			cfg.Masks = []Mask{{Window: 5, ALiBi: make([]float32, cfg.KVHeads), SinkLogits: make([]float32, cfg.KVHeads)}}
+		}
+		want, err := cfg.Bytes()
+		require.NoError(t, err)
+		be := openCPU(t)
+		pool, err := NewPool(be, cfg)
+		require.NoError(t, err)
+		require.Equal(t, want, be.Info().Allocated)
+		require.NoError(t, pool.Close())
+		require.NoError(t, be.Close())
+
+		blocks, err := cfg.BlocksFor(want)
+		require.NoError(t, err)
+		resolved, err := cfg.Resolve()
+		require.NoError(t, err)
+		require.Equal(t, resolved.Blocks, blocks)
+		less, err := cfg.BlocksFor(want - 1)
+		require.NoError(t, err)
+		require.Equal(t, blocks-1, less)
+	})
+	none, err := Config{Layers: 1, KVHeads: 1, HeadDim: 8}.BlocksFor(-5)
+	require.NoError(t, err)
+	require.Zero(t, none)
+}
+
+func FuzzEnvironment(f *testing.F) {
+	f.Add("1", "4096", "8", "2048", "f16")
+	f.Add("", "0x10", "-0", "٣", "INT4")
+	f.Fuzz(func(t *testing.T, paged, capacity, seqs, blocks, dtype string) {
+		got, err := ParseEnvironment(env(EnvPaged, paged, EnvCapacity, capacity, EnvMaxSeqs, seqs, EnvMaxBlocks, blocks, EnvDType, dtype))
+		if err != nil {
+			require.ErrorIs(t, err, ErrConfig{})
+			require.True(t, strings.HasPrefix(err.(ErrConfig).Name, "FERRUM_"))
+			require.Equal(t, Environment{}, got)
+			return
+		}
+		require.True(t, paged == "" || (got.Layout == Paged) == (paged == "1"))
+		require.True(t, (got.Capacity == 0) == (capacity == "") && got.Capacity >= 0 && got.Capacity <= maxSetting)
+		require.True(t, (got.DType == backend.Invalid) == (dtype == ""))
+	})
+}

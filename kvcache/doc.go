@@ -1,0 +1,40 @@
+// Package kvcache is the key-value cache of transformer inference: the memory
+// that holds past keys and values, the decision which block of it belongs to
+// which sequence, and attention over it, on any device of package backend.
+//
+// # Pieces
+//
+// A [Pool] owns the keys and values of all layers and the blocks they are cut
+// into. A [Sequence] is one growing list of tokens: blocks of the pool, taken on
+// demand, shared with its forks until one of them writes. A [Batch] is one step:
+// the sequences that get new tokens, and the plan (slots, block tables, lengths,
+// division of work) that is made once and serves every layer:
+//
+//	step.Reset()
+//	step.Add(seq, tokens)                // for each sequence of the step
+//	step.Plan(stream)                    // takes blocks, uploads the index vectors
+//	for layer := range layers {
+//		step.Append(layer, k, v)         // [tokens, KV heads, dim]
+//		step.Attend(layer, q, out)       // [tokens, query heads, dim]
+//	}
+//	step.Commit()                        // the sequences have grown
+//
+// A step that fails or is reset leaves every sequence as it was. A block that a
+// step on the device may still read is not handed out again before that step is
+// done.
+//
+// [KvCache] is one layer of one sequence, as a value with public fields; alone it
+// is a cache that grows. [PagedKvCache] holds plain vectors in host memory.
+//
+// # Layouts
+//
+// In the paged layout a layer is [blocks, heads, block size, dim] and a sequence
+// has as many blocks as its tokens need. In the contiguous layout each sequence
+// has one block of its full capacity. The two differ in nothing else: a
+// contiguous pool is a paged one with blocks of Capacity tokens.
+//
+// # Concurrency
+//
+// A Pool is safe for concurrent use. A Sequence or Batch is used by one goroutine
+// at a time.
+package kvcache

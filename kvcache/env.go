@@ -1,0 +1,96 @@
+package kvcache
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Names of the environment variables. FERRUM_METAL_PAGED_KV holds for every
+// backend, in spite of its name.
+const (
+	EnvPaged     = "FERRUM_METAL_PAGED_KV" // layout: 0 contiguous, 1 paged
+	EnvCapacity  = "FERRUM_KV_CAPACITY"    // tokens a sequence may have
+	EnvMaxSeqs   = "FERRUM_PAGED_MAX_SEQS" // sequences of full capacity
+	EnvMaxBlocks = "FERRUM_KV_MAX_BLOCKS"  // blocks of a paged pool
+	EnvDType     = "FERRUM_KV_DTYPE"       // storage type of keys and values
+)
+
+// Environment is what the environment variables say. A zero field was not set.
+type Environment struct {
+	Layout    Layout
+	Capacity  int
+	MaxSeqs   int
+	MaxBlocks int
+	DType     backend.DType
+}
+
+// maxSetting bounds the numbers that a variable may give, so that products of
+// two of them stay far from overflow on every platform.
+const maxSetting = 1<<31 - 1
+
+// ParseEnvironment reads the variables through lookup (os.LookupEnv). An empty
+// value counts as unset. A value that a variable does not accept is an ErrConfig
+// that names it; nothing falls back silently.
+func ParseEnvironment(lookup func(string) (string, bool)) (Environment, error) {
+	var env Environment
+	if v, ok := lookup(EnvPaged); ok && v != "" {
+		switch v {
+		case "0":
+			env.Layout = Contiguous
+		case "1":
+			env.Layout = Paged
+		default:
+			return Environment{}, ErrConfig{Name: EnvPaged, Value: v, Why: "accepts 0 (contiguous) and 1 (paged)"}
+		}
+	}
+	for _, number := range []struct {
+		name string
+		to   *int
+	}{{EnvCapacity, &env.Capacity}, {EnvMaxSeqs, &env.MaxSeqs}, {EnvMaxBlocks, &env.MaxBlocks}} {
+		v, ok := lookup(number.name)
+		if !ok || v == "" {
+			continue
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > maxSetting {
+			return Environment{}, ErrConfig{Name: number.name, Value: v, Why: "accepts a whole number from 1 to " + strconv.Itoa(maxSetting)}
+		}
+		*number.to = n
+	}
+	if v, ok := lookup(EnvDType); ok && v != "" {
+		dt, err := ParseKVType(v)
+		if err != nil {
+			return Environment{}, ErrConfig{Name: EnvDType, Value: v, Why: "accepts " + kvTypeNames()}
+		}
+		env.DType = dt
+	}
+	return env, nil
+}
+
+// processEnvironment reads the environment of the process, once.
+var processEnvironment = sync.OnceValues(func() (Environment, error) { return ParseEnvironment(os.LookupEnv) })
+
+// ParseKVType is the storage type of keys and values that a name stands for:
+// f32, f16, bf16, int8, fp8e4m3, fp8e5m2, int4, and fp32, fp16 as other names.
+func ParseKVType(name string) (backend.DType, error) {
+	lower := strings.ToLower(name)
+	if lower == "fp32" || lower == "fp16" {
+		lower = lower[:1] + lower[2:]
+	}
+	if dt, ok := backend.ParseDType(lower); ok && (dt.Float() || dt.Quantized()) {
+		return dt, nil
+	}
+	return backend.Invalid, ErrConfig{Name: "dtype", Value: name, Why: "accepts " + kvTypeNames()}
+}
+
+func kvTypeNames() string {
+	var names []string
+	for dt := backend.F32; dt <= backend.Int4; dt++ {
+		names = append(names, dt.String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,72 @@
+package kvcache
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Sentinels, wrapped with what was asked for. Compare with errors.Is.
+var (
+	// ErrClosed is a closed pool, batch or cache.
+	ErrClosed = backend.ErrClosed
+	// ErrReleased is a sequence that was given back.
+	ErrReleased = errors.New("sequence was released")
+	// ErrBusy is a sequence in a step that is planned and neither committed nor reset.
+	ErrBusy = errors.New("sequence is part of an open step; commit or reset the step first")
+	// ErrForeign is a sequence of another pool.
+	ErrForeign = errors.New("sequence belongs to another pool")
+)
+
+// ErrOutOfBlocks says how many blocks were needed and how many could be had.
+type ErrOutOfBlocks = block.ErrOutOfBlocks
+
+// ErrCapacity is a sequence that would become longer than it may.
+type ErrCapacity struct {
+	Have int // tokens the sequence would have
+	Max  int // tokens it may have
+}
+
+func (e ErrCapacity) Error() string {
+	return fmt.Sprintf("kvcache: %d tokens exceed the capacity of %d", e.Have, e.Max)
+}
+
+// Is matches any ErrCapacity with errors.Is(err, ErrCapacity{}).
+func (e ErrCapacity) Is(target error) bool {
+	t, ok := target.(ErrCapacity)
+	return ok && (t == e || t == ErrCapacity{})
+}
+
+// ErrConfig is a setting that cannot be used: a field of Config or an environment variable.
+type ErrConfig struct {
+	Name  string // field or variable
+	Value string
+	Why   string // what it accepts
+}
+
+func (e ErrConfig) Error() string {
+	return fmt.Sprintf("kvcache: %s=%q: %s", e.Name, e.Value, e.Why)
+}
+
+// Is matches any ErrConfig with errors.Is(err, ErrConfig{}).
+func (e ErrConfig) Is(target error) bool {
+	t, ok := target.(ErrConfig)
+	return ok && (t == e || t == ErrConfig{})
+}
+
+// ErrStep is a call that does not fit the state of a step: Append before Plan.
+type ErrStep struct{ Op, Why string }
+
+func (e ErrStep) Error() string { return fmt.Sprintf("kvcache: %s: %s", e.Op, e.Why) }
+
+// Is matches any ErrStep with errors.Is(err, ErrStep{}).
+func (e ErrStep) Is(target error) bool {
+	t, ok := target.(ErrStep)
+	return ok && (t == e || t == ErrStep{})
+}
+
+func errNoStream(op string) error {
+	return backend.ErrShape{Op: op, What: "the stream is nil; make one with NewStream of the backend"}
+}

@@ -1,0 +1,156 @@
+package kvcache
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// fence is the end of a step on the device. Sequences hold the fence of the last
+// step that used them; blocks they give back are held until it is reached.
+type fence struct {
+	event  backend.Event
+	stream backend.Stream
+	refs   int
+	done   bool
+}
+
+// reached reports whether the device is past the fence. A device error counts as
+// reached: the work will never run again.
+func (f *fence) reached() bool {
+	if f == nil || f.done {
+		return true
+	}
+	done, err := f.event.Done()
+	f.done = done || err != nil
+	return f.done
+}
+
+// wait blocks until the device is past the fence.
+func (f *fence) wait() error {
+	if f == nil || f.done {
+		return nil
+	}
+	err := f.event.Sync()
+	f.done = true
+	return err
+}
+
+// order makes work enqueued on s from here on run after the fence.
+func (f *fence) order(s backend.Stream) error {
+	if f == nil || f.done || f.stream == s {
+		return nil // one stream is in order by itself
+	}
+	return s.Wait(f.event)
+}
+
+// fences makes fences and uses them again once nobody holds them, so that a warm
+// step creates no event.
+type fences struct {
+	all  []*fence
+	idle []*fence
+}
+
+func (fs *fences) record(be interface {
+	NewEvent() (backend.Event, error)
+}, s backend.Stream) (*fence, error) {
+	var f *fence
+	if n := len(fs.idle); n > 0 {
+		f, fs.idle = fs.idle[n-1], fs.idle[:n-1]
+	} else {
+		event, err := be.NewEvent()
+		if err != nil {
+			return nil, err
+		}
+		f = &fence{event: event}
+		fs.all = append(fs.all, f)
+	}
+	if err := s.Record(f.event); err != nil {
+		fs.idle = append(fs.idle, f)
+		return nil, err
+	}
+	f.stream, f.done = s, false
+	return f, nil
+}
+
+// hold returns f with one more holder.
+func (f *fence) hold() *fence {
+	if f != nil {
+		f.refs++
+	}
+	return f
+}
+
+func (fs *fences) drop(f *fence) {
+	if f == nil {
+		return
+	}
+	if f.refs--; f.refs == 0 {
+		f.stream = nil
+		fs.idle = append(fs.idle, f)
+	}
+}
+
+// close waits for every fence and gives the events back.
+func (fs *fences) close() error {
+	var errs []error
+	for _, f := range fs.all {
+		errs = append(errs, f.wait(), f.event.Close())
+	}
+	fs.all, fs.idle = nil, nil
+	return errors.Join(errs...)
+}
+
+// retired are references to blocks that are given up once the device is past a fence.
+type retired struct {
+	fence  *fence
+	blocks []block.Block
+}
+
+// retire gives up references to blocks as soon as the device is past f. The slice
+// stays the caller's, who holds the lock.
+func (p *Pool[B]) retire(f *fence, blocks []block.Block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	if f.reached() {
+		return p.alloc.ReleaseN(blocks, 0)
+	}
+	p.retired = append(p.retired, retired{f.hold(), append([]block.Block(nil), blocks...)})
+	return nil
+}
+
+// reclaim gives up the references whose fence was reached.
+func (p *Pool[B]) reclaim() error {
+	var errs []error
+	kept := p.retired[:0]
+	for _, r := range p.retired {
+		if !r.fence.reached() {
+			kept = append(kept, r)
+			continue
+		}
+		errs = append(errs, p.alloc.ReleaseN(r.blocks, 0))
+		p.fences.drop(r.fence)
+	}
+	clear(p.retired[len(kept):])
+	p.retired = kept
+	return errors.Join(errs...)
+}
+
+// take appends n blocks to dst for the owner of the claim, all or none. When
+// there are too few it waits for retired ones before it reports ErrOutOfBlocks.
+func (p *Pool[B]) take(c *block.Claim, dst []block.Block, n int) ([]block.Block, error) {
+	for {
+		if err := p.reclaim(); err != nil {
+			return dst, err
+		}
+		out, err := p.alloc.AllocateClaimed(c, dst, n)
+		if err == nil || len(p.retired) == 0 {
+			return out, err
+		}
+		if err := p.retired[0].fence.wait(); err != nil {
+			return dst, p.device(err)
+		}
+	}
+}

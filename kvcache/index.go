@@ -1,0 +1,163 @@
+package kvcache
+
+import (
+	"math/bits"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// index is the integer side of a step, on the host and on the device: where rows
+// go, where sequences lie, how the work is divided.
+type index[B backend.Buffer] struct {
+	slots     vector[B, int64]  // [tokens]
+	positions vector[B, uint32] // [tokens]
+	tables    vector[B, uint32] // [seqs, stride]
+	lens      vector[B, uint32] // [seqs]
+	offsets   vector[B, uint32] // [seqs+1]
+	work      vector[B, uint32]
+	pairs     vector[B, uint32] // [copies, 2]
+	workspace vector[B, float32]
+	queries   []uint32 // [seqs], host only
+	stride    int
+	plan      backend.AttendPlan
+}
+
+// vector is a host slice and its copy on the device, which only grows.
+type vector[B backend.Buffer, T backend.Number] struct {
+	host []T
+	buf  backend.Opt[B]
+}
+
+// fit makes room for n elements on the device.
+func (v *vector[B, T]) fit(be backend.Backend[B], n int) error {
+	if v.buf.Set && v.buf.Buf.Len() >= n {
+		return nil
+	}
+	var zero T
+	dt := backend.U32
+	switch any(zero).(type) {
+	case int64:
+		dt = backend.I64
+	case int32:
+		dt = backend.I32
+	case float32:
+		dt = backend.F32
+	}
+	grown, err := be.Alloc(dt, 1<<bits.Len(uint(max(n, 64)-1)))
+	if err != nil {
+		return err
+	}
+	v.free(be)
+	v.buf = backend.Some(grown)
+	return nil
+}
+
+func (v *vector[B, T]) upload(be backend.Backend[B], s backend.Stream) error {
+	if err := v.fit(be, len(v.host)); err != nil {
+		return err
+	}
+	return backend.Upload(be, s, v.buf.Buf, 0, v.host)
+}
+
+func (v *vector[B, T]) free(be backend.Backend[B]) {
+	if v.buf.Set {
+		_ = be.Free(v.buf.Buf) // ours and live
+		v.buf = backend.Opt[B]{}
+	}
+}
+
+// fill computes the host side for the step's entries, whose blocks are taken.
+func (ix *index[B]) fill(b *Batch[B]) {
+	slots := b.pool.cfg.slots()
+	ix.slots.host, ix.positions.host = ix.slots.host[:0], ix.positions.host[:0]
+	ix.lens.host, ix.queries, ix.tables.host = ix.lens.host[:0], ix.queries[:0], ix.tables.host[:0]
+	ix.offsets.host = append(ix.offsets.host[:0], 0)
+	ix.stride = 1
+	for i := range b.entries {
+		e := &b.entries[i]
+		ix.stride = max(ix.stride, len(e.seq.blocks)+e.needs())
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		first := e.seq.len
+		if !e.write {
+			first -= e.tokens
+		}
+		for pos := first; pos < first+e.tokens; pos++ {
+			ix.positions.host = append(ix.positions.host, uint32(pos))
+			ix.slots.host = append(ix.slots.host, int64(e.block(pos/slots))*int64(slots)+int64(pos%slots))
+		}
+		ix.lens.host = append(ix.lens.host, uint32(first+e.tokens))
+		ix.queries = append(ix.queries, uint32(e.tokens))
+		ix.offsets.host = append(ix.offsets.host, ix.offsets.host[i]+uint32(e.tokens))
+		used := ceilDiv(first+e.tokens, slots)
+		for j := range ix.stride {
+			id := uint32(0) // never read: the context ends before it
+			if j < used {
+				id = e.block(j)
+			}
+			ix.tables.host = append(ix.tables.host, id)
+		}
+	}
+}
+
+// planAttend asks the device how it divides the step.
+func (ix *index[B]) planAttend(be backend.Backend[B], c Config, m Mask, mass bool) error {
+	plan, err := be.PlanAttend(backend.AttendShape{
+		QHeads: c.QHeads, KVHeads: c.KVHeads, KDim: c.HeadDim, VDim: c.VHeadDim, BlockSize: c.slots(),
+		Format:      backend.Format{Act: c.Act, K: c.K, V: c.V},
+		ContextLens: ix.lens.host, QueryLens: ix.queries, Window: m.Window, SinkTokens: m.SinkTokens,
+		Mass: mass, Work: ix.work.host[:0],
+	})
+	if err != nil {
+		return err
+	}
+	ix.plan, ix.work.host = plan, plan.Work
+	return nil
+}
+
+// upload brings the host side to the device and makes room for the workspace.
+func (ix *index[B]) upload(be backend.Backend[B], s backend.Stream) error {
+	for _, v := range [...]*vector[B, uint32]{&ix.positions, &ix.tables, &ix.lens, &ix.offsets, &ix.work} {
+		if err := v.upload(be, s); err != nil {
+			return err
+		}
+	}
+	if err := ix.slots.upload(be, s); err != nil {
+		return err
+	}
+	return ix.workspace.fit(be, ix.plan.Workspace)
+}
+
+func (ix *index[B]) tokens() int { return len(ix.slots.host) }
+
+func (ix *index[B]) ragged() backend.Ragged[B] {
+	return backend.Ragged[B]{
+		Seqs: len(ix.lens.host), Tokens: ix.tokens(), Table: ix.tables.buf, TableStride: ix.stride,
+		ContextLens: ix.lens.buf.Buf, QueryOffsets: ix.offsets.buf,
+	}
+}
+
+func (ix *index[B]) free(be backend.Backend[B]) {
+	for _, v := range [...]*vector[B, uint32]{&ix.positions, &ix.tables, &ix.lens, &ix.offsets, &ix.work, &ix.pairs} {
+		v.free(be)
+	}
+	ix.slots.free(be)
+	ix.workspace.free(be)
+}
+
+// Index is a planned step as kernels of the runner's own read it: the device
+// vectors, valid until the step is planned again or closed.
+type Index[B backend.Buffer] struct {
+	backend.Ragged[B]
+	Slots     B // I64 [Tokens]
+	Positions B // U32 [Tokens]
+}
+
+// Index returns the index vectors of the planned step.
+func (b *Batch[B]) Index() (Index[B], error) {
+	if err := b.want("index", stepPlanned); err != nil {
+		return Index[B]{}, err
+	}
+	return Index[B]{Ragged: b.index.ragged(), Slots: b.index.slots.buf.Buf, Positions: b.index.positions.buf.Buf}, nil
+}

@@ -1,0 +1,217 @@
+package kvcache
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// oneCache is a stand-alone cache that the test writes ids to.
+type oneCache struct {
+	t  testT
+	be *cpu.Backend
+	s  backend.Stream
+	c  *KvCache[*cpu.Buffer]
+}
+
+func newCache(t testT, cfg Config) *oneCache {
+	be := openCPU(t)
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	c, err := NewKvCache[*cpu.Buffer](be, cfg)
+	require.NoError(t, err)
+	return &oneCache{t, be, s, c}
+}
+
+func (o *oneCache) vector(host []float32) *cpu.Buffer {
+	b, err := backend.AllocFrom[*cpu.Buffer](o.be, o.s, backend.F32, host)
+	require.NoError(o.t, err)
+	return b
+}
+
+func (o *oneCache) append(ids []uint32) error {
+	k, v := o.vector(rows(ids, 0, 2, 4, false)), o.vector(rows(ids, 0, 2, 6, true))
+	err := o.c.Append(o.s, k, v, len(ids))
+	return errors.Join(err, o.be.Free(k), o.be.Free(v))
+}
+
+// expect reads the cache through Gather.
+func (o *oneCache) expect(ids []uint32) {
+	n := len(ids)
+	require.Equal(o.t, n, o.c.Len)
+	k, v := o.vector(make([]float32, 2*n*4)), o.vector(make([]float32, 2*n*6))
+	require.NoError(o.t, o.c.Gather(o.s, k, v))
+	hk, hv := make([]float32, 2*n*4), make([]float32, 2*n*6)
+	require.NoError(o.t, backend.Download[*cpu.Buffer](o.be, o.s, hk, k, 0))
+	require.NoError(o.t, backend.Download[*cpu.Buffer](o.be, o.s, hv, v, 0))
+	for h := range 2 {
+		for i, id := range ids {
+			for d := range 4 {
+				require.Equal(o.t, element(id, 0, h, d, false), hk[(h*n+i)*4+d])
+			}
+			for d := range 6 {
+				require.Equal(o.t, element(id, 0, h, d, true), hv[(h*n+i)*6+d])
+			}
+		}
+	}
+	require.NoError(o.t, errors.Join(o.be.Free(k), o.be.Free(v)))
+}
+
+func (o *oneCache) close() {
+	require.NoError(o.t, o.c.Release())
+	require.ErrorIs(o.t, o.c.Release(), ErrReleased)
+	require.Zero(o.t, o.be.Info().Buffers)
+	require.NoError(o.t, errors.Join(o.s.Close(), o.be.Close()))
+}
+
+func sequence(from, n int) []uint32 {
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = uint32(from + i)
+	}
+	return ids
+}
+
+// A contiguous cache starts small, doubles as it fills, keeps its content, and
+// stops at its capacity.
+func TestKvCacheGrows(t *testing.T) {
+	cfg := Config{Layout: Contiguous, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 1000}
+	o := newCache(t, cfg)
+	require.Equal(t, 256, o.c.Capacity)
+	require.Zero(t, o.c.BlockSize)
+	require.False(t, o.c.BlockTable.Set)
+	var all []uint32
+	for _, step := range []struct{ n, capacity int }{{255, 256}, {1, 256}, {1, 512}, {300, 1000}, {443, 1000}} {
+		ids := sequence(len(all)+1, step.n)
+		require.NoError(t, o.append(ids))
+		all = append(all, ids...)
+		require.Equal(t, step.capacity, o.c.Capacity)
+		require.Equal(t, 2*4*step.capacity, o.c.K.Len(), "K is [heads, capacity, dim]")
+		require.Equal(t, 2*6*step.capacity, o.c.V.Len())
+		o.expect(all)
+	}
+	require.ErrorIs(t, o.append([]uint32{1}), ErrCapacity{Have: 1001, Max: 1000})
+	o.expect(all)
+	o.close()
+}
+
+// Growth that finds no memory leaves the cache as it was.
+func TestKvCacheGrowthOutOfMemory(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{MaxBytes: 300 * 2 * (4 + 6) * 4})
+	require.NoError(t, err)
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	c, err := NewKvCache[*cpu.Buffer](be, Config{Layout: Contiguous, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 10000})
+	require.NoError(t, err)
+	buffers := be.Info().Buffers
+	k, err := be.Alloc(backend.F32, 12)
+	require.NoError(t, err)
+	require.NoError(t, c.Append(s, k, k, 1))
+	wide, err := be.Import(backend.HostHandle(make([]float32, 12*256)), backend.F32, 12*256)
+	require.NoError(t, err)
+	err = c.Append(s, wide, wide, 256)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.Equal(t, 1, c.Len)
+	require.Equal(t, 256, c.Capacity)
+	require.NoError(t, errors.Join(be.Free(wide), be.Free(k)))
+	require.GreaterOrEqual(t, be.Info().Buffers, buffers)
+	require.NoError(t, c.Release())
+	require.Zero(t, be.Info().Buffers)
+	require.NoError(t, be.Close())
+}
+
+// The seed's fields say where a paged cache's tokens lie, on host and device alike.
+func TestKvCachePagedFields(t *testing.T) {
+	cfg := Config{Layout: Paged, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 50}
+	o := newCache(t, cfg)
+	ids := sequence(1, 40)
+	require.NoError(t, o.append(ids))
+	require.Equal(t, 16, o.c.BlockSize)
+	require.Equal(t, 2, o.c.NumKVHeads)
+	require.Equal(t, 4, o.c.HeadDim)
+	require.Equal(t, 50, o.c.Capacity)
+	require.Len(t, o.c.PagedBlockIndices, 3)
+	table, lens := make([]uint32, 3), make([]uint32, 1)
+	require.NoError(t, backend.Download[*cpu.Buffer](o.be, o.s, table, o.c.BlockTable.Buf, 0))
+	require.NoError(t, backend.Download[*cpu.Buffer](o.be, o.s, lens, o.c.ContextLens.Buf, 0))
+	require.Equal(t, o.c.PagedBlockIndices, table)
+	require.Equal(t, []uint32{40}, lens)
+	o.expect(ids)
+	require.NoError(t, o.c.Truncate(17))
+	require.Len(t, o.c.PagedBlockIndices, 2)
+	require.NoError(t, o.append(sequence(100, 3)))
+	o.expect(append(sequence(1, 17), sequence(100, 3)...))
+	require.NoError(t, o.c.Reset())
+	require.Empty(t, o.c.PagedBlockIndices)
+	o.expect(nil)
+	o.close()
+}
+
+// Attend after Append reads the step's plan; after anything else it plans anew.
+// Either way the result is that of all tokens so far.
+func TestKvCacheAttend(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		cfg := Config{Layout: layout, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 300}
+		o := newCache(t, cfg)
+		zeros, out := o.vector(make([]float32, 2*4*4)), o.vector(make([]float32, 2*4*6))
+		check := func(ids []uint32, n int) {
+			t.Helper()
+			require.NoError(t, o.be.Fill(o.s, out, 0, out.Len(), math.NaN()))
+			require.NoError(t, o.c.Attend(o.s, zeros, out, n))
+			got := make([]float32, n*4*6)
+			require.NoError(t, backend.Download[*cpu.Buffer](o.be, o.s, got, out, 0))
+			for i := range n {
+				seen := ids[:len(ids)-n+i+1]
+				for h := range 4 {
+					for d := range 6 {
+						mean := 0.0
+						for _, id := range seen {
+							mean += float64(element(id, 0, h/2, d, true)) / float64(len(seen))
+						}
+						require.InDelta(t, mean, got[(i*4+h)*6+d], 1e-5)
+					}
+				}
+			}
+		}
+		require.NoError(t, o.append(sequence(1, 21)))
+		check(sequence(1, 21), 2)
+		require.NoError(t, o.append(sequence(22, 1)))
+		check(sequence(1, 22), 1)
+		check(sequence(1, 22), 2)
+		require.NoError(t, o.c.Truncate(5))
+		check(sequence(1, 5), 2)
+		require.ErrorIs(t, o.c.Attend(o.s, zeros, out, 6), backend.ErrShape{})
+		require.ErrorIs(t, o.c.Attend(nil, zeros, out, 1), backend.ErrShape{})
+		require.ErrorIs(t, o.c.Append(o.s, zeros, zeros, 0), backend.ErrShape{})
+		check(sequence(1, 5), 1)
+		require.NoError(t, errors.Join(o.be.Free(zeros), o.be.Free(out)))
+		o.close()
+	}
+}
+
+// A layer of a sequence can be read, not changed on its own.
+func TestLayerOfSequence(t *testing.T) {
+	r := cpuRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5}}))
+	layers, err := a.Layers(r.s)
+	require.NoError(t, err)
+	require.Len(t, layers, 2)
+	require.Equal(t, a.Blocks(nil), layers[1].PagedBlockIndices)
+	require.True(t, layers[0].BlockTable.Set && layers[0].ContextLens.Set)
+	require.NotEqual(t, layers[0].K, layers[1].K)
+	for _, err := range []error{
+		layers[0].Append(r.s, layers[0].K, layers[0].V, 1), layers[0].Attend(r.s, layers[0].K, layers[0].V, 1),
+		layers[0].Truncate(0), layers[0].Reset(), layers[0].Release(), layers[0].Shift(r.s, 0, 1),
+	} {
+		require.ErrorIs(t, err, backend.ErrUnsupported{})
+	}
+	_, err = a.Layers(nil)
+	require.ErrorIs(t, err, backend.ErrShape{})
+	require.NoError(t, a.Release())
+	r.close()
+}

@@ -1,0 +1,137 @@
+package kvcache
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// table is a sequence's block table and length on the device, made when asked for.
+type table[B backend.Buffer] struct {
+	blocks vector[B, uint32] // [max blocks]
+	length vector[B, uint32] // [1]
+}
+
+// Layers returns the sequence as one KvCache a layer, for a runner with kernels of
+// its own: it brings block table and length to the device on stream. The slice
+// is valid until the sequence changes or Layers is called again.
+func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := s.idle("layers"); err != nil {
+		return nil, err
+	}
+	if err := s.syncTable(stream); err != nil {
+		return nil, p.device(err)
+	}
+	if s.layers == nil {
+		s.layers = make([]KvCache[B], p.cfg.Layers)
+	}
+	for i := range s.layers {
+		c := &s.layers[i]
+		c.seq, c.layer = s, i
+		c.refresh()
+		if p.cfg.Layout == Paged {
+			c.BlockTable, c.ContextLens = s.table.blocks.buf, s.table.length.buf
+		}
+	}
+	return s.layers, nil
+}
+
+// syncTable uploads the block table and the length, behind the sequence's last step.
+func (s *Sequence[B]) syncTable(stream backend.Stream) error {
+	if stream == nil {
+		return errNoStream("layers")
+	}
+	t, be := &s.table, s.pool.be
+	if err := s.fence.order(stream); err != nil {
+		return err
+	}
+	t.blocks.host = s.Blocks(t.blocks.host[:0])
+	t.length.host = append(t.length.host[:0], uint32(s.len))
+	if err := t.blocks.fit(be, s.pool.maxBlocks()); err != nil {
+		return err
+	}
+	if err := t.blocks.upload(be, stream); err != nil {
+		return err
+	}
+	return t.length.upload(be, stream)
+}
+
+func (s *Sequence[B]) freeTable() {
+	s.table.blocks.free(s.pool.be)
+	s.table.length.free(s.pool.be)
+}
+
+// gather reads all tokens of a layer into dense buffers.
+func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := s.idle("gather"); err != nil {
+		return err
+	}
+	if err := s.syncTable(stream); err != nil {
+		return p.device(err)
+	}
+	err := p.be.Gather(stream, backend.GatherParams[B]{
+		Cache: p.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
+	})
+	if err != nil {
+		return p.device(err)
+	}
+	return s.touched(stream)
+}
+
+// touch notes that work which reads the sequence was enqueued outside of a step's
+// own commit.
+func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := s.touched(stream); err != nil {
+		return err
+	}
+	b.used(s.fence)
+	return nil
+}
+
+// touched makes this point of the stream the sequence's fence. The caller holds the lock.
+func (s *Sequence[B]) touched(stream backend.Stream) error {
+	f, err := s.pool.fences.record(s.pool.be, stream)
+	if err != nil {
+		return s.pool.device(err)
+	}
+	s.used(f)
+	return nil
+}
+
+// adopt copies the tokens of a sequence of another contiguous pool into this
+// empty one.
+func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := from.fence.order(stream); err != nil {
+		return err
+	}
+	blocks, err := p.take(&s.claim, s.blocks, 1)
+	if err != nil {
+		return err
+	}
+	s.blocks = blocks
+	p.logical++
+	heads, to, of := p.cfg.KVHeads, p.layers[0].view, from.pool.layers[0].view
+	for h := range heads {
+		for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.K, of.K}, {to.V, of.V}} {
+			dim := plane.dst.Dim
+			err := p.be.Copy(stream, plane.dst.Data, h*to.BlockSize*dim, plane.src.Data, h*of.BlockSize*dim, from.len*dim)
+			if err != nil {
+				return fmt.Errorf("kvcache: grow: %w", err)
+			}
+		}
+	}
+	s.len = from.len
+	return s.touched(stream)
+}

@@ -1,0 +1,244 @@
+package kvcache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// machine drives a pool with random histories and compares it with lists of
+// tokens. It holds for both layouts, typed and erased, on a device that works at
+// once and on one that works late, with one stream and with two.
+type machine[B backend.Buffer] struct {
+	*rig[B]
+	streams []backend.Stream
+	seqs    []*modelSeq[B]
+	nextID  uint32
+}
+
+type modelSeq[B backend.Buffer] struct {
+	seq  *Sequence[B]
+	want []token
+}
+
+func (m *machine[B]) ids(n int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		m.nextID++
+		out[i] = m.nextID
+	}
+	return out
+}
+
+func (m *machine[B]) stream(t *rapid.T) backend.Stream {
+	return m.streams[rapid.IntRange(0, len(m.streams)-1).Draw(t, "stream")]
+}
+
+func (m *machine[B]) pick(t *rapid.T) *modelSeq[B] {
+	if len(m.seqs) == 0 {
+		t.Skip("no sequence")
+	}
+	return m.seqs[rapid.IntRange(0, len(m.seqs)-1).Draw(t, "sequence")]
+}
+
+func (m *machine[B]) Open(t *rapid.T) {
+	if len(m.seqs) >= 6 {
+		t.Skip("enough sequences")
+	}
+	seq, match, err := m.pool.Open(context.Background(), make([]uint32, 3))
+	require.NoError(t, err)
+	require.Equal(t, Match{Recompute: 3}, match)
+	m.seqs = append(m.seqs, &modelSeq[B]{seq: seq})
+}
+
+// Step feeds some sequences and commits or abandons the step. When it does not
+// fit, the error must say so and nothing may have changed.
+func (m *machine[B]) Step(t *rapid.T) {
+	m.pick(t)
+	s := m.stream(t)
+	var feeds []feed[B]
+	var of []*modelSeq[B]
+	tooLong := false
+	for _, ms := range m.seqs {
+		if n := rapid.IntRange(0, 9).Draw(t, "tokens"); n > 0 {
+			feeds, of = append(feeds, feed[B]{ms.seq, m.ids(n)}), append(of, ms)
+			tooLong = tooLong || len(ms.want)+n > m.pool.cfg.Capacity
+		}
+	}
+	if len(feeds) == 0 {
+		t.Skip("nobody feeds")
+	}
+	before, err := m.pool.Stats()
+	require.NoError(t, err)
+	err = m.plan(s, feeds...)
+	if err != nil {
+		var short ErrOutOfBlocks
+		switch {
+		case tooLong:
+			require.ErrorIs(t, err, ErrCapacity{})
+		case errors.As(err, &short):
+			require.Greater(t, short.Need, short.Free)
+		default:
+			require.NoError(t, err)
+		}
+		after, err := m.pool.Stats()
+		require.NoError(t, err)
+		require.Equal(t, before.Logical, after.Logical)
+		require.Equal(t, before.Reserved, after.Reserved, "a failed step keeps reservations")
+		return
+	}
+	require.False(t, tooLong)
+	if m.t = t; rapid.IntRange(0, 9).Draw(t, "fate") > 0 {
+		m.write(s, feeds...)
+	}
+	if rapid.IntRange(0, 4).Draw(t, "abandon") == 0 {
+		require.NoError(t, m.step.Reset())
+		return
+	}
+	m.write(s, feeds...)
+	require.NoError(t, m.step.Commit())
+	for i, ms := range of {
+		ms.want = append(slices.Clip(ms.want), tokens(feeds[i].ids...)...)
+	}
+}
+
+func (m *machine[B]) Fork(t *rapid.T) {
+	ms := m.pick(t)
+	if len(m.seqs) >= 6 {
+		t.Skip("enough sequences")
+	}
+	child, err := ms.seq.Fork()
+	require.NoError(t, err)
+	m.seqs = append(m.seqs, &modelSeq[B]{child, ms.want})
+}
+
+func (m *machine[B]) Truncate(t *rapid.T) {
+	ms := m.pick(t)
+	n := rapid.IntRange(-1, len(ms.want)+1).Draw(t, "keep")
+	if err := ms.seq.Truncate(n); n < 0 || n > len(ms.want) {
+		require.ErrorIs(t, err, backend.ErrShape{})
+	} else {
+		require.NoError(t, err)
+		ms.want = ms.want[:n]
+	}
+}
+
+func (m *machine[B]) Shift(t *rapid.T) {
+	ms := m.pick(t)
+	begin := rapid.IntRange(0, len(ms.want)).Draw(t, "begin")
+	end := rapid.IntRange(begin, len(ms.want)).Draw(t, "end")
+	err := ms.seq.Shift(m.stream(t), begin, end)
+	if errors.Is(err, ErrOutOfBlocks{}) {
+		return
+	}
+	require.NoError(t, err)
+	kept := slices.Clone(ms.want[:begin])
+	for _, tk := range ms.want[end:] {
+		kept = append(kept, token{tk.id, tk.turn - (end - begin)})
+	}
+	ms.want = kept
+}
+
+func (m *machine[B]) Reserve(t *rapid.T) {
+	ms := m.pick(t)
+	n := rapid.IntRange(0, m.pool.cfg.Capacity).Draw(t, "tokens")
+	err := m.pool.Reserve(Reservation[B]{ms.seq, n})
+	if err != nil {
+		require.ErrorIs(t, err, ErrOutOfBlocks{})
+		return
+	}
+	before, err := m.pool.Stats()
+	require.NoError(t, err)
+	require.NoError(t, m.pool.Reserve(Reservation[B]{ms.seq, n}))
+	after, err := m.pool.Stats()
+	require.NoError(t, err)
+	require.Equal(t, before.Reserved, after.Reserved, "asking twice changes nothing")
+}
+
+func (m *machine[B]) Release(t *rapid.T) {
+	ms := m.pick(t)
+	require.NoError(t, ms.seq.Release())
+	require.ErrorIs(t, ms.seq.Release(), ErrReleased)
+	m.seqs = slices.DeleteFunc(m.seqs, func(o *modelSeq[B]) bool { return o == ms })
+}
+
+func (m *machine[B]) Read(t *rapid.T) {
+	ms := m.pick(t)
+	m.t = t
+	m.expect(m.stream(t), ms.seq, ms.want)
+}
+
+// check runs after every action.
+func (m *machine[B]) check(t *rapid.T) { require.NoError(t, m.pool.Check()) }
+
+// finish reads everything, releases it and looks for leaks.
+func (m *machine[B]) finish(t *rapid.T) {
+	m.t = t
+	for _, ms := range m.seqs {
+		m.expect(m.streams[0], ms.seq, ms.want)
+		require.NoError(t, ms.seq.Release())
+	}
+	for _, s := range m.streams {
+		require.NoError(t, s.Sync())
+	}
+	require.NoError(t, m.step.Reset())
+	require.NoError(t, m.pool.Check())
+	st, err := m.pool.Stats()
+	require.NoError(t, err)
+	require.Zero(t, st.Held)
+	require.Zero(t, st.Reserved)
+	require.Zero(t, st.Sequences)
+	require.Equal(t, st.Blocks, st.Free+st.Cached)
+	require.NoError(t, m.pool.Close())
+}
+
+func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, streams int) {
+	m := &machine[B]{rig: newRig(t, be, cfg)}
+	m.streams = []backend.Stream{m.s}
+	for len(m.streams) < streams {
+		s, err := be.NewStream()
+		require.NoError(t, err)
+		m.streams = append(m.streams, s)
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"open": m.Open, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
+		"shift": m.Shift, "reserve": m.Reserve, "release": m.Release, "read": m.Read, "": m.check,
+	})
+	m.finish(t)
+}
+
+// Every history leaves sequences that read as lists of tokens do.
+func TestPoolAgainstLists(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		cfg := small(layout)
+		if layout == Paged {
+			cfg.Blocks = 24 // fewer than six sequences can fill
+		}
+		t.Run(layout.String()+"/typed", rapid.MakeCheck(func(t *rapid.T) {
+			be := openCPU(t)
+			runMachine[*cpu.Buffer](t, be, cfg, 1)
+			require.Zero(t, be.Info().Buffers)
+			require.NoError(t, be.Close())
+		}))
+		t.Run(layout.String()+"/erased", rapid.MakeCheck(func(t *rapid.T) {
+			be := openCPU(t)
+			runMachine(t, backend.Erase[*cpu.Buffer](be), cfg, 1)
+			require.Zero(t, be.Info().Buffers)
+			require.NoError(t, be.Close())
+		}))
+		t.Run(layout.String()+"/late", rapid.MakeCheck(func(t *rapid.T) {
+			be := openCPU(t)
+			dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
+			runMachine[*cpu.Buffer](t, dev, cfg, 2)
+			require.NoError(t, dev.drain())
+			require.Zero(t, be.Info().Buffers)
+			require.NoError(t, be.Close())
+		}))
+	}
+}

@@ -1,0 +1,247 @@
+package kvcache
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// DefaultPagedBlockSize is the number of tokens in a block of a PagedKvCache that
+// was given no other.
+const DefaultPagedBlockSize = 16
+
+// PagedKvCache holds single vectors in host memory, in blocks of 16 tokens that are
+// taken from a BlockStore when they are needed. It is the cache of a program
+// that computes attention itself, or keeps any other list of vectors that grows
+// at one end and is forked. Appending allocates no memory.
+//
+// A cache may be used by one goroutine at a time, its clones by others at the same
+// time. It must not be copied; Clone it. A copy that gives blocks back which the
+// original gave back before panics.
+type PagedKvCache[T float32 | float64] struct {
+	store     *BlockStore[T]
+	table     []block.Block // the blocks of tokens 0, block size, 2 × block size …
+	length    int
+	maxTokens int
+	maxBlocks int
+	// exclusive: nobody else owns the last block. It is never wrongly true; false
+	// means that the store has to be asked before the next write.
+	exclusive bool
+	released  bool
+}
+
+// Tensor is a matrix [Rows, Cols], row after row.
+type Tensor[T float32 | float64] struct {
+	Data       []T
+	Rows, Cols int
+}
+
+// ErrIndex is a token that the cache does not have. errors.Is(err, ErrIndex{})
+// matches any.
+type ErrIndex struct{ Index, Len int }
+
+func (e ErrIndex) Error() string {
+	return fmt.Sprintf("kvcache: token %d: the cache has %d tokens", e.Index, e.Len)
+}
+
+// Is matches the same error and the zero value.
+func (e ErrIndex) Is(target error) bool {
+	t, ok := target.(ErrIndex)
+	return ok && (t == e || t == ErrIndex{})
+}
+
+// PagedOption changes what NewPagedKvCache makes.
+type PagedOption func(*pagedOptions)
+
+type pagedOptions struct{ blockSize int }
+
+// PagedBlockSize sets the tokens of a block, a power of two.
+func PagedBlockSize(tokens int) PagedOption {
+	return func(o *pagedOptions) { o.blockSize = tokens }
+}
+
+// NewPagedKvCache returns an empty cache of at most maxTokens vectors of dim
+// elements, with a store of its own that has room for all of them; 0 tokens is a cache
+// that is always full. The memory is allocated here. ErrShape when a number is
+// out of range or the memory would overflow.
+//
+// Clones share that store, so together they have the blocks of one cache. Caches
+// that are cloned in order to diverge come from a larger store: BlockStore.NewCache.
+func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOption) (*PagedKvCache[T], error) {
+	o := pagedOptions{blockSize: DefaultPagedBlockSize}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	blocks := 1 // a store has at least one
+	if maxTokens > 0 && o.blockSize > 0 {
+		blocks = blocksFor(maxTokens, o.blockSize)
+	}
+	store, err := NewBlockStore[T](blocks, o.blockSize, dim)
+	if err != nil {
+		return nil, err
+	}
+	return store.NewCache(maxTokens)
+}
+
+// Len is the number of tokens.
+func (c *PagedKvCache[T]) Len() int { return c.length }
+
+// IsEmpty reports whether Len is 0.
+func (c *PagedKvCache[T]) IsEmpty() bool { return c.length == 0 }
+
+// MaxTokens is the most tokens the cache accepts.
+func (c *PagedKvCache[T]) MaxTokens() int { return c.maxTokens }
+
+// Dim is the number of elements of a token.
+func (c *PagedKvCache[T]) Dim() int { return c.store.dim }
+
+// NumBlocks is the most blocks the cache can use: those for MaxTokens, or all of its store.
+func (c *PagedKvCache[T]) NumBlocks() int { return c.maxBlocks }
+
+// BlocksInUse is the number of blocks the cache holds, shared ones included.
+func (c *PagedKvCache[T]) BlocksInUse() int { return len(c.table) }
+
+// String is one line of sizes.
+func (c *PagedKvCache[T]) String() string {
+	return fmt.Sprintf("PagedKvCache(len=%d, max=%d, dim=%d, blocks=%d/%d)", c.length, c.maxTokens, c.Dim(), c.BlocksInUse(), c.maxBlocks)
+}
+
+// Append adds a copy of token, [dim]. ErrShape when it has another length,
+// ErrCapacity when the cache is full, ErrOutOfBlocks when its store is,
+// ErrClosed after Release; the cache is then as it was.
+func (c *PagedKvCache[T]) Append(token []T) error {
+	if len(token) != c.Dim() {
+		return backend.ErrShape{Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
+	}
+	return c.extend(token, 1)
+}
+
+// AppendTensor adds a copy of every row of t, [n, dim], or none of them. Errors are
+// those of Append.
+func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
+	if n, ok := backend.Mul(t.Rows, t.Cols); !ok || t.Cols != c.Dim() || n != len(t.Data) {
+		return backend.ErrShape{Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
+	}
+	return c.extend(t.Data, t.Rows)
+}
+
+func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
+	switch {
+	case c.released:
+		return fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
+	case tokens > c.maxTokens-c.length:
+		return ErrCapacity{Have: c.length + tokens, Max: c.maxTokens}
+	case tokens == 0:
+		return nil
+	}
+	bs := c.store.blockSize
+	n := blocksFor(c.length+tokens, bs) - len(c.table)
+	shared := 0 // tokens that lie where somebody else may own the memory behind them
+	if !c.exclusive {
+		shared = c.length % bs
+	}
+	if n > 0 || shared > 0 {
+		table, err := c.store.extend(c.table, n, shared)
+		if err != nil {
+			return err
+		}
+		c.table, c.exclusive = table, true
+	}
+	for tokens > 0 {
+		b, at := c.length/bs, c.length%bs
+		fit := min(tokens, bs-at)
+		copy(c.store.rows(c.table[b], at, at+fit), data)
+		data = data[fit*c.Dim():]
+		tokens -= fit
+		c.length += fit
+	}
+	return nil
+}
+
+// Token is token i, [dim], in the cache's own memory: it must not be modified, and
+// is valid until the cache is next changed. ErrIndex when there is no such token.
+func (c *PagedKvCache[T]) Token(i int) ([]T, error) {
+	if i < 0 || i >= c.length {
+		return nil, ErrIndex{Index: i, Len: c.length}
+	}
+	b, at := i/c.store.blockSize, i%c.store.blockSize
+	return c.store.rows(c.table[b], at, at+1), nil
+}
+
+// GetToken is a copy of token i, [dim]. ErrIndex when there is no such token.
+func (c *PagedKvCache[T]) GetToken(i int) ([]T, error) {
+	view, err := c.Token(i)
+	return append([]T(nil), view...), err
+}
+
+// Blocks goes through the cache block by block without a copy: the number of the
+// first token, and the tokens [n, dim], which must not be modified. They are
+// valid until the cache is next changed, which must not happen in the loop.
+func (c *PagedKvCache[T]) Blocks() iter.Seq2[int, []T] {
+	return func(yield func(int, []T) bool) {
+		bs := c.store.blockSize
+		for i, b := range c.table {
+			if !yield(i*bs, c.store.rows(b, 0, min(bs, c.length-i*bs))) {
+				return
+			}
+		}
+	}
+}
+
+// AsTensor is a copy of all tokens, [len, dim].
+func (c *PagedKvCache[T]) AsTensor() Tensor[T] {
+	data := make([]T, 0, c.length*c.Dim())
+	for _, rows := range c.Blocks() {
+		data = append(data, rows...)
+	}
+	return Tensor[T]{Data: data, Rows: c.length, Cols: c.Dim()}
+}
+
+// Clone returns a cache with the same tokens, in the same blocks. Either side copies
+// the half-filled last block when it is the first to write to it. ErrClosed after
+// Release.
+func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
+	if c.released {
+		return nil, fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
+	}
+	if err := c.store.share(c.table); err != nil {
+		return nil, err
+	}
+	clone := c.store.newCache(c.maxTokens)
+	clone.table = append(clone.table, c.table...)
+	clone.length = c.length
+	c.exclusive = false
+	return clone, nil
+}
+
+// Truncate drops the tokens from n on and gives blocks that hold no others back.
+// ErrIndex when n is negative or above Len.
+func (c *PagedKvCache[T]) Truncate(n int) error {
+	if n < 0 || n > c.length {
+		return ErrIndex{Index: n, Len: c.length}
+	}
+	keep := blocksFor(n, c.store.blockSize)
+	if keep < len(c.table) {
+		c.store.release(c.table[keep:])
+		c.table = c.table[:keep]
+		c.exclusive = false
+	}
+	c.length = n
+	return nil
+}
+
+// Clear drops every token and gives all blocks back. The cache can be used again.
+func (c *PagedKvCache[T]) Clear() {
+	c.store.release(c.table)
+	c.table, c.length, c.exclusive = c.table[:0], 0, false
+}
+
+// Release gives all blocks back for good: the cache stays empty, and Append and Clone
+// are ErrClosed. A cache that is dropped without it keeps its blocks from the
+// others of its store. Releasing twice does nothing.
+func (c *PagedKvCache[T]) Release() {
+	c.Clear()
+	c.released = true
+}

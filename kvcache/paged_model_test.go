@@ -1,0 +1,161 @@
+package kvcache
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// pagedModel is a cache as a plain list of numbers (dim 1), and its blocks as counters of
+// owners, which predict exactly when the store runs dry.
+type pagedModel struct {
+	tokens []float64
+	blocks []*int
+}
+
+type pagedMachine struct {
+	t         *rapid.T
+	store     *BlockStore[float64]
+	limit     int
+	caches    []*PagedKvCache[float64]
+	models    []*pagedModel
+	next      float64
+	blockSize int
+}
+
+func (m *pagedMachine) held() int {
+	seen := map[*int]bool{}
+	for _, c := range m.models {
+		for _, b := range c.blocks {
+			seen[b] = true
+		}
+	}
+	return len(seen)
+}
+
+func (m *pagedMachine) append(i, n int) {
+	c, want := m.caches[i], m.models[i]
+	data := make([]float64, n)
+	for k := range data {
+		m.next++
+		data[k] = m.next
+	}
+	used := len(want.tokens) % m.blockSize
+	private := used > 0 && *want.blocks[len(want.blocks)-1] > 1
+	need := (len(want.tokens)+n+m.blockSize-1)/m.blockSize - len(want.blocks)
+	if private && n > 0 {
+		need++
+	}
+	var err error
+	if n == 1 {
+		err = c.Append(data)
+	} else {
+		err = c.AppendTensor(Tensor[float64]{Data: data, Rows: n, Cols: 1})
+	}
+	room := m.store.Blocks() - m.held()
+	switch {
+	case len(want.tokens)+n > m.limit:
+		require.Equal(m.t, ErrCapacity{Have: len(want.tokens) + n, Max: m.limit}, err)
+		return
+	case need > room:
+		require.Equal(m.t, ErrOutOfBlocks{Need: need, Free: room}, err)
+		return
+	}
+	require.NoError(m.t, err)
+	if private && n > 0 {
+		m.drop(want, len(want.blocks)-1)
+	}
+	want.tokens = append(want.tokens, data...)
+	for len(want.blocks)*m.blockSize < len(want.tokens) {
+		one := 1
+		want.blocks = append(want.blocks, &one)
+	}
+}
+
+func (m *pagedMachine) drop(c *pagedModel, from int) {
+	for _, b := range c.blocks[from:] {
+		*b--
+	}
+	c.blocks = c.blocks[:from]
+}
+
+func (m *pagedMachine) truncate(i, n int) {
+	c := m.models[i]
+	require.NoError(m.t, m.caches[i].Truncate(n))
+	m.drop(c, (n+m.blockSize-1)/m.blockSize)
+	c.tokens = c.tokens[:n]
+}
+
+func (m *pagedMachine) clone(i int) {
+	c, err := m.caches[i].Clone()
+	require.NoError(m.t, err)
+	from := m.models[i]
+	for _, b := range from.blocks {
+		*b++
+	}
+	m.caches = append(m.caches, c)
+	m.models = append(m.models, &pagedModel{slices.Clone(from.tokens), slices.Clone(from.blocks)})
+}
+
+func (m *pagedMachine) release(i int) {
+	m.caches[i].Release()
+	m.drop(m.models[i], 0)
+	m.caches, m.models = slices.Delete(m.caches, i, i+1), slices.Delete(m.models, i, i+1)
+}
+
+func (m *pagedMachine) agree() {
+	require.NoError(m.t, m.store.Check())
+	require.Equal(m.t, m.held(), m.store.BlocksInUse())
+	for i, c := range m.caches {
+		want := m.models[i]
+		require.Equal(m.t, len(want.tokens), c.Len())
+		require.Equal(m.t, len(want.blocks), c.BlocksInUse())
+		require.True(m.t, slices.Equal(want.tokens, c.AsTensor().Data), "cache %d", i)
+	}
+}
+
+// Thousands of random histories of several caches on one store, cloned at will,
+// look like plain lists.
+func TestPagedHistoriesMatchLists(t *testing.T) {
+	history := func(t *rapid.T) {
+		m := &pagedMachine{t: t, blockSize: 1 << rapid.IntRange(0, 3).Draw(t, "block size"), limit: rapid.IntRange(0, 40).Draw(t, "limit")}
+		var err error
+		m.store, err = NewBlockStore[float64](rapid.IntRange(1, 12).Draw(t, "blocks"), m.blockSize, 1)
+		require.NoError(t, err)
+		for range 2 {
+			c, err := m.store.NewCache(m.limit)
+			require.NoError(t, err)
+			m.caches, m.models = append(m.caches, c), append(m.models, &pagedModel{})
+		}
+		for range rapid.IntRange(5, 40).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(m.caches)-1).Draw(t, "cache")
+			switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
+			case op < 3:
+				m.append(i, 1)
+			case op < 6:
+				m.append(i, rapid.IntRange(0, 20).Draw(t, "tokens"))
+			case op < 7:
+				m.truncate(i, rapid.IntRange(0, m.caches[i].Len()).Draw(t, "length"))
+			case op < 8 && len(m.caches) < 6:
+				m.clone(i)
+			case op < 9 && len(m.caches) > 1:
+				m.release(i)
+			case op == 9:
+				m.caches[i].Clear()
+				m.drop(m.models[i], 0)
+				m.models[i].tokens = nil
+			}
+			m.agree()
+		}
+		for len(m.caches) > 0 {
+			m.release(0)
+		}
+		require.Zero(t, m.store.BlocksInUse())
+		require.NoError(t, m.store.Check())
+	}
+	for range 20 { // of a hundred histories each
+		rapid.Check(t, history)
+	}
+}

@@ -1,0 +1,205 @@
+package kvcache
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Plan takes the blocks that the step's new tokens need, copies shared ones that
+// it writes into, divides the attention over the device and uploads the index
+// vectors, all on stream. ErrOutOfBlocks says how many are missing; whatever fails,
+// the sequences are as before and the step can be planned again.
+func (b *Batch[B]) Plan(stream backend.Stream) error {
+	if err := b.want("plan", stepOpen); err != nil {
+		return err
+	}
+	if stream == nil {
+		return errNoStream("plan")
+	}
+	if len(b.entries) == 0 {
+		return ErrStep{Op: "plan", Why: "the step has no sequences; Add some first"}
+	}
+	p := b.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return err
+	}
+	b.stream = stream
+	if err := b.takeBlocks(); err != nil {
+		return errors.Join(err, b.giveBack(nil))
+	}
+	b.index.fill(b)
+	if err := b.index.planAttend(p.be, p.cfg, b.layerMask(), b.mass); err != nil {
+		return errors.Join(err, b.giveBack(nil))
+	}
+	if err := b.enqueuePlan(); err != nil {
+		return errors.Join(p.device(err), b.abandon())
+	}
+	b.state = stepPlanned
+	return nil
+}
+
+// layerMask is the mask that the plan is made for: the widest of the layers'.
+func (b *Batch[B]) layerMask() Mask {
+	widest := b.pool.cfg.mask(0)
+	for _, m := range b.pool.cfg.Masks {
+		if m.Window == 0 || widest.Window != 0 && m.Window > widest.Window {
+			widest.Window = m.Window
+		}
+		widest.SinkTokens = max(widest.SinkTokens, m.SinkTokens)
+	}
+	return widest
+}
+
+// takeBlocks takes what each entry needs. On failure the caller gives back.
+func (b *Batch[B]) takeBlocks() error {
+	p := b.pool
+	need := 0
+	b.taken = b.taken[:0]
+	for i := range b.entries {
+		e := &b.entries[i]
+		e.blocks, e.copies, e.claimed = nil, false, e.seq.claim.Blocks()
+		if !e.write {
+			continue
+		}
+		var err error
+		if e.copies, err = e.seq.tailShared(); err != nil {
+			return err
+		}
+		need += e.needs()
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		had := len(b.taken)
+		var err error
+		if b.taken, err = p.take(&e.seq.claim, b.taken, e.needs()); err != nil {
+			var short ErrOutOfBlocks
+			if errors.As(err, &short) { // the whole step's need, not that of one sequence
+				return ErrOutOfBlocks{Need: need, Free: short.Free + had}
+			}
+			return err
+		}
+	}
+	at := 0
+	for i := range b.entries {
+		n := b.entries[i].needs()
+		b.entries[i].blocks = b.taken[at : at+n : at+n]
+		at += n
+	}
+	return nil
+}
+
+// needs is the number of blocks the entry has to take.
+func (e *entry[B]) needs() int {
+	if !e.write {
+		return 0
+	}
+	n := ceilDiv(e.seq.len+e.tokens, e.seq.pool.cfg.slots()) - len(e.seq.blocks)
+	if e.copies {
+		n++
+	}
+	return n
+}
+
+// block is the number of the entry's block at place i of its table, as it will be
+// once the step is committed.
+func (e *entry[B]) block(i int) uint32 {
+	fresh := e.blocks
+	if e.copies {
+		if i == e.seq.len/e.seq.pool.cfg.slots() {
+			return fresh[0].ID
+		}
+		fresh = fresh[1:]
+	}
+	if i < len(e.seq.blocks) {
+		return e.seq.blocks[i].ID
+	}
+	return fresh[i-len(e.seq.blocks)].ID
+}
+
+// enqueuePlan puts the step's uploads and copies on its stream, behind the steps
+// that used the same memory on other streams.
+func (b *Batch[B]) enqueuePlan() error {
+	p := b.pool
+	if err := b.fence.order(b.stream); err != nil {
+		return err
+	}
+	for i := range b.entries {
+		if err := b.entries[i].seq.fence.order(b.stream); err != nil {
+			return err
+		}
+	}
+	if err := b.index.upload(p.be, b.stream); err != nil {
+		return err
+	}
+	return b.copyShared()
+}
+
+// copyShared copies the shared blocks that the step writes into, in every layer.
+func (b *Batch[B]) copyShared() error {
+	ix := &b.index
+	ix.pairs.host = ix.pairs.host[:0]
+	for i := range b.entries {
+		if e := &b.entries[i]; e.copies {
+			ix.pairs.host = append(ix.pairs.host, e.seq.blocks[e.seq.len/e.seq.pool.cfg.slots()].ID, e.blocks[0].ID)
+		}
+	}
+	if len(ix.pairs.host) == 0 {
+		return nil
+	}
+	return b.pool.copyBlocks(b.stream, &ix.pairs)
+}
+
+func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
+	if err := pairs.upload(p.be, s); err != nil {
+		return err
+	}
+	for _, l := range p.layers {
+		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{Cache: l.view, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abandon gives back what a planned step took, once the device is past what was
+// enqueued for it.
+func (b *Batch[B]) abandon() error {
+	p := b.pool
+	f, err := p.fences.record(p.be, b.stream)
+	if err != nil {
+		// A stream that was closed has done its work; one that failed never will.
+		_ = b.stream.Sync()
+		return b.giveBack(nil)
+	}
+	err = b.giveBack(f.hold())
+	b.used(f)
+	for i := range b.entries {
+		b.entries[i].seq.used(f) // it may have written behind the tokens of the last block
+	}
+	p.fences.drop(f)
+	return err
+}
+
+// giveBack returns the step's blocks behind f and restores the claims.
+func (b *Batch[B]) giveBack(f *fence) error {
+	p := b.pool
+	err := p.retire(f, b.taken)
+	b.taken = b.taken[:0]
+	for i := range b.entries {
+		e := &b.entries[i]
+		e.blocks, e.copies = nil, false
+		if e.seq.claim.Blocks() >= e.claimed {
+			continue
+		}
+		// The claim's blocks come back with the fence; the promise must not lapse meanwhile.
+		err = firstOf(err, f.wait())
+		err = firstOf(err, p.reclaim())
+		err = firstOf(err, p.alloc.Reserve([]block.Reservation{{Claim: &e.seq.claim, Blocks: e.claimed}}))
+	}
+	return err
+}

@@ -1,0 +1,251 @@
+package kvcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Pool owns the keys and values of all layers of a model and the blocks they are
+// cut into. Block i of every layer belongs to the same owners.
+type Pool[B backend.Buffer] struct {
+	be     backend.Backend[B]
+	cfg    Config
+	layers []layer[B]
+	rope   backend.Rope[B]
+	owned  []B // every buffer of the pool
+
+	mu      sync.Mutex
+	alloc   *block.BlockAllocator
+	fences  fences
+	retired []retired // blocks that wait for the device
+	seqs    map[*Sequence[B]]struct{}
+	batches map[*Batch[B]]struct{}
+	logical int // blocks of all sequences, shared ones counted for each owner
+	closed  atomic.Bool
+	lost    error // the device failed: nothing on it is trusted any more
+}
+
+// layer is the cache of one layer and how its queries see it.
+type layer[B backend.Buffer] struct {
+	view backend.CacheView[B]
+	mask backend.Mask[B]
+}
+
+// Match says how much of a prompt was found in the cache.
+type Match struct {
+	Matched   int // tokens whose keys and values were found
+	Restored  int // of those, tokens brought back from another tier
+	Recompute int // tokens left to compute
+}
+
+// NewPool allocates the cache that cfg describes on be. The backend stays the
+// caller's and must outlive the pool. An unusable configuration is an ErrConfig,
+// a combination of types or sizes that the device cannot do an ErrUnsupported, a
+// cache that does not fit its memory an ErrOutOfMemory that says how much it needs.
+func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], error) {
+	cfg, err := cfg.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	if err := supported(be.Caps(), cfg); err != nil {
+		return nil, err
+	}
+	alloc, err := block.New(cfg.Blocks)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool[B]{be: be, cfg: cfg, alloc: alloc, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	if err := p.allocate(); err != nil {
+		p.freeBuffers()
+		if errors.Is(err, backend.ErrOutOfMemory) {
+			need, _ := cfg.Bytes()
+			err = fmt.Errorf("kvcache: a pool of %d bytes does not fit; lower Blocks, MaxSeqs or Capacity, or store K and V in fewer bits: %w", need, err)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// supported checks the configuration against what the device accepts.
+func supported(caps backend.Caps, cfg Config) error {
+	f := backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}
+	if !caps.Supports(f) {
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s", f.Act, f.K, f.V)}
+	}
+	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d", cfg.HeadDim, cfg.VHeadDim)}
+	}
+	if cfg.Layout == Paged && caps.BlockSizes != nil {
+		for _, size := range caps.BlockSizes {
+			if size == cfg.BlockSize {
+				return nil
+			}
+		}
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.BlockSize)}
+	}
+	return nil
+}
+
+// allocate makes the pool's buffers. What was made before a failure is in p.owned.
+func (p *Pool[B]) allocate() error {
+	c := p.cfg
+	kLen, _ := c.planeLen(c.HeadDim) // Resolve checked that they fit
+	vLen, _ := c.planeLen(c.VHeadDim)
+	stream, err := p.be.NewStream()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	alloc := func(dt backend.DType, n int) (B, error) {
+		b, err := p.be.Alloc(dt, n)
+		if err == nil {
+			p.owned = append(p.owned, b)
+		}
+		return b, err
+	}
+	vector := func(values []float32) (backend.Opt[B], error) {
+		if len(values) == 0 {
+			return backend.Opt[B]{}, nil
+		}
+		b, err := backend.AllocFrom(p.be, stream, backend.F32, values)
+		if err == nil {
+			p.owned = append(p.owned, b)
+		}
+		return backend.Some(b), err
+	}
+	masks := make([]backend.Mask[B], max(len(c.Masks), 1))
+	for i := range c.Masks {
+		m := &c.Masks[i]
+		masks[i] = backend.Mask[B]{Window: m.Window, SinkTokens: m.SinkTokens, SoftCap: m.SoftCap}
+		if masks[i].ALiBi, err = vector(m.ALiBi); err != nil {
+			return err
+		}
+		if masks[i].SinkLogits, err = vector(m.SinkLogits); err != nil {
+			return err
+		}
+	}
+	for l := range c.Layers {
+		view := backend.CacheView[B]{Blocks: c.Blocks, KVHeads: c.KVHeads, BlockSize: c.slots()}
+		view.K.Dim, view.V.Dim = c.HeadDim, c.VHeadDim
+		if view.K.Data, err = alloc(c.K, kLen); err != nil {
+			return err
+		}
+		if view.V.Data, err = alloc(c.V, vLen); err != nil {
+			return err
+		}
+		p.layers = append(p.layers, layer[B]{view: view, mask: masks[min(l, len(masks)-1)]})
+	}
+	if c.RoPE != nil {
+		r, err := c.RoPE.Resolve(c.HeadDim)
+		if err != nil {
+			return err
+		}
+		table, err := r.Table(c.HeadDim, c.Capacity)
+		if err != nil {
+			return err
+		}
+		p.rope = backend.Rope[B]{Positions: c.Capacity, Dims: r.Dims, Pairing: r.Pairing, Magnitude: float32(r.Attention)}
+		if p.rope.Table, err = vector(table); err != nil {
+			return err
+		}
+	}
+	return stream.Sync()
+}
+
+func (p *Pool[B]) freeBuffers() {
+	for _, b := range p.owned {
+		_ = p.be.Free(b) // the buffer is ours and live: a failure means the device is gone
+	}
+	p.owned = nil
+}
+
+// Open starts a sequence for a prompt and says how much of it has to be computed:
+// the caller adds the last match.Recompute tokens of it to its steps. No blocks
+// are taken before a step needs them. A prompt longer than a sequence may be is
+// an ErrCapacity.
+func (p *Pool[B]) Open(ctx context.Context, prompt []uint32) (*Sequence[B], Match, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, Match{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return nil, Match{}, err
+	}
+	if len(prompt) > p.cfg.Capacity {
+		return nil, Match{}, ErrCapacity{Have: len(prompt), Max: p.cfg.Capacity}
+	}
+	return p.newSequence(), Match{Recompute: len(prompt)}, nil
+}
+
+func (p *Pool[B]) newSequence() *Sequence[B] {
+	s := &Sequence[B]{pool: p, blocks: make([]block.Block, 0, p.maxBlocks())}
+	p.seqs[s] = struct{}{}
+	return s
+}
+
+// maxBlocks is the blocks of a sequence of full capacity, or all there are.
+func (p *Pool[B]) maxBlocks() int { return min(ceilDiv(p.cfg.Capacity, p.cfg.slots()), p.cfg.Blocks) }
+
+// Config is the pool's configuration, filled in.
+func (p *Pool[B]) Config() Config { return p.cfg }
+
+// Layer is a layer's cache as kernels see it, for a runner with kernels of its
+// own. The pool keeps ownership; the view is valid until Close.
+func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
+	if err := p.checkLayer("layer", layer); err != nil {
+		return backend.CacheView[B]{}, err
+	}
+	return p.layers[layer].view, nil
+}
+
+func (p *Pool[B]) checkLayer(op string, layer int) error {
+	if layer < 0 || layer >= len(p.layers) {
+		return backend.ErrShape{Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, len(p.layers))}
+	}
+	return nil
+}
+
+// usable reports why the pool takes no new work. The caller holds the lock.
+func (p *Pool[B]) usable() error {
+	if p.closed.Load() {
+		return fmt.Errorf("kvcache: pool: %w", ErrClosed)
+	}
+	return p.lost
+}
+
+// device passes on an error of the backend and closes the pool to new work when
+// the device is lost. The caller holds the lock.
+func (p *Pool[B]) device(err error) error {
+	if err != nil && errors.Is(err, backend.ErrLost) && p.lost == nil {
+		p.lost = fmt.Errorf("kvcache: pool: what is on the device is no longer trusted: %w", err)
+	}
+	return err
+}
+
+// Close waits for the steps in flight and frees the pool's memory. Sequences and
+// batches that are still open become unusable.
+func (p *Pool[B]) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return fmt.Errorf("kvcache: pool: %w", ErrClosed)
+	}
+	p.closed.Store(true)
+	for b := range p.batches {
+		b.free()
+	}
+	for s := range p.seqs {
+		s.freeTable()
+	}
+	err := p.fences.close()
+	p.freeBuffers()
+	p.retired, p.batches, p.seqs = nil, nil, nil
+	return err
+}

@@ -1,0 +1,348 @@
+package kvcache
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// Each test here is a defect that an earlier system of this kind had.
+
+// A pool without enough blocks reports the need, takes nothing, and goes on working.
+func TestRegressionExhaustedPool(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Blocks = 3
+	r := cpuRig(t, cfg)
+	a, b := r.open(), r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5}}))
+	err := r.feed(feed[*cpu.Buffer]{a, []uint32{6, 7, 8, 9}}, feed[*cpu.Buffer]{b, []uint32{10, 11, 12, 13, 14}})
+	var short ErrOutOfBlocks
+	require.ErrorAs(t, err, &short)
+	require.Equal(t, ErrOutOfBlocks{Need: 3, Free: 1}, short)
+	require.NoError(t, r.pool.Check())
+	r.expect(r.s, a, tokens(1, 2, 3, 4, 5))
+	require.Zero(t, b.Len())
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{b, []uint32{10, 11}}))
+	r.expect(r.s, b, tokens(10, 11))
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
+	r.close()
+}
+
+// Emptying a sequence or a cache gives all its blocks back.
+func TestRegressionResetLeaks(t *testing.T) {
+	r := cpuRig(t, small(Paged))
+	for range 100 { // many times the pool's blocks
+		a := r.open()
+		require.NoError(t, r.feed(feed[*cpu.Buffer]{a, make([]uint32, 40)}))
+		require.NoError(t, a.Truncate(0))
+		st, err := r.pool.Stats()
+		require.NoError(t, err)
+		require.Zero(t, st.Held)
+		require.NoError(t, a.Release())
+	}
+	r.close()
+}
+
+// A sequence holds the blocks of its tokens, not of its capacity.
+func TestRegressionFullReservation(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Blocks = 32
+	r := cpuRig(t, cfg)
+	var seqs []*Sequence[*cpu.Buffer]
+	for range 32 { // each could have 10 blocks
+		s := r.open()
+		require.NoError(t, r.feed(feed[*cpu.Buffer]{s, []uint32{1, 2}}))
+		seqs = append(seqs, s)
+	}
+	for _, s := range seqs {
+		require.NoError(t, s.Release())
+	}
+	r.close()
+}
+
+// A write that fails stays failed: nothing lands elsewhere, and the step can only be reset.
+func TestRegressionPagedWriteFallsThrough(t *testing.T) {
+	be := openCPU(t)
+	dev := newLazyDevice(be, 1)
+	r := newRig[*cpu.Buffer](t, dev, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3}}))
+	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, []uint32{4, 5}}))
+	broken := errors.New("no such kernel")
+	dev.fail = func(op string) error {
+		if op == "append" {
+			return broken
+		}
+		return nil
+	}
+	k := r.vector(r.s, make([]float32, 100))
+	require.ErrorIs(t, r.step.Append(0, k, k), broken)
+	dev.fail = nil
+	require.NoError(t, r.step.Reset())
+	r.expect(r.s, a, tokens(1, 2, 3))
+	require.NoError(t, errors.Join(r.be.Free(k), a.Release(), r.s.Sync(), r.pool.Check(), r.pool.Close(), dev.drain(), be.Close()))
+}
+
+// A window limits what queries see in the paged layout as in the contiguous one.
+func TestRegressionWindowIgnored(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		cfg := small(layout)
+		cfg.Layers, cfg.Masks = 1, []Mask{{Window: 2, SinkTokens: 1}}
+		r := cpuRig(t, cfg)
+		a := r.open()
+		ids := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}
+		require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, ids}))
+		r.write(r.s, feed[*cpu.Buffer]{a, ids})
+		q := r.vector(r.s, make([]float32, len(ids)*cfg.QHeads*cfg.HeadDim)) // zeros: every visible key weighs the same
+		out := r.vector(r.s, make([]float32, len(ids)*cfg.QHeads*cfg.VHeadDim))
+		require.NoError(t, r.step.Attend(0, q, out))
+		got := make([]float32, out.Len())
+		require.NoError(t, backend.Download[*cpu.Buffer](r.be, r.s, got, out, 0))
+		for i := range ids {
+			seen := []int{0} // the sink
+			for j := max(i-1, 1); j <= i; j++ {
+				seen = append(seen, j)
+			}
+			for h := range cfg.QHeads {
+				for d := range cfg.VHeadDim {
+					want := 0.0
+					for _, j := range seen {
+						want += float64(element(ids[j], 0, h/2, d, true)) / float64(len(seen))
+					}
+					require.InDelta(t, want, got[(i*cfg.QHeads+h)*cfg.VHeadDim+d], 1e-6, "%s token %d", layout, i)
+				}
+			}
+		}
+		require.NoError(t, errors.Join(r.step.Commit(), r.be.Free(q), r.be.Free(out), a.Release()))
+		r.close()
+	}
+}
+
+// Truncating a fork and writing on never changes what the other one reads.
+func TestRegressionTruncateOnSharedBlocks(t *testing.T) {
+	r := cpuRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5, 6, 7}}))
+	b, err := a.Fork()
+	require.NoError(t, err)
+	require.NoError(t, b.Truncate(2)) // inside a shared full block
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{b, []uint32{20, 21, 22}}))
+	r.expect(r.s, a, tokens(1, 2, 3, 4, 5, 6, 7))
+	r.expect(r.s, b, tokens(1, 2, 20, 21, 22))
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
+	r.close()
+}
+
+// A block is given back once: releasing twice is an error, and closing a batch twice too.
+func TestRegressionDoubleFree(t *testing.T) {
+	r := cpuRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5}}))
+	b, err := a.Fork()
+	require.NoError(t, err)
+	require.NoError(t, a.Release())
+	require.ErrorIs(t, a.Release(), ErrReleased)
+	require.ErrorIs(t, a.Truncate(0), ErrReleased)
+	_, err = a.Fork()
+	require.ErrorIs(t, err, ErrReleased)
+	r.expect(r.s, b, tokens(1, 2, 3, 4, 5))
+	require.NoError(t, b.Release())
+	require.NoError(t, r.step.Close())
+	require.ErrorIs(t, r.step.Close(), ErrClosed)
+	r.close()
+}
+
+// The copy of a shared block is made on the device, in every layer, before the write.
+func TestRegressionFlagOnlyCopyOnWrite(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		r := cpuRig(t, small(layout))
+		a := r.open()
+		require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5, 6}}))
+		b, err := a.Fork()
+		require.NoError(t, err)
+		c, err := b.Fork()
+		require.NoError(t, err)
+		before, err := r.pool.Stats()
+		require.NoError(t, err)
+		require.Equal(t, 3*before.Held, before.Logical, "three owners share every block")
+		require.NoError(t, r.feed(feed[*cpu.Buffer]{b, []uint32{30}}, feed[*cpu.Buffer]{a, []uint32{10}}))
+		r.expect(r.s, a, tokens(1, 2, 3, 4, 5, 6, 10))
+		r.expect(r.s, b, tokens(1, 2, 3, 4, 5, 6, 30))
+		r.expect(r.s, c, tokens(1, 2, 3, 4, 5, 6))
+		after, err := r.pool.Stats()
+		require.NoError(t, err)
+		require.Equal(t, before.Held+2, after.Held, "one copy for each writer, %s", layout)
+		require.NoError(t, r.feed(feed[*cpu.Buffer]{c, []uint32{40}}))
+		last, err := r.pool.Stats()
+		require.NoError(t, err)
+		require.Equal(t, after.Held, last.Held, "the last owner writes in place")
+		require.NoError(t, errors.Join(a.Release(), b.Release(), c.Release()))
+		r.close()
+	}
+}
+
+// What the device cannot do is an error when the pool is made, not a default that
+// does nothing.
+func TestRegressionNoOpDefault(t *testing.T) {
+	be := openCPU(t)
+	cfg := small(Paged)
+	cfg.K, cfg.Act = backend.Int8, backend.F32
+	_, err := NewPool[*cpu.Buffer](be, cfg)
+	require.ErrorIs(t, err, backend.ErrUnsupported{})
+	cfg = small(Paged)
+	cfg.RoPE = nil
+	r := newRig[*cpu.Buffer](t, be, cfg)
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3}}))
+	require.ErrorIs(t, a.Shift(r.s, 0, 1), backend.ErrUnsupported{})
+	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, []uint32{4}}))
+	k := r.vector(r.s, make([]float32, 100))
+	require.ErrorIs(t, r.step.AppendRotated(0, k, k, k), backend.ErrUnsupported{})
+	require.NoError(t, errors.Join(r.step.Reset(), r.be.Free(k), a.Release()))
+	r.close()
+}
+
+// A sequence at its capacity refuses tokens instead of writing past its memory.
+func TestRegressionWritePastCapacity(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		r := cpuRig(t, small(layout))
+		a := r.open()
+		ids := make([]uint32, 40)
+		require.NoError(t, r.feed(feed[*cpu.Buffer]{a, ids}))
+		err := r.feed(feed[*cpu.Buffer]{a, []uint32{1}})
+		var full ErrCapacity
+		require.ErrorAs(t, err, &full)
+		require.Equal(t, ErrCapacity{Have: 41, Max: 40}, full)
+		require.Equal(t, 40, a.Len())
+		require.NoError(t, a.Release())
+		r.close()
+	}
+}
+
+// Head dims are not capped by a kernel's accumulators: 256 and 320 come out right.
+func TestRegressionAccumulatorSizes(t *testing.T) {
+	for _, dim := range []int{1, 7, 256, 320} {
+		cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: dim, K: backend.F32, BlockSize: 2, Capacity: 6, MaxSeqs: 1}
+		r := cpuRig(t, cfg)
+		a := r.open()
+		ids := []uint32{1, 2, 3, 4, 5}
+		require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, ids}))
+		r.write(r.s, feed[*cpu.Buffer]{a, ids})
+		q := r.vector(r.s, make([]float32, len(ids)*dim))
+		out := r.vector(r.s, make([]float32, len(ids)*dim))
+		require.NoError(t, r.step.Attend(0, q, out))
+		got := make([]float32, out.Len())
+		require.NoError(t, backend.Download[*cpu.Buffer](r.be, r.s, got, out, 0))
+		for d := range dim {
+			mean := 0.0
+			for _, id := range ids {
+				mean += float64(element(id, 0, 0, d, true)) / float64(len(ids))
+			}
+			require.InDelta(t, mean, got[4*dim+d], 1e-6, "dim %d of %d", d, dim)
+		}
+		require.NoError(t, errors.Join(r.step.Commit(), r.be.Free(q), r.be.Free(out), a.Release()))
+		r.close()
+	}
+}
+
+// A layer beyond 2³¹ elements is addressed in full: offsets are not 32 bits wide.
+func TestRegressionInt32Offsets(t *testing.T) {
+	if testing.Short() || raceEnabled || math.MaxInt == math.MaxInt32 {
+		t.Skip("needs 4 GiB of address space that is backed on first touch")
+	}
+	be := openCPU(t)
+	cfg := Config{Layout: Paged, Layers: 1, KVHeads: 8, HeadDim: 256, VHeadDim: 1, K: backend.F16, Act: backend.F32, BlockSize: 16, Capacity: 64, Blocks: 1<<16 + 64}
+	elements := cfg.Blocks * cfg.KVHeads * cfg.BlockSize * cfg.HeadDim
+	require.Greater(t, elements, math.MaxInt32)
+	if free := be.Info().FreeMemory; free < 2*int64(elements)+1<<30 {
+		t.Skipf("needs %d bytes, %d are free", 2*elements, free)
+	}
+	r := newRig[*cpu.Buffer](t, be, cfg)
+	// Take all blocks but the last few, so that the sequence lies behind 2³¹.
+	var low []*Sequence[*cpu.Buffer]
+	for range (1 << 16) / 4 {
+		s := r.open()
+		taken, err := r.pool.alloc.AllocateClaimed(&s.claim, s.blocks, 4)
+		require.NoError(t, err)
+		s.blocks, s.len = taken, 64
+		r.pool.logical += 4
+		low = append(low, s)
+	}
+	a := r.open()
+	ids := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, ids}))
+	require.GreaterOrEqual(t, a.blocks[0].ID, uint32(1<<16))
+	layers, err := a.Layers(r.s)
+	require.NoError(t, err)
+	k, err := be.Alloc(backend.F32, 8*len(ids)*256)
+	require.NoError(t, err)
+	v, err := be.Alloc(backend.F32, 8*len(ids))
+	require.NoError(t, err)
+	require.NoError(t, layers[0].Gather(r.s, k, v))
+	got := make([]float32, v.Len())
+	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, got, v, 0))
+	for h := range 8 {
+		for i, id := range ids {
+			require.InDelta(t, element(id, 0, h, 0, true), got[h*len(ids)+i], 1e-3)
+		}
+	}
+	for _, s := range append(low, a) {
+		require.NoError(t, s.Release())
+	}
+	require.NoError(t, errors.Join(be.Free(k), be.Free(v)))
+	r.close()
+}
+
+// A query that sees no key at all, in a cache without tokens, gives zeros.
+func TestRegressionEmptyContextGivesNaN(t *testing.T) {
+	be := openCPU(t)
+	r := newRig[*cpu.Buffer](t, be, small(Paged))
+	view, err := r.pool.Layer(0)
+	require.NoError(t, err)
+	require.NoError(t, be.Fill(r.s, view.K.Data, 0, view.K.Data.Len(), math.NaN()))
+	require.NoError(t, be.Fill(r.s, view.V.Data, 0, view.V.Data.Len(), math.NaN()))
+	plan, err := be.PlanAttend(backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: 4, VDim: 6, BlockSize: 4,
+		Format: backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, ContextLens: []uint32{0}, QueryLens: []uint32{1}})
+	require.NoError(t, err)
+	vec := func(dt backend.DType, host []uint32) *cpu.Buffer {
+		b, err := backend.AllocFrom[*cpu.Buffer](be, r.s, dt, host)
+		require.NoError(t, err)
+		return b
+	}
+	table, lens, work := vec(backend.U32, []uint32{0}), vec(backend.U32, []uint32{0}), vec(backend.U32, plan.Work)
+	space, err := be.Alloc(backend.F32, plan.Workspace)
+	require.NoError(t, err)
+	q, out, lse := r.vector(r.s, make([]float32, 16)), r.vector(r.s, make([]float32, 24)), r.vector(r.s, make([]float32, 4))
+	require.NoError(t, be.Fill(r.s, out, 0, 24, math.NaN()))
+	require.NoError(t, be.Attend(r.s, backend.AttendParams[*cpu.Buffer]{
+		Cache: view, Batch: backend.Ragged[*cpu.Buffer]{Seqs: 1, Tokens: 1, Table: backend.Some(table), TableStride: 1, ContextLens: lens},
+		Q: backend.Dense(q), QHeads: 4, Scale: 1, Out: backend.Outputs[*cpu.Buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse)},
+		Plan: plan, Work: backend.Some(work), Workspace: backend.Some(space),
+	}))
+	got := make([]float32, 24)
+	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, got, out, 0))
+	require.Equal(t, make([]float32, 24), got)
+	sums := make([]float32, 4)
+	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, sums, lse, 0))
+	for _, s := range sums {
+		require.True(t, math.IsInf(float64(s), -1), "log-sum-exp of nothing is −∞, not %v", s)
+	}
+	for _, b := range []*cpu.Buffer{table, lens, work, space, q, out, lse} {
+		require.NoError(t, be.Free(b))
+	}
+	r.close()
+}
+
+// The defaults do not reserve a server's memory for one user.
+func TestRegressionDefaultsReserveTooMuch(t *testing.T) {
+	llama8B := Config{Layout: Paged, Layers: 32, QHeads: 32, KVHeads: 8, HeadDim: 128}
+	got, err := llama8B.ResolveWith(Environment{})
+	require.NoError(t, err)
+	bytes, err := got.Bytes()
+	require.NoError(t, err)
+	require.Equal(t, int64(4<<30), bytes, "8 sequences of 4,096 tokens at 128 KiB each")
+}

@@ -1,0 +1,224 @@
+package kvcache
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// testT is what testing.T, testing.B and rapid.T have in common.
+type testT interface {
+	require.TestingT
+	Helper()
+}
+
+// rig is a pool with everything a test needs to write tokens and read them back.
+type rig[B backend.Buffer] struct {
+	t    testT
+	be   backend.Backend[B]
+	s    backend.Stream
+	pool *Pool[B]
+	step *Batch[B]
+}
+
+// small is a configuration in which a few tokens fill blocks.
+func small(layout Layout) Config {
+	c := Config{Layout: layout, Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6,
+		K: backend.F32, Capacity: 40, MaxSeqs: 4, RoPE: &backend.RoPE{}}
+	if layout == Paged {
+		c.BlockSize = 4
+	}
+	return c
+}
+
+func openCPU(t testT) *cpu.Backend {
+	be, err := cpu.Open(cpu.Options{Threads: 2})
+	require.NoError(t, err)
+	return be
+}
+
+func newRig[B backend.Buffer](t testT, be backend.Backend[B], cfg Config) *rig[B] {
+	t.Helper()
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	pool, err := NewPool(be, cfg)
+	require.NoError(t, err)
+	return &rig[B]{t: t, be: be, s: s, pool: pool, step: pool.NewBatch()}
+}
+
+// cpuRig is a rig on a CPU of its own, closed by the caller.
+func cpuRig(t testT, cfg Config) *rig[*cpu.Buffer] { return newRig[*cpu.Buffer](t, openCPU(t), cfg) }
+
+// close checks that nothing is held and that the device has nothing left.
+func (r *rig[B]) close() {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.Check())
+	st, err := r.pool.Stats()
+	require.NoError(r.t, err)
+	require.Zero(r.t, st.Held, "blocks leaked")
+	require.Zero(r.t, st.Logical)
+	require.Equal(r.t, st.Blocks, st.Free+st.Cached)
+	require.NoError(r.t, r.pool.Close())
+	require.Zero(r.t, r.be.Info().Buffers, "device memory leaked")
+	require.NoError(r.t, r.s.Close())
+	require.NoError(r.t, r.be.Close())
+}
+
+func (r *rig[B]) open() *Sequence[B] {
+	r.t.Helper()
+	seq, _, err := r.pool.Open(context.Background(), nil)
+	require.NoError(r.t, err)
+	return seq
+}
+
+// element is the value that a token id has in a place of a vector: a fixed
+// pseudo-random number in [−1, 1).
+func element(id uint32, layer, head, d int, value bool) float32 {
+	x := uint64(id)<<32 ^ uint64(layer)<<20 ^ uint64(head)<<12 ^ uint64(d)<<1
+	if value {
+		x ^= 1
+	}
+	x *= 0x9e3779b97f4a7c15
+	x ^= x >> 29
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 32
+	return float32(x>>40)/(1<<23) - 1
+}
+
+// rows are the vectors of tokens [tokens, heads, dim].
+func rows(ids []uint32, layer, heads, dim int, value bool) []float32 {
+	var out []float32
+	for _, id := range ids {
+		for h := range heads {
+			for d := range dim {
+				out = append(out, element(id, layer, h, d, value))
+			}
+		}
+	}
+	return out
+}
+
+// feed is one sequence of a step and the ids of its new tokens.
+type feed[B backend.Buffer] struct {
+	seq *Sequence[B]
+	ids []uint32
+}
+
+// plan starts a step; an error leaves it reset.
+func (r *rig[B]) plan(s backend.Stream, feeds ...feed[B]) error {
+	if err := r.step.Reset(); err != nil {
+		return err
+	}
+	for _, f := range feeds {
+		if err := r.step.Add(f.seq, f.ids); err != nil {
+			return fmt.Errorf("%w %v", err, r.step.Reset())
+		}
+	}
+	if err := r.step.Plan(s); err != nil {
+		return fmt.Errorf("%w", firstOf(err, r.step.Reset()))
+	}
+	return nil
+}
+
+// write appends the rows of the planned step in every layer.
+func (r *rig[B]) write(s backend.Stream, feeds ...feed[B]) {
+	r.t.Helper()
+	var ids []uint32
+	for _, f := range feeds {
+		ids = append(ids, f.ids...)
+	}
+	c := r.pool.Config()
+	for l := range c.Layers {
+		k := r.vector(s, rows(ids, l, c.KVHeads, c.HeadDim, false))
+		v := r.vector(s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
+		require.NoError(r.t, r.step.Append(l, k, v))
+		require.NoError(r.t, r.be.Free(k))
+		require.NoError(r.t, r.be.Free(v))
+	}
+}
+
+// feed does a whole step on the rig's stream.
+func (r *rig[B]) feed(feeds ...feed[B]) error {
+	r.t.Helper()
+	if err := r.plan(r.s, feeds...); err != nil {
+		return err
+	}
+	r.write(r.s, feeds...)
+	return r.step.Commit()
+}
+
+func (r *rig[B]) vector(s backend.Stream, host []float32) B {
+	r.t.Helper()
+	b, err := backend.AllocFrom(r.be, s, backend.F32, host)
+	require.NoError(r.t, err)
+	return b
+}
+
+// token is what a model remembers of one: its id and by how many positions its
+// key was turned since it was written.
+type token struct {
+	id   uint32
+	turn int
+}
+
+func tokens(ids ...uint32) []token {
+	var out []token
+	for _, id := range ids {
+		out = append(out, token{id: id})
+	}
+	return out
+}
+
+// key is one head of a token's key as the model expects it (half-split RoPE, theta 10000).
+func (tk token) key(layer, head, dim int) []float64 {
+	out := make([]float64, dim)
+	for i := range dim / 2 {
+		sin, cos := math.Sincos(float64(tk.turn) * math.Pow(10000, -2*float64(i)/float64(dim)))
+		a, b := float64(element(tk.id, layer, head, i, false)), float64(element(tk.id, layer, head, i+dim/2, false))
+		out[i], out[i+dim/2] = a*cos-b*sin, a*sin+b*cos
+	}
+	return out
+}
+
+// expect gathers every layer of seq on stream s and compares it with the tokens:
+// values and unturned keys exactly, turned keys within 1e-4.
+func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
+	r.t.Helper()
+	require.Equal(r.t, len(want), seq.Len())
+	layers, err := seq.Layers(s)
+	require.NoError(r.t, err)
+	c := r.pool.Config()
+	n := len(want)
+	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
+	require.NoError(r.t, err)
+	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
+	require.NoError(r.t, err)
+	hk, hv := make([]float32, k.Len()), make([]float32, v.Len())
+	for l := range layers {
+		require.Equal(r.t, n, layers[l].Len)
+		require.NoError(r.t, layers[l].Gather(s, k, v))
+		require.NoError(r.t, backend.Download(r.be, s, hk, k, 0))
+		require.NoError(r.t, backend.Download(r.be, s, hv, v, 0))
+		for h := range c.KVHeads {
+			for i, tk := range want {
+				got := hk[(h*n+i)*c.HeadDim:][:c.HeadDim]
+				for d, w := range tk.key(l, h, c.HeadDim) {
+					if math.Abs(float64(got[d])-w) > 1e-4 || tk.turn == 0 && float64(got[d]) != w {
+						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v", l, h, i, got, tk.key(l, h, c.HeadDim), tk)
+					}
+				}
+				for d := range c.VHeadDim {
+					if got, w := hv[(h*n+i)*c.VHeadDim+d], element(tk.id, l, h, d, true); got != w {
+						require.Failf(r.t, "value differs", "layer %d head %d token %d dim %d: got %v, want %v", l, h, i, d, got, w)
+					}
+				}
+			}
+		}
+	}
+	require.NoError(r.t, r.be.Free(k))
+	require.NoError(r.t, r.be.Free(v))
+}

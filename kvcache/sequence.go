@@ -1,0 +1,194 @@
+package kvcache
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Sequence is one list of tokens in a pool. It is used by one goroutine at a
+// time, different sequences of a pool by different ones.
+type Sequence[B backend.Buffer] struct {
+	pool     *Pool[B]
+	blocks   []block.Block
+	len      int
+	claim    block.Claim
+	fence    *fence    // the last step that used the sequence
+	step     *Batch[B] // the open step it is part of
+	failed   error     // a device error left its content undefined
+	released bool
+
+	layers []KvCache[B] // made by Layers
+	table  table[B]
+}
+
+// Len is the number of tokens, those of an open step not counted.
+func (s *Sequence[B]) Len() int { return s.len }
+
+// Blocks is the numbers of the sequence's blocks in order, appended to dst.
+func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
+	for _, b := range s.blocks {
+		dst = append(dst, b.ID)
+	}
+	return dst
+}
+
+// idle reports why the sequence cannot be changed. The caller holds the pool's lock.
+func (s *Sequence[B]) idle(op string) error {
+	var err error
+	switch {
+	case s.released:
+		err = ErrReleased
+	case s.pool.closed.Load():
+		err = ErrClosed
+	case s.step != nil:
+		err = ErrBusy
+	case s.failed != nil:
+		err = s.failed
+	default:
+		return nil
+	}
+	return fmt.Errorf("kvcache: %s: %w", op, err)
+}
+
+// Fork returns a second sequence with the same tokens. The two share all blocks;
+// the first that writes into a shared one, the half-filled last one above all,
+// gets a copy of it on the device.
+func (s *Sequence[B]) Fork() (*Sequence[B], error) {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := s.idle("fork"); err != nil {
+		return nil, err
+	}
+	if err := p.usable(); err != nil {
+		return nil, err
+	}
+	for i, b := range s.blocks {
+		if err := p.alloc.Retain(b); err != nil {
+			_ = p.alloc.ReleaseN(s.blocks[:i], 0) // references just taken: cannot fail
+			return nil, err
+		}
+	}
+	child := p.newSequence()
+	child.blocks = append(child.blocks, s.blocks...)
+	child.len = s.len
+	child.fence = s.fence.hold()
+	p.logical += len(child.blocks)
+	return child, nil
+}
+
+// Truncate keeps the first n tokens and gives back the blocks behind them. A
+// shared block is left to its other owners; its kept part is copied when this
+// sequence writes again.
+func (s *Sequence[B]) Truncate(n int) error {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := s.idle("truncate"); err != nil {
+		return err
+	}
+	if n < 0 || n > s.len {
+		return backend.ErrShape{Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.len)}
+	}
+	keep := ceilDiv(n, p.cfg.slots())
+	if err := s.giveBack(s.blocks[keep:]); err != nil {
+		return err
+	}
+	s.blocks, s.len = s.blocks[:keep], n
+	return nil
+}
+
+// giveBack gives up the sequence's references to blocks once its last step is
+// done. The caller drops them from s.blocks.
+func (s *Sequence[B]) giveBack(blocks []block.Block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	if err := s.pool.retire(s.fence, blocks); err != nil {
+		return err
+	}
+	s.pool.logical -= len(blocks)
+	return nil
+}
+
+// Release gives the sequence's blocks back. Steps of it that are still on the
+// device are not disturbed: the blocks stay held until those are done.
+func (s *Sequence[B]) Release() error {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.failed != nil && !s.released && !p.closed.Load() && s.step == nil {
+		s.failed = nil // a failed sequence can still be released
+	}
+	if err := s.idle("release"); err != nil {
+		return err
+	}
+	if err := s.giveBack(s.blocks); err != nil {
+		return err
+	}
+	p.alloc.Cancel(&s.claim)
+	p.fences.drop(s.fence)
+	s.freeTable()
+	delete(p.seqs, s)
+	s.blocks, s.len, s.fence, s.layers, s.released = nil, 0, nil, nil, true
+	return nil
+}
+
+// used replaces the sequence's fence by that of a later step.
+func (s *Sequence[B]) used(f *fence) {
+	s.pool.fences.drop(s.fence)
+	s.fence = f.hold()
+}
+
+// tailShared reports whether the next token goes into a block that others share.
+func (s *Sequence[B]) tailShared() (bool, error) {
+	if s.len%s.pool.cfg.slots() == 0 {
+		return false, nil
+	}
+	refs, err := s.pool.alloc.Refs(s.blocks[s.len/s.pool.cfg.slots()])
+	return refs > 1, err
+}
+
+// Reservation asks for room for a sequence to grow to Tokens tokens.
+type Reservation[B backend.Buffer] struct {
+	Seq    *Sequence[B]
+	Tokens int
+}
+
+// Reserve sets blocks aside so that the sequences can grow as asked whatever else
+// the pool admits: for all of them or, with ErrOutOfBlocks, for none. It only
+// ever raises a reservation, so asking twice changes nothing. Release cancels it.
+func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return err
+	}
+	claims := make([]block.Reservation, 0, len(rs))
+	for _, r := range rs {
+		if r.Seq == nil || r.Seq.pool != p {
+			return fmt.Errorf("kvcache: reserve: %w", ErrForeign)
+		}
+		if err := r.Seq.idle("reserve"); err != nil {
+			return err
+		}
+		if r.Tokens > p.cfg.Capacity {
+			return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
+		}
+		need := ceilDiv(max(r.Tokens, 0), p.cfg.slots()) - len(r.Seq.blocks)
+		shared, err := r.Seq.tailShared()
+		if err != nil {
+			return err
+		}
+		if shared && r.Tokens > r.Seq.len {
+			need++
+		}
+		claims = append(claims, block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)})
+	}
+	if err := p.reclaim(); err != nil {
+		return err
+	}
+	return p.alloc.Reserve(claims)
+}

@@ -1,0 +1,65 @@
+package kvcache
+
+import "fmt"
+
+// Source is where a setting's value came from.
+type Source uint8
+
+const (
+	FromDefault Source = iota
+	FromEnvironment
+	FromOption // the caller's Config
+)
+
+func (s Source) String() string {
+	return [...]string{"default", "environment", "option"}[min(s, FromOption)]
+}
+
+// Setting is one line of a resolved configuration.
+type Setting struct {
+	Name, Value string
+	Variable    string // the environment variable that can set it; empty if none
+	Source      Source
+}
+
+type setting int
+
+const (
+	setLayout setting = iota
+	setCapacity
+	setMaxSeqs
+	setBlocks
+	setBlockSize
+	setK
+	setV
+	setAct
+	setQHeads
+	setVHeadDim
+	setScale
+	numSettings
+)
+
+// Settings lists the values of a resolved configuration that have a default,
+// with the origin of each.
+func (c Config) Settings() []Setting {
+	row := func(s setting, name, variable string, value any) Setting {
+		return Setting{Name: name, Value: fmt.Sprint(value), Variable: variable, Source: c.sources[s]}
+	}
+	out := []Setting{
+		row(setLayout, "layout", EnvPaged, c.Layout),
+		row(setCapacity, "capacity", EnvCapacity, c.Capacity),
+		row(setMaxSeqs, "max sequences", EnvMaxSeqs, c.MaxSeqs),
+		row(setBlocks, "blocks", "", c.Blocks),
+		row(setK, "K type", EnvDType, c.K),
+		row(setV, "V type", EnvDType, c.V),
+		row(setAct, "activation type", "", c.Act),
+		row(setQHeads, "query heads", "", c.QHeads),
+		row(setVHeadDim, "value head dim", "", c.VHeadDim),
+		row(setScale, "scale", "", c.Scale),
+	}
+	if c.Layout == Paged {
+		out[3].Variable = EnvMaxBlocks
+		out = append(out, row(setBlockSize, "block size", "", c.BlockSize))
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package kvcache
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// slots is the tokens of one block: the block size, or the capacity of a
+// contiguous sequence.
+func (c Config) slots() int {
+	if c.Layout == Paged {
+		return c.BlockSize
+	}
+	return c.Capacity
+}
+
+// planeLen is the elements of one layer's keys or values.
+func (c Config) planeLen(dim int) (int, bool) {
+	return backend.Mul(c.Blocks, c.KVHeads, c.slots(), dim)
+}
+
+// Bytes is the device memory that a pool of this configuration allocates: keys,
+// values, the RoPE table and the masks' vectors. Batches and sequences add their
+// index vectors, a few bytes a token of a step.
+func (c Config) Bytes() (int64, error) {
+	c, err := c.Resolve()
+	if err != nil {
+		return 0, err
+	}
+	fixed, perBlock, err := c.parts()
+	if err != nil {
+		return 0, err
+	}
+	if int64(c.Blocks) > (math.MaxInt64-fixed)/perBlock {
+		return 0, c.tooLarge()
+	}
+	for _, dim := range []int{c.HeadDim, c.VHeadDim} {
+		if _, ok := c.planeLen(dim); !ok {
+			return 0, c.tooLarge()
+		}
+	}
+	return fixed + int64(c.Blocks)*perBlock, nil
+}
+
+// BlocksFor is the number of blocks that fit a budget in bytes: the largest
+// Blocks (MaxSeqs in the contiguous layout) for which Bytes is within it. 0 means
+// that not even one does.
+func (c Config) BlocksFor(budget int64) (int, error) {
+	c, err := c.Resolve()
+	if err != nil {
+		return 0, err
+	}
+	fixed, perBlock, err := c.parts()
+	if err != nil {
+		return 0, err
+	}
+	return int(min(max(budget-fixed, 0)/perBlock, maxSetting)), nil
+}
+
+// BytesPerToken is the keys and values of one token in all layers.
+func (c Config) BytesPerToken() (int64, error) {
+	c, err := c.Resolve()
+	if err != nil {
+		return 0, err
+	}
+	_, perBlock, err := c.parts()
+	return perBlock / int64(c.slots()), err
+}
+
+// parts are the bytes that do not depend on the number of blocks, and those of
+// one block in all layers. c is filled in.
+func (c Config) parts() (fixed, perBlock int64, err error) {
+	for _, plane := range []struct {
+		dt  backend.DType
+		dim int
+	}{{c.K, c.HeadDim}, {c.V, c.VHeadDim}} {
+		n, ok := backend.Mul(c.KVHeads, c.slots(), plane.dim)
+		bytes, fits := plane.dt.Size(n)
+		if !ok || !fits || bytes > math.MaxInt64/4/int64(c.Layers) {
+			return 0, 0, c.tooLarge()
+		}
+		perBlock += bytes * int64(c.Layers)
+	}
+	floats := 0
+	if c.RoPE != nil {
+		r, err := c.RoPE.Resolve(c.HeadDim)
+		if err != nil {
+			return 0, 0, err
+		}
+		n, ok := backend.Mul(c.Capacity, r.Dims)
+		if !ok || n > math.MaxInt32 {
+			return 0, 0, c.tooLarge()
+		}
+		floats = n
+	}
+	for _, m := range c.Masks {
+		floats += len(m.ALiBi) + len(m.SinkLogits)
+	}
+	return 4 * int64(floats), perBlock, nil
+}
+
+func (c Config) tooLarge() error {
+	return backend.ErrShape{Op: "config", What: fmt.Sprintf(
+		"%d layers of %d blocks [%d heads, %d tokens, %d+%d dims] overflow; lower Blocks, MaxSeqs or Capacity",
+		c.Layers, c.Blocks, c.KVHeads, c.slots(), c.HeadDim, c.VHeadDim)}
+}
+
+func ceilDiv(a, b int) int { return a/b + (a%b+b-1)/b }

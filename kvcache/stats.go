@@ -1,0 +1,47 @@
+package kvcache
+
+// Stats are the numbers of a pool at one moment. Free + Cached + Held == Blocks.
+type Stats struct {
+	Blocks   int // in the pool
+	Free     int // can be handed out, content worthless
+	Cached   int // can be handed out, content still valid and findable
+	Held     int // by sequences, open steps, and steps on the device
+	Retired  int // of the held: references that wait for the device
+	Reserved int // promised to sequences, not yet taken
+	Peak     int // most blocks held at once
+	// Logical counts the blocks of all sequences once for each owner: Logical − Held
+	// blocks' worth of memory is saved by sharing while no step is open.
+	Logical       int
+	Sequences     int
+	BytesPerBlock int64 // keys and values in all layers
+}
+
+// Stats returns the pool's numbers, after giving up what the device has finished with.
+func (p *Pool[B]) Stats() (Stats, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reclaim(); err != nil {
+		return Stats{}, err
+	}
+	_, perBlock, err := p.cfg.parts()
+	retired := 0
+	for _, r := range p.retired {
+		retired += len(r.blocks)
+	}
+	return Stats{
+		Blocks: p.alloc.Total(), Free: p.alloc.Free(), Cached: p.alloc.Cached(), Held: p.alloc.Held(),
+		Retired: retired, Reserved: p.alloc.Reserved(), Peak: p.alloc.Peak(),
+		Logical: p.logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
+	}, err
+}
+
+// Check verifies the pool's invariants: every block is free, cached or held, and
+// each reference to it has an owner. It walks everything; tests call it at their end.
+func (p *Pool[B]) Check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.alloc.Check(); err != nil {
+		return err
+	}
+	return p.checkOwners()
+}
