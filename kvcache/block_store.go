@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -23,15 +24,18 @@ const maxStoreBytes = min(math.MaxInt, 1<<46)
 // only one now. So no write meets a read.
 type BlockStore[T float32 | float64] struct {
 	blockSize, dim int
-	data           []T
+	slabBlocks     int                   // blocks of one slab
+	slabs          atomic.Pointer[[][]T] // [slab][blocks × block size × dim]; replaced, never changed
 
-	mu    sync.Mutex
-	alloc *block.BlockAllocator
+	mu     sync.Mutex
+	alloc  *block.BlockAllocator
+	caches int  // that were not released
+	grows  bool // a store of NewPagedKvCache: room for each of its caches
 }
 
 // NewBlockStore allocates a store of so many blocks of blockSize tokens, a power of
 // two, of dim elements each. ErrShape when a size is out of range or the memory
-// would overflow or exceed 64 TiB. What it needs is allocated here, and never after.
+// would overflow or exceed 64 TiB. Its memory is allocated here, and never after.
 func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore[T], error) {
 	var zero T
 	switch {
@@ -48,7 +52,20 @@ func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore
 	if err != nil {
 		return nil, backend.ErrShape{Op: "block store", What: err.Error()}
 	}
-	return &BlockStore[T]{blockSize: blockSize, dim: dim, alloc: alloc, data: make([]T, blocks*blockSize*dim)}, nil
+	s := &BlockStore[T]{blockSize: blockSize, dim: dim, slabBlocks: blocks, alloc: alloc}
+	s.addSlab()
+	return s, nil
+}
+
+// addSlab gives the store slabBlocks blocks' memory more. Others may be reading the
+// list of slabs, so it is replaced by a longer one.
+func (s *BlockStore[T]) addSlab() {
+	var slabs [][]T
+	if old := s.slabs.Load(); old != nil {
+		slabs = append(slabs, *old...)
+	}
+	slabs = append(slabs, make([]T, s.slabBlocks*s.blockSize*s.dim))
+	s.slabs.Store(&slabs)
 }
 
 // NewCache returns an empty cache of at most maxTokens tokens that takes its blocks
@@ -59,10 +76,14 @@ func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 	if maxTokens < 0 {
 		return nil, backend.ErrShape{Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.newCache(maxTokens), nil
 }
 
+// newCache is NewCache under the lock.
 func (s *BlockStore[T]) newCache(maxTokens int) *PagedKvCache[T] {
+	s.caches++
 	blocks := min(blocksFor(maxTokens, s.blockSize), s.alloc.Total())
 	return &PagedKvCache[T]{
 		store: s, maxTokens: maxTokens, maxBlocks: blocks,
@@ -86,7 +107,11 @@ func (s *BlockStore[T]) BlockSize() int { return s.blockSize }
 func (s *BlockStore[T]) Dim() int { return s.dim }
 
 // Blocks is the number of blocks, in use or not.
-func (s *BlockStore[T]) Blocks() int { return s.alloc.Total() }
+func (s *BlockStore[T]) Blocks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alloc.Total()
+}
 
 // BlocksInUse is the number of blocks that some cache holds, shared ones once.
 func (s *BlockStore[T]) BlocksInUse() int {
@@ -141,11 +166,31 @@ func (s *BlockStore[T]) extend(table []block.Block, n, shared int) ([]block.Bloc
 	return table[:len(table)-1], nil
 }
 
-// share adds an owner to each of bs.
-func (s *BlockStore[T]) share(bs []block.Block) error {
+// clone is a new cache that owns the same blocks. A store that grows makes room
+// for it to fill up on its own.
+func (s *BlockStore[T]) clone(c *PagedKvCache[T]) (*PagedKvCache[T], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.alloc.RetainN(bs)
+	if s.grows && s.alloc.Total() < (s.caches+1)*s.slabBlocks {
+		if err := s.alloc.Grow(s.slabBlocks); err != nil {
+			return nil, err
+		}
+		s.addSlab()
+	}
+	if err := s.alloc.RetainN(c.table); err != nil {
+		return nil, err
+	}
+	clone := s.newCache(c.maxTokens)
+	clone.table = append(clone.table, c.table...)
+	clone.length = c.length
+	return clone, nil
+}
+
+// leave ends a cache that holds no blocks any more.
+func (s *BlockStore[T]) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caches--
 }
 
 // release takes an owner from each of bs.
@@ -169,6 +214,6 @@ func (s *BlockStore[T]) give(bs []block.Block) {
 
 // rows is the memory of tokens from to to−1 of b, [to − from, dim].
 func (s *BlockStore[T]) rows(b block.Block, from, to int) []T {
-	first := int(b.ID) * s.blockSize
-	return s.data[(first+from)*s.dim : (first+to)*s.dim : (first+to)*s.dim]
+	slab, first := (*s.slabs.Load())[int(b.ID)/s.slabBlocks], int(b.ID)%s.slabBlocks*s.blockSize
+	return slab[(first+from)*s.dim : (first+to)*s.dim : (first+to)*s.dim]
 }

@@ -161,3 +161,56 @@ func TestPagedConcurrentClones(t *testing.T) {
 		closePaged(t, caches...)
 	}
 }
+
+// Every clone of a cache with a store of its own can become full on its own, while
+// others read and write; released ones leave their room to the next.
+func TestPagedClonesFillUpOnTheirOwn(t *testing.T) {
+	root, err := NewPagedKvCache[float64](33, 2)
+	require.NoError(t, err)
+	fill := func(c *PagedKvCache[float64], with float64) {
+		for c.Len() < 33 {
+			if err := c.Append([]float64{with, float64(c.Len())}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	for range 20 {
+		require.NoError(t, root.Append([]float64{0, float64(root.Len())}))
+	}
+	var users sync.WaitGroup
+	for u := range 5 {
+		c, err := root.Clone()
+		require.NoError(t, err)
+		users.Go(func() {
+			fill(c, float64(u+1))
+			for i, row := range c.AsTensor().Data {
+				want := float64(i / 2)
+				if i%2 == 0 {
+					want = 0
+					if i/2 >= 20 {
+						want = float64(u + 1)
+					}
+				}
+				if row != want {
+					t.Errorf("clone %d, element %d: %v, not %v", u, i, row, want)
+				}
+			}
+			c.Release()
+			c.Release()
+		})
+	}
+	fill(root, 9)
+	users.Wait()
+	room := root.store.Blocks()
+	for range 50 {
+		c, err := root.Clone()
+		require.NoError(t, err)
+		c.Release()
+	}
+	require.Equal(t, room, root.store.Blocks(), "released clones leave their room")
+	require.LessOrEqual(t, room, 6*3)
+	root.Release()
+	require.Zero(t, root.store.BlocksInUse())
+	require.NoError(t, root.store.Check())
+}

@@ -67,8 +67,9 @@ func PagedBlockSize(tokens int) PagedOption {
 // that is always full. The memory is allocated here. ErrShape when a number is
 // out of range or the memory would overflow.
 //
-// Clones share that store, so together they have the blocks of one cache. Caches
-// that are cloned in order to diverge come from a larger store: BlockStore.NewCache.
+// Clones share that store, which grows so that each of them can become full on its
+// own; a released one leaves its room to the next. Caches that shall live within
+// a fixed amount of memory come from a store of that size: BlockStore.NewCache.
 func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOption) (*PagedKvCache[T], error) {
 	o := pagedOptions{blockSize: DefaultPagedBlockSize}
 	for _, opt := range opts {
@@ -82,6 +83,7 @@ func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOptio
 	if err != nil {
 		return nil, err
 	}
+	store.grows = true
 	return store.NewCache(maxTokens)
 }
 
@@ -206,14 +208,11 @@ func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
 	if c.released {
 		return nil, fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
 	}
-	if err := c.store.share(c.table); err != nil {
-		return nil, err
+	clone, err := c.store.clone(c)
+	if err == nil {
+		c.exclusive = false
 	}
-	clone := c.store.newCache(c.maxTokens)
-	clone.table = append(clone.table, c.table...)
-	clone.length = c.length
-	c.exclusive = false
-	return clone, nil
+	return clone, err
 }
 
 // Truncate drops the tokens from n on and gives blocks that hold no others back.
@@ -242,6 +241,10 @@ func (c *PagedKvCache[T]) Clear() {
 // are ErrClosed. A cache that is dropped without it keeps its blocks from the
 // others of its store. Releasing twice does nothing.
 func (c *PagedKvCache[T]) Release() {
+	if c.released {
+		return
+	}
 	c.Clear()
 	c.released = true
+	c.store.leave()
 }

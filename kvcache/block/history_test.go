@@ -69,7 +69,7 @@ func (h *history) same(err, want error) {
 }
 
 func (h *history) step() {
-	switch h.next(11) {
+	switch h.next(12) {
 	case 0:
 		want, wantErr := h.m.allocate(nil, 1)
 		b, err := h.a.Allocate()
@@ -113,6 +113,13 @@ func (h *history) step() {
 		c := &h.claims[h.next(len(h.claims))]
 		h.a.Cancel(c)
 		delete(h.m.claims, c)
+	case 11:
+		n := h.next(3)
+		if h.m.total > 20 {
+			n = 0
+		}
+		require.NoError(h.t, h.a.Grow(n))
+		h.m.grow(n)
 	}
 }
 

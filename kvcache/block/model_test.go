@@ -22,6 +22,16 @@ func newModel(total int) *model {
 	return m
 }
 
+// grow puts the new blocks behind the free and before the cached ones.
+func (m *model) grow(n int) {
+	at := len(m.order) - len(m.cached)
+	for range n {
+		m.order = slices.Insert(m.order, at, uint32(m.total))
+		at++
+		m.total++
+	}
+}
+
 func (m *model) held() int { return m.total - len(m.order) }
 
 func (m *model) reserved() (n int) {
