@@ -74,23 +74,19 @@ func (ix *index[B]) fill(b *Batch[B]) {
 	ix.offsets.host = append(ix.offsets.host[:0], 0)
 	ix.stride = 1
 	for i := range b.entries {
-		e := &b.entries[i]
-		ix.stride = max(ix.stride, len(e.seq.blocks)+e.needs())
+		ix.stride = max(ix.stride, ceilDiv(b.entries[i].context(), slots))
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
-		first := e.seq.len
-		if !e.write {
-			first -= e.tokens
-		}
-		for pos := first; pos < first+e.tokens; pos++ {
+		context := e.context()
+		for pos := context - e.tokens; pos < context; pos++ {
 			ix.positions.host = append(ix.positions.host, uint32(pos))
 			ix.slots.host = append(ix.slots.host, int64(e.block(pos/slots))*int64(slots)+int64(pos%slots))
 		}
-		ix.lens.host = append(ix.lens.host, uint32(first+e.tokens))
+		ix.lens.host = append(ix.lens.host, uint32(context))
 		ix.queries = append(ix.queries, uint32(e.tokens))
 		ix.offsets.host = append(ix.offsets.host, ix.offsets.host[i]+uint32(e.tokens))
-		used := ceilDiv(first+e.tokens, slots)
+		used := ceilDiv(context, slots)
 		for j := range ix.stride {
 			id := uint32(0) // never read: the context ends before it
 			if j < used {

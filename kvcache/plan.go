@@ -65,9 +65,16 @@ func (b *Batch[B]) takeBlocks() error {
 		if !e.write {
 			continue
 		}
-		var err error
-		if e.copies, err = e.seq.tailShared(); err != nil {
+		owners, err := e.seq.tailOwners()
+		if err != nil {
 			return err
+		}
+		e.copies = owners > 1
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		if e.copies && b.keeps(e) {
+			e.copies = false
 		}
 		need += e.needs()
 	}
@@ -92,12 +99,36 @@ func (b *Batch[B]) takeBlocks() error {
 	return nil
 }
 
+// keeps reports whether an entry may write into its shared last block because
+// every other owner gets a copy in this very step. It is the owner with the most
+// tokens in it, so that it writes behind all of theirs: should the step be
+// abandoned, nobody's tokens have changed.
+func (b *Batch[B]) keeps(e *entry[B]) bool {
+	owners, err := e.seq.tailOwners()
+	for i := range b.entries {
+		o := &b.entries[i]
+		if !o.copies || o.seq.tail() != e.seq.tail() {
+			continue
+		}
+		if o.seq.len%b.pool.cfg.slots() > e.seq.len%b.pool.cfg.slots() {
+			return false
+		}
+		owners--
+	}
+	return err == nil && owners == 0
+}
+
+// context is the entry's tokens in the cache, those of the step included.
+func (e *entry[B]) context() int {
+	if e.write {
+		return e.seq.len + e.tokens
+	}
+	return e.seq.len
+}
+
 // needs is the number of blocks the entry has to take.
 func (e *entry[B]) needs() int {
-	if !e.write {
-		return 0
-	}
-	n := ceilDiv(e.seq.len+e.tokens, e.seq.pool.cfg.slots()) - len(e.seq.blocks)
+	n := ceilDiv(e.context(), e.seq.pool.cfg.slots()) - len(e.seq.blocks)
 	if e.copies {
 		n++
 	}

@@ -180,6 +180,34 @@ func TestRegressionFlagOnlyCopyOnWrite(t *testing.T) {
 		last, err := r.pool.Stats()
 		require.NoError(t, err)
 		require.Equal(t, after.Held, last.Held, "the last owner writes in place")
+		require.NoError(t, errors.Join(a.Truncate(6), b.Truncate(6), a.Release(), b.Release()))
+		a, err = c.Fork()
+		require.NoError(t, err)
+		b, err = c.Fork()
+		require.NoError(t, err)
+		require.NoError(t, b.Truncate(5))
+		before, err = r.pool.Stats()
+		require.NoError(t, err)
+		for _, abandon := range []bool{true, false} {
+			feeds := []feed[*cpu.Buffer]{{a, []uint32{50, 51}}, {b, []uint32{60}}, {c, []uint32{70}}}
+			require.NoError(t, r.plan(r.s, feeds...))
+			r.write(r.s, feeds...)
+			if abandon {
+				require.NoError(t, r.step.Reset())
+				r.expect(r.s, a, tokens(1, 2, 3, 4, 5, 6, 40))
+				r.expect(r.s, b, tokens(1, 2, 3, 4, 5))
+			} else {
+				require.NoError(t, r.step.Commit())
+				r.expect(r.s, a, tokens(1, 2, 3, 4, 5, 6, 40, 50, 51))
+				r.expect(r.s, b, tokens(1, 2, 3, 4, 5, 60))
+				r.expect(r.s, c, tokens(1, 2, 3, 4, 5, 6, 40, 70))
+			}
+		}
+		after, err = r.pool.Stats()
+		require.NoError(t, err)
+		if layout == Contiguous {
+			require.Equal(t, before.Held+2, after.Held, "of three owners that write in one step one keeps the block")
+		}
 		require.NoError(t, errors.Join(a.Release(), b.Release(), c.Release()))
 		r.close()
 	}

@@ -142,13 +142,21 @@ func (s *Sequence[B]) used(f *fence) {
 	s.fence = f.hold()
 }
 
-// tailShared reports whether the next token goes into a block that others share.
-func (s *Sequence[B]) tailShared() (bool, error) {
+// tail is the block that the next token goes into, the zero Block if that is a new one.
+func (s *Sequence[B]) tail() block.Block {
 	if s.len%s.pool.cfg.slots() == 0 {
-		return false, nil
+		return block.Block{}
 	}
-	refs, err := s.pool.alloc.Refs(s.blocks[s.len/s.pool.cfg.slots()])
-	return refs > 1, err
+	return s.blocks[s.len/s.pool.cfg.slots()]
+}
+
+// tailOwners is how many sequences share the block that the next token goes into.
+func (s *Sequence[B]) tailOwners() (int, error) {
+	b := s.tail()
+	if b == (block.Block{}) {
+		return 0, nil
+	}
+	return s.pool.alloc.Refs(b)
 }
 
 // Reservation asks for room for a sequence to grow to Tokens tokens.
@@ -178,11 +186,11 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 			return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
 		}
 		need := ceilDiv(max(r.Tokens, 0), p.cfg.slots()) - len(r.Seq.blocks)
-		shared, err := r.Seq.tailShared()
+		owners, err := r.Seq.tailOwners()
 		if err != nil {
 			return err
 		}
-		if shared && r.Tokens > r.Seq.len {
+		if owners > 1 && r.Tokens > r.Seq.len {
 			need++
 		}
 		claims = append(claims, block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)})

@@ -12,7 +12,7 @@ func attendOperation[B backend.Buffer]() operation[B, backend.AttendParams[B]] {
 	return operation[B, backend.AttendParams[B]]{
 		name: "attend",
 		good: func(r *rig[B]) backend.AttendParams[B] {
-			s := small("bad input", sequence{3, 20}, sequence{1, 1500})
+			s := small("bad input", sequence{3, 20}, sequence{1, 600})
 			s.format, s.layout.block = r.plain(), r.blockSize(16)
 			s.kDim, s.vDim = r.dims(64, 64)
 			s.mask, s.output = maskAxis[len(maskAxis)-1], outputSpec{lse: true, mass: true}

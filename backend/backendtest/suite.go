@@ -25,8 +25,19 @@ func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend
 	RunWith(t, open, Options{})
 }
 
-// RunWith is Run with options.
+// raceWork is MaxWork under the race detector, which makes arithmetic ten times
+// slower and finds the same races in small cases.
+const raceWork = 4e6
+
+// RunWith is Run with options. Under the race detector the grid is always the
+// reduced one, and large cases are skipped.
 func RunWith[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
+	if raceDetector {
+		o.Reduced = true
+		if o.MaxWork == 0 || o.MaxWork > raceWork {
+			o.MaxWork = raceWork
+		}
+	}
 	runForm(t, open, o)
 	var zero B
 	if _, erased := any(zero).(backend.AnyBuffer); erased {

@@ -1,4 +1,4 @@
-package cpu_test
+package cpu
 
 import (
 	"testing"
@@ -7,14 +7,18 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 )
 
-// The CPU passes the suite that every device passes.
+// The CPU passes the suite that every device passes. The race detector slows
+// arithmetic down twenty times, so it watches the small cases.
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, func(t testing.TB) backend.Backend[*cpu.Buffer] {
-		be, err := cpu.Open(cpu.Options{})
+	var o backendtest.Options
+	if raceDetector {
+		o = backendtest.Options{Reduced: true, MaxWork: 1 << 20}
+	}
+	backendtest.RunWith(t, func(t testing.TB) backend.Backend[*Buffer] {
+		be, err := Open(Options{})
 		require.NoError(t, err)
 		return be
-	})
+	}, o)
 }

@@ -90,7 +90,7 @@ func (r *Runner[B]) allocate(opt Options) (err error) {
 		chunk = 256
 	}
 	r.rows = max(chunk, r.pool.Config().MaxSeqs) // every sequence can decode in one step
-	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > 1<<31/widest {
+	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > (1<<30)/widest {
 		return backend.ErrShape{Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
 	}
 	for _, p := range []struct {

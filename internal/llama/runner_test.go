@@ -76,7 +76,13 @@ func TestStoriesText(t *testing.T) {
 					for _, n := range []int{200, 256} {
 						want, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("expected_greedy_n%d.txt", n)))
 						require.NoError(t, err)
+						if underRace {
+							n = 16
+						}
 						got, report := texts(t, r, tok, n, Sampling{}, "")
+						if underRace {
+							want = want[:len(got[0])]
+						}
 						// n256 is what a program printed, with a line end behind the text.
 						require.Equal(t, strings.TrimSuffix(string(want), "\n"), got[0])
 						require.Equal(t, 1, report.PrefillTokens)
@@ -146,18 +152,24 @@ func TestDemoText(t *testing.T) {
 		t.Run(fmt.Sprint(c.layout, c.block, "/chunk", c.chunk, "/", c.dt, "/batch", len(c.batch)), func(t *testing.T) {
 			// Forks that part in one step copy the block they share, which is held
 			// until that step is done: one more for each prompt.
-			r := newRunner(t, be, m, Options{Chunk: c.chunk, Cache: kvcache.Config{Layout: c.layout, BlockSize: c.block, K: c.dt, Capacity: 512, MaxSeqs: len(c.batch) + 3}})
+			r := newRunner(t, be, m, Options{Chunk: c.chunk, Cache: kvcache.Config{Layout: c.layout, BlockSize: c.block, K: c.dt, Capacity: 320, MaxSeqs: len(c.batch) + 3}})
 			var prompts []string
 			for _, i := range c.batch {
 				prompts = append(prompts, cases[i].Prompt)
 			}
-			got, report := texts(t, r, tok, 300, Sampling{}, prompts...)
+			n := 300
+			if underRace {
+				n = 16
+			}
+			got, report := texts(t, r, tok, n, Sampling{}, prompts...)
 			for i, text := range got {
 				want := cases[c.batch[i]]
+				want.Bytes = min(want.Bytes, n)
 				sure := want.Safe // up to here rounding of keys and values cannot change a byte
 				if c.dt == backend.F32 && want.Margin > 0.005 {
 					sure = want.Bytes
 				}
+				sure = min(sure, n)
 				require.Equal(t, want.Text[:sure], text[:sure])
 				require.Len(t, text, want.Bytes)
 				if j := slices.Index(c.batch, c.batch[i]); j < i {
@@ -209,7 +221,7 @@ func TestRunnerAgreesWithNaive(t *testing.T) {
 			RoPE: backend.RoPE{Pairing: backend.Pairing(draw("pairing", 0, 1))},
 		}, uint64(draw("seed", 0, 1000)))
 		opt := Options{Chunk: 40, Threads: draw("threads", 1, 3),
-			Cache: kvcache.Config{Layout: layouts[draw("layout", 0, 1)], K: backend.F32, Capacity: 64, MaxSeqs: 4}}
+			Cache: kvcache.Config{Layout: layouts[draw("layout", 0, 1)], K: backend.F32, Capacity: 40, MaxSeqs: 4}}
 		if opt.Cache.Layout == kvcache.Paged {
 			opt.Cache.BlockSize = 1 << draw("block", 0, 5)
 		}

@@ -1,0 +1,263 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// cached is a small cache of two heads with operands for every operation on it.
+type cached struct {
+	be     *Backend
+	s      backend.Stream
+	append backend.AppendParams[*Buffer]
+	rotate backend.RotateParams[*Buffer]
+	move   backend.MoveSlotsParams[*Buffer]
+	blocks backend.CopyBlocksParams[*Buffer]
+	gather backend.GatherParams[*Buffer]
+}
+
+const (
+	cacheBlocks, cacheHeads, cacheBlock = 5, 2, 8
+	cacheKDim, cacheVDim                = 6, 4
+)
+
+func newCached(t testing.TB, be *Backend, s backend.Stream, k, v backend.DType) *cached {
+	rng := rand.New(rand.NewPCG(1, 2))
+	slots := cacheBlocks * cacheHeads * cacheBlock
+	view := backend.CacheView[*Buffer]{Blocks: cacheBlocks, KVHeads: cacheHeads, BlockSize: cacheBlock,
+		K: backend.Plane[*Buffer]{Data: floats(t, be, k, randoms(rng, slots*cacheKDim)), Dim: cacheKDim},
+		V: backend.Plane[*Buffer]{Data: floats(t, be, v, randoms(rng, slots*cacheVDim)), Dim: cacheVDim}}
+	rope := backend.RoPE{Dims: 4}
+	table, err := rope.Table(cacheKDim, 10)
+	require.NoError(t, err)
+	r := backend.Rope[*Buffer]{Table: backend.Some(floats(t, be, backend.F32, table)), Positions: 10, Dims: 4, Magnitude: 1}
+	return &cached{be: be, s: s,
+		append: backend.AppendParams[*Buffer]{Cache: view, Tokens: 3,
+			K:     backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*cacheHeads*cacheKDim))),
+			V:     backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*cacheHeads*cacheVDim))),
+			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Rope: r,
+			Positions: backend.Some(numbers(t, be, s, backend.U32, []uint32{9, 5, 0})),
+			QHeads:    2, Q: backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*2*cacheKDim)))},
+		rotate: backend.RotateParams[*Buffer]{Cache: view, N: 3, Rope: r,
+			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Deltas: numbers(t, be, s, backend.I32, []int32{9, 99, -9})},
+		move:   backend.MoveSlotsParams[*Buffer]{Cache: view, N: 2, Pairs: numbers(t, be, s, backend.I64, []int64{1, 0, 2, 1})},
+		blocks: backend.CopyBlocksParams[*Buffer]{Cache: view, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
+		gather: backend.GatherParams[*Buffer]{Cache: view, Begin: 3, Len: 9, Table: backend.Some(numbers(t, be, s, backend.U32, []uint32{4, 0})),
+			K: backend.Some(floats(t, be, backend.F32, make([]float32, 9*cacheHeads*cacheKDim))),
+			V: backend.Some(floats(t, be, v, make([]float32, 9*cacheHeads*cacheVDim)))},
+	}
+}
+
+// An id outside the cache is reported before anything is written.
+func TestIDsOutOfRangeChangeNothing(t *testing.T) {
+	be, s := open(t, 2)
+	c := newCached(t, be, s, backend.F32, backend.F16)
+	slots, positions := view[int64](c.append.Slots), view[uint32](c.append.Positions.Buf)
+	turned, deltas := view[int64](c.rotate.Slots), view[int32](c.rotate.Deltas)
+	moved, copied, table := view[int64](c.move.Pairs), view[uint32](c.blocks.Pairs), view[uint32](c.gather.Table.Buf)
+	attempts := map[string]struct {
+		spoil func() (restore func())
+		run   func() error
+	}{
+		"slot too high":     {spoil(&slots[2], 40), func() error { return be.Append(s, c.append) }},
+		"slot below -1":     {spoil(&slots[2], -2), func() error { return be.Append(s, c.append) }},
+		"slot far":          {spoil(&slots[0], math.MaxInt64), func() error { return be.Append(s, c.append) }},
+		"position":          {spoil(&positions[2], 10), func() error { return be.Append(s, c.append) }},
+		"position of Q":     {spoil(&positions[1], math.MaxUint32), func() error { return be.Append(s, c.append) }},
+		"turned slot":       {spoil(&turned[2], 40), func() error { return be.Rotate(s, c.rotate) }},
+		"delta forward":     {spoil(&deltas[0], 10), func() error { return be.Rotate(s, c.rotate) }},
+		"delta back":        {spoil(&deltas[2], math.MinInt32), func() error { return be.Rotate(s, c.rotate) }},
+		"source slot":       {spoil(&moved[2], 40), func() error { return be.MoveSlots(s, c.move) }},
+		"destination slot":  {spoil(&moved[3], -1), func() error { return be.MoveSlots(s, c.move) }},
+		"source block":      {spoil(&copied[0], 5), func() error { return be.CopyBlocks(s, c.blocks) }},
+		"destination block": {spoil(&copied[1], math.MaxUint32), func() error { return be.CopyBlocks(s, c.blocks) }},
+		"table entry":       {spoil(&table[1], 5), func() error { return be.Gather(s, c.gather) }},
+	}
+	bufs := []*Buffer{c.append.Cache.K.Data, c.append.Cache.V.Data, c.append.Q.Buf, c.gather.K.Buf, c.gather.V.Buf}
+	for name, a := range attempts {
+		var before [][]byte
+		for _, b := range bufs {
+			before = append(before, append([]byte(nil), b.mem...))
+		}
+		restore := a.spoil()
+		require.ErrorIs(t, a.run(), backend.ErrShape{}, name)
+		restore()
+		for i, b := range bufs {
+			require.Equal(t, before[i], b.mem, name)
+		}
+		require.NoError(t, a.run(), name)
+	}
+	positions[1] = math.MaxUint32 // of a row that is skipped, and without Q nobody's
+	c.append.QHeads = 0
+	require.NoError(t, be.Append(s, c.append))
+}
+
+func spoil[T any](at *T, v T) func() func() {
+	return func() func() {
+		old := *at
+		*at = v
+		return func() { *at = old }
+	}
+}
+
+// Attend reports lengths, offsets and blocks outside the batch or the cache, and
+// leaves the outputs alone.
+func TestAttendContentsOutOfRange(t *testing.T) {
+	c := scene{qHeads: 2, kvHeads: 1, kDim: 8, vDim: 8, act: backend.F32, k: backend.F32, v: backend.F32,
+		ctx: []int{33, 20}, queries: []int{2, 2}, block: 16}
+	st := c.set(t, 1)
+	lens, offsets := view[uint32](st.params.Batch.ContextLens), view[uint32](st.params.Batch.QueryOffsets.Buf)
+	table := view[uint32](st.params.Batch.Table.Buf)
+	before := append([]byte(nil), st.params.Out.Rows.Buf.mem...)
+	for name, spoil := range map[string]func() func(){
+		"context":         spoil(&lens[0], 65),
+		"context far":     spoil(&lens[1], math.MaxUint32),
+		"offset 0":        spoil(&offsets[0], 1),
+		"offset back":     spoil(&offsets[1], 5),
+		"offset end":      spoil(&offsets[2], 3),
+		"block":           spoil(&table[2], uint32(st.params.Cache.Blocks)),
+		"block of second": spoil(&table[st.params.Batch.TableStride+1], math.MaxUint32),
+	} {
+		restore := spoil()
+		require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{}, name)
+		restore()
+		require.Equal(t, before, st.params.Out.Rows.Buf.mem, name)
+	}
+	compare(t, c, st.attend(t), st.reference(c))
+}
+
+// A block that no query of the window sees is not looked up: its entry may be stale.
+func TestAttendIgnoresBlocksOutsideTheWindow(t *testing.T) {
+	c := scene{qHeads: 1, kvHeads: 1, kDim: 8, vDim: 8, act: backend.F32, k: backend.F32, v: backend.F32,
+		ctx: []int{100}, queries: []int{2}, block: 8, mask: mask{window: 20, sinks: 3}}
+	st := c.set(t, 1)
+	for i := 1; i < (98-20+1)/8; i++ {
+		view[uint32](st.params.Batch.Table.Buf)[i] = math.MaxUint32
+	}
+	compare(t, c, st.attend(t), st.reference(c))
+}
+
+// A value that no query sees must not matter, be it infinite.
+func TestAttendMaskedInfinity(t *testing.T) {
+	c := scene{qHeads: 1, kvHeads: 1, kDim: 4, vDim: 4, act: backend.F32, k: backend.F32, v: backend.F32, ctx: []int{12}, queries: []int{12}}
+	st := c.set(t, 1)
+	want := st.attend(t)
+	for i := range 4 {
+		view[float32](st.params.Cache.V.Data)[11*4+i] = float32(math.Inf(1))
+		view[float32](st.params.Cache.K.Data)[11*4+i] = float32(math.NaN())
+	}
+	got := st.attend(t)
+	require.Equal(t, want.out[:11*4], got.out[:11*4])
+	require.True(t, math.IsNaN(float64(got.out[11*4])), "who sees it is told")
+}
+
+func TestNoAllocationsWhenWarm(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	scenes := map[string]scene{
+		"small":    {ctx: []int{40, 3}, queries: []int{1, 1}, threads: 2},
+		"parallel": {ctx: []int{2000, 900}, queries: []int{1, 40}, threads: 3},
+		"split":    {ctx: []int{3000}, queries: []int{1}, threads: 4, mass: true},
+	}
+	for name, c := range scenes {
+		t.Run(name, func(t *testing.T) {
+			c.qHeads, c.kvHeads, c.kDim, c.vDim, c.block = 4, 2, 32, 32, 16
+			c.act, c.k, c.v = backend.F32, backend.F16, backend.BF16
+			if c.mass {
+				c.kvHeads = 1
+			}
+			st := c.set(t, 1)
+			be, s := st.be, st.s
+			ops := newCached(t, be, s, backend.F16, backend.F32)
+			st.shape.Work = make([]uint32, 0, len(st.params.Plan.Work))
+			merge := backend.MergeParams[*Buffer]{Parts: 1, Tokens: 1, Heads: 4, Dim: c.vDim, In: st.params.Out.Rows.Buf, LSE: st.params.Out.LSE.Buf,
+				Out: backend.Dense(floats(t, be, backend.F32, make([]float32, 4*c.vDim)))}
+			for name, op := range map[string]func() error{
+				"plan":   func() error { return second(be.PlanAttend(st.shape)) },
+				"attend": func() error { return be.Attend(s, st.params) },
+				"append": func() error { return be.Append(s, ops.append) },
+				"rotate": func() error { return be.Rotate(s, ops.rotate) },
+				"gather": func() error { return be.Gather(s, ops.gather) },
+				"move":   func() error { return be.MoveSlots(s, ops.move) },
+				"blocks": func() error { return be.CopyBlocks(s, ops.blocks) },
+				"merge":  func() error { return be.Merge(s, merge) },
+				"fill":   func() error { return be.Fill(s, st.params.Out.LSE.Buf, 0, 1, 1) },
+				"upload": func() error { return be.Upload(s, st.params.Out.LSE.Buf, 0, make([]byte, 4)) },
+			} {
+				require.NoError(t, op(), name)
+				require.Zero(t, testing.AllocsPerRun(20, func() { _ = op() }), name)
+			}
+		})
+	}
+}
+
+// Many goroutines, each with its own stream and operands on one device, while
+// buffers come and go.
+func TestConcurrentUse(t *testing.T) {
+	be, _ := open(t, 3)
+	c := scene{qHeads: 4, kvHeads: 2, kDim: 16, vDim: 16, act: backend.F32, k: backend.F16, v: backend.F16,
+		ctx: []int{300, 40}, queries: []int{3, 40}, block: 16, mass: true}
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			s, err := be.NewStream()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			st := c.setOn(t, be, s, uint64(i))
+			want := st.attend(t)
+			for range 5 {
+				if err := be.Fill(s, st.params.Out.Mass.Buf, 0, st.params.Out.Mass.Buf.Len(), 0); err != nil {
+					t.Error(err)
+				}
+				got := st.attend(t)
+				if !equal(want.out, got.out) || !equal(want.mass, got.mass) {
+					t.Error("results depend on what else runs")
+				}
+				b, err := be.Alloc(backend.F32, 1000)
+				if err != nil || be.Free(b) != nil {
+					t.Error("alloc and free beside other work")
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func equal(a, b []float32) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// Free waits for an operation that uses the buffer; afterwards the operation says so.
+func TestFreeDuringAnOperation(t *testing.T) {
+	be, s := open(t, 2)
+	c := scene{qHeads: 4, kvHeads: 2, kDim: 32, vDim: 32, act: backend.F32, k: backend.F32, v: backend.F32, ctx: []int{2000}, queries: []int{16}}
+	st := c.setOn(t, be, s, 1)
+	started := make(chan struct{})
+	result := make(chan error)
+	go func() {
+		close(started)
+		for {
+			if err := be.Attend(s, st.params); err != nil {
+				result <- err
+				return
+			}
+		}
+	}()
+	<-started
+	require.NoError(t, be.Free(st.params.Cache.K.Data))
+	require.ErrorIs(t, <-result, backend.ErrFreed)
+}

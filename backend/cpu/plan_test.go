@@ -1,0 +1,162 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+func shapeOf(qHeads, kvHeads int, ctx, queries []uint32) backend.AttendShape {
+	return backend.AttendShape{QHeads: qHeads, KVHeads: kvHeads, KDim: 8, VDim: 4, BlockSize: 16,
+		Format: backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, ContextLens: ctx, QueryLens: queries}
+}
+
+// itemsOf decodes a plan's work.
+func itemsOf(plan backend.AttendPlan) []item {
+	var out []item
+	for w := plan.Work[headerWords:]; len(w) > 0; w = w[itemWords:] {
+		out = append(out, decodeItem(w))
+	}
+	return out
+}
+
+// Every key that a query sees is in exactly one item, and partial rows do not
+// overlap.
+func TestPlanCoversEveryPairOnce(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		kvHeads, group := rapid.IntRange(1, 4).Draw(r, "kv heads"), rapid.SampledFrom([]int{1, 3, 8, 40}).Draw(r, "group")
+		var ctx, queries []uint32
+		for range rapid.IntRange(0, 3).Draw(r, "seqs") {
+			ctx = append(ctx, rapid.Uint32Range(0, 3000).Draw(r, "ctx"))
+			queries = append(queries, rapid.Uint32Range(0, 70).Draw(r, "queries"))
+		}
+		s := shapeOf(kvHeads*group, kvHeads, ctx, queries)
+		s.Mass = rapid.Bool().Draw(r, "mass")
+		if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
+			s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
+			s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
+		}
+		be, err := Open(Options{Threads: rapid.IntRange(1, 9).Draw(r, "threads")})
+		require.NoError(r, err)
+		defer func() { require.NoError(r, be.Close()) }()
+		plan, err := be.PlanAttend(s)
+		require.NoError(r, err)
+		items := itemsOf(plan)
+		require.Len(r, items, plan.Items)
+
+		see := visibility{nonCausal: s.NonCausal, window: s.Window, sinkTokens: s.SinkTokens}
+		covered, rows, parts := make([]map[int]int, len(ctx)), 0, 0 // by sequence, query*3000+key
+		for i := range covered {
+			covered[i] = map[int]int{}
+		}
+		for _, it := range items {
+			for q := it.q0; q < it.q1; q++ {
+				for key := it.k0; key < it.k1; key++ {
+					covered[it.seq][q*3001+key]++
+				}
+			}
+			if it.parts > 1 {
+				require.Equal(r, rows-it.part*(it.q1-it.q0)*s.QHeads, it.base)
+				rows += (it.q1 - it.q0) * s.QHeads
+				parts++
+			}
+		}
+		require.Equal(r, parts, plan.Parts)
+		tokens := 0
+		for i, n := range queries {
+			tokens += int(n)
+			for q := range int(n) {
+				keys := see.of(int(ctx[i]), int(n), q, q+1)
+				for key := range int(ctx[i]) {
+					if keys.has(key) {
+						require.Equal(r, 1, covered[i][q*3001+key], "sequence %d, query %d, key %d", i, q, key)
+					}
+				}
+			}
+		}
+		want := rows * (s.VDim + 1)
+		if s.Mass {
+			want += tokens * s.QHeads
+		}
+		require.Equal(r, want, plan.Workspace)
+	})
+}
+
+// Where there are enough heads or sequences for the workers, nothing is split.
+func TestPlanSplitsOnlyWhereItPays(t *testing.T) {
+	for _, c := range []struct {
+		threads, kvHeads int
+		ctx              []uint32
+		parts            int
+	}{
+		{1, 1, []uint32{100000}, 0},
+		{2, 8, []uint32{8192}, 0},
+		{2, 1, []uint32{8192}, 4},
+		{8, 8, []uint32{8192}, 2},
+		{16, 8, []uint32{8192}, 4},
+		{8, 1, []uint32{511}, 0},
+		{8, 1, []uint32{512}, 2},
+		{4, 1, []uint32{8192, 30, 30}, 8},
+		{4, 1, []uint32{400, 400, 400, 400, 400, 400, 400, 400}, 0},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			be, _ := open(t, c.threads)
+			queries := make([]uint32, len(c.ctx))
+			for i := range queries {
+				queries[i] = 1
+			}
+			plan, err := be.PlanAttend(shapeOf(c.kvHeads*4, c.kvHeads, c.ctx, queries))
+			require.NoError(t, err)
+			require.Equal(t, c.parts, plan.Parts)
+		})
+	}
+}
+
+func TestPlanOverflow(t *testing.T) {
+	be, _ := open(t, 2)
+	s := shapeOf(1<<30, 1<<30, []uint32{1 << 31, 1 << 31}, []uint32{math.MaxUint32, 1})
+	s.KDim = 1 << 30
+	_, err := be.PlanAttend(s)
+	require.ErrorIs(t, err, backend.ErrShape{})
+	_, err = be.PlanAttend(shapeOf(1, 1, []uint32{1}, nil))
+	require.ErrorIs(t, err, backend.ErrShape{})
+}
+
+// Work is recognised: what was not made for the call, or was overwritten, is an
+// error and not an output with holes in it.
+func TestAttendRefusesOtherWork(t *testing.T) {
+	c := scene{qHeads: 2, kvHeads: 1, kDim: 8, vDim: 8, act: backend.F32, k: backend.F32, v: backend.F32,
+		ctx: []int{600, 20}, queries: []int{1, 2}, block: 16, threads: 4}
+	st := c.set(t, 1)
+	require.Positive(t, st.params.Plan.Parts)
+	work := view[uint32](st.params.Work.Buf)
+	good := append([]uint32(nil), work...)
+	before := values(st.params.Out.LSE.Buf)
+	for i := range work {
+		for _, v := range []uint32{0, 1 << 20, math.MaxUint32} {
+			copy(work, good)
+			if work[i] = v; work[i] == good[i] {
+				continue
+			}
+			// A valid but different value may pass; nothing may panic or leave the operands.
+			if err := st.be.Attend(st.s, st.params); i < 5 && v != 0 {
+				require.ErrorIs(t, err, backend.ErrShape{}, "word %d", i)
+			}
+		}
+	}
+	require.Len(t, before, 3*2)
+	copy(work, good)
+	compare(t, c, st.attend(t), st.reference(c))
+
+	lens := view[uint32](st.params.Batch.ContextLens)
+	lens[1]-- // a step later
+	require.ErrorContains(t, st.be.Attend(st.s, st.params), "PlanAttend")
+	lens[1]++
+	st.params.Work = backend.Opt[*Buffer]{}
+	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+}
