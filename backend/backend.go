@@ -105,8 +105,9 @@ func (c Caps) SupportsDims(kDim, vDim int) bool {
 // it was enqueued has changed nothing; errors of the device itself may arrive
 // at a later Stream.Sync. Operations check the shapes and types they are given
 // against their buffers (ErrShape), never the contents of device memory: a slot
-// or block id outside the cache is skipped, and reported where Caps.DeviceTable
-// says so. Buffers and streams of another device are ErrForeign, freed buffers
+// or block id outside the cache never leads outside its memory; where
+// Caps.DeviceTable says so it is reported, elsewhere what the call writes for its
+// row is unspecified. Buffers and streams of another device are ErrForeign, freed buffers
 // ErrFreed, anything after Close is ErrClosed.
 type Backend[B Buffer] interface {
 	Info() Info
@@ -137,7 +138,8 @@ type Backend[B Buffer] interface {
 	Download(s Stream, dst []byte, src B, off int) error
 	// Copy moves n elements between buffers of one DType; overlap is allowed.
 	Copy(s Stream, dst B, dstOff int, src B, srcOff, n int) error
-	// Fill sets n elements from off on to v, rounded to the storage type.
+	// Fill sets n elements from off on to v, rounded to the storage type. The only
+	// value that quantized types take everywhere is 0.
 	Fill(s Stream, dst B, off, n int, v float64) error
 
 	// Append writes new keys and values into the cache.

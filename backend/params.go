@@ -2,7 +2,8 @@ package backend
 
 // Rows are vectors along a token axis: vector i starts at element
 // Offset + i*Stride of Buf. Stride 0 is dense: the vector's own size. A fused
-// projection [tokens, q+k+v] is three Rows over one buffer.
+// projection [tokens, q+k+v] is three Rows over one buffer. A device may ask for
+// offsets and strides that are multiples of 16 bytes (ErrShape).
 type Rows[B Buffer] struct {
 	Buf            B
 	Offset, Stride int
@@ -40,11 +41,13 @@ type CacheView[B Buffer] struct {
 }
 
 // Ragged names the sequences of one call. Their tokens lie back to back along
-// the token axis, so a batch may mix decode and prefill.
+// the token axis, so a batch may mix decode and prefill. A batch of no tokens is
+// valid and does nothing.
 type Ragged[B Buffer] struct {
 	Seqs, Tokens int
 	// Table is U32 [Seqs, TableStride]: the block that holds a sequence's tokens
-	// i*BlockSize and on. Unset: sequence i lies in block i.
+	// i*BlockSize and on. Entries behind the context are not read. Unset: sequence i
+	// lies in block i.
 	Table       Opt[B]
 	TableStride int
 	// ContextLens is U32 [Seqs]: tokens in the cache, this call's included.
@@ -102,7 +105,7 @@ type AttendShape struct {
 	// Window and SinkTokens are the widest of the masks that the plan will serve; a
 	// layer may use it with a narrower window.
 	Window, SinkTokens int
-	Mass               bool     // AttendParams.Out.Mass will be set
+	Mass               bool     // AttendParams.Out.Mass may be set
 	Work               []uint32 // scratch the plan may append to and return
 }
 
@@ -114,14 +117,14 @@ type AttendPlan struct {
 	Items     int      // units of work in it
 	Parts     int      // partial results to be merged; 0: none
 	Workspace int      // f32 elements; 0: none
-	Mass      bool     // made for a call that accumulates attention mass
+	Mass      bool     // good for calls that accumulate attention mass
 }
 
 // Mask says which keys a query sees and how its scores are changed. The zero
 // value is causal: token i of n sees keys up to position context − n + i.
 // Scores are scale*q·k, then SoftCap, then ALiBi, then the mask.
 type Mask[B Buffer] struct {
-	NonCausal bool // every query sees its sequence's whole context; Window must be 0
+	NonCausal bool // every query sees its sequence's whole context; Window and SinkTokens must be 0
 	// Window > 0: a query at position p sees only keys after p − Window …
 	Window int
 	// … and the first SinkTokens keys (StreamingLLM, arXiv:2309.17453).
@@ -132,7 +135,8 @@ type Mask[B Buffer] struct {
 }
 
 // Outputs is where Attend writes. A query with no key to attend to gives zeros
-// and a log-sum-exp of −∞ (of its sink logit where there is one), never NaN.
+// and a log-sum-exp of −∞ (of its sink logit where there is one), never NaN; so do
+// the first queries of a sequence that has more of them than context.
 type Outputs[B Buffer] struct {
 	Rows Rows[B] // [Tokens, QHeads, V dim], activation type
 	// LSE is f32, [Tokens, QHeads] from element LSEOffset on: the natural logarithm
@@ -162,7 +166,8 @@ type AttendParams[B Buffer] struct {
 // MergeParams combines Parts attention results over disjoint keys, as produced
 // by Attend into one buffer: In is [Parts, Tokens, Heads, Dim], LSE is f32
 // [Parts, Tokens, Heads]. Out is [Tokens, Heads, Dim], OutLSE f32 [Tokens, Heads].
-// In and Out are activation types, In also f32. Out may not overlap In.
+// In and Out are activation types, In also f32. Out may not overlap In. A part
+// with a log-sum-exp of −∞ counts for nothing, whatever finite values it holds.
 type MergeParams[B Buffer] struct {
 	Parts, Tokens, Heads, Dim int
 	In                        B

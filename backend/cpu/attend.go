@@ -104,7 +104,8 @@ func (a *attention) queries(seq int) (first, n int) {
 	return int(a.offsets[seq]), int(a.offsets[seq+1] - a.offsets[seq])
 }
 
-func (a *attention) bad(format string, args ...any) error {
+// attendError is an ErrShape of what the batch's buffers hold.
+func attendError(format string, args ...any) error {
 	return backend.ErrShape{Op: "attend", What: fmt.Sprintf(format, args...)}
 }
 
@@ -120,13 +121,13 @@ func (a *attention) check() error {
 			slots = uint64(n)
 		}
 	}
-	print := a.fingerprint()
+	sum := a.fingerprint()
 	for i, ctx := range a.lens {
 		if uint64(ctx) > slots {
-			return a.bad("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
+			return attendError("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
 		}
 		_, n := a.queries(i)
-		print = print.add(int(ctx), n)
+		sum = sum.add(int(ctx), n)
 		if !batch.Table.Set || n == 0 {
 			continue
 		}
@@ -138,7 +139,7 @@ func (a *attention) check() error {
 			return err
 		}
 	}
-	return a.checkWork(print)
+	return a.checkWork(sum)
 }
 
 func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
@@ -149,42 +150,42 @@ func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
 	last := uint32(0)
 	for i, n := range a.offsets {
 		if n < last || i == 0 && n != 0 {
-			return a.bad("query offsets: element %d is %d after %d, need 0 first and no step back", i, n, last)
+			return attendError("query offsets: element %d is %d after %d, need 0 first and no step back", i, n, last)
 		}
 		last = n
 	}
 	if uint64(last) != uint64(batch.Tokens) {
-		return a.bad("query offsets: end at %d, need the %d tokens", last, batch.Tokens)
+		return attendError("query offsets: end at %d, need the %d tokens", last, batch.Tokens)
 	}
 	return nil
 }
 
 // checkWork recognises the plan and checks the range of every item, so that work
 // that was overwritten cannot lead outside the operands.
-func (a *attention) checkWork(print fingerprint) error {
+func (a *attention) checkWork(sum fingerprint) error {
 	work := optional[uint32](a.p.Work)
-	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(print) || work[2] != uint32(print>>32) {
-		return a.bad("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
+	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(sum) || work[2] != uint32(sum>>32) {
+		return attendError("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
 	}
 	if !a.see.within(int(work[3]), int(work[4])) {
-		return a.bad("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.window, a.see.sinkTokens, work[3], work[4])
+		return attendError("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.window, a.see.sinkTokens, work[3], work[4])
 	}
 	n, rows := int(work[5]), int(work[6])
 	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 {
-		return a.bad("work: %d elements, too few for %d items", len(work)+headerWords, n)
+		return attendError("work: %d elements, too few for %d items", len(work)+headerWords, n)
 	}
 	a.items = work[:n*itemWords]
 	space, ok := a.workspace(a.p.Batch.Tokens, rows)
 	if !ok || space > a.p.Plan.Workspace {
-		return a.bad("workspace: %d elements were planned, the work needs more", a.p.Plan.Workspace)
+		return attendError("workspace: %d elements were planned, the work needs more", a.p.Plan.Workspace)
 	}
 	for i := range n {
 		it := decodeItem(a.items[i*itemWords:])
 		if it.seq < 0 || it.seq >= len(a.lens) {
-			return a.bad("work: item %d is out of range", i)
+			return attendError("work: item %d is out of range", i)
 		}
 		if _, n := a.queries(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows) {
-			return a.bad("work: item %d is out of range", i)
+			return attendError("work: item %d is out of range", i)
 		}
 	}
 	if space > 0 {

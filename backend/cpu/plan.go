@@ -115,14 +115,14 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, withMass: s.Mass,
 		see: visibility{nonCausal: s.NonCausal, window: s.Window, sinkTokens: s.SinkTokens}.clamped()}
 	sp := splitter{load: l, threads: be.pool.threads}
-	print, tokens := l.fingerprint(), 0
+	sum, tokens := l.fingerprint(), 0
 	for i, ctx := range s.ContextLens {
 		n := int(s.QueryLens[i])
-		print = print.add(int(ctx), n)
+		sum = sum.add(int(ctx), n)
 		tokens += n
 		sp.weigh(int(ctx), n)
 	}
-	sp.work = append(s.Work[:0], planMagic, uint32(print), uint32(print>>32), uint32(l.see.window), uint32(l.see.sinkTokens), 0, 0)
+	sp.work = append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32), uint32(l.see.window), uint32(l.see.sinkTokens), 0, 0)
 	for i, ctx := range s.ContextLens {
 		sp.split(i, int(ctx), int(s.QueryLens[i]))
 	}

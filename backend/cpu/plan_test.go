@@ -136,7 +136,6 @@ func TestAttendRefusesOtherWork(t *testing.T) {
 	require.Positive(t, st.params.Plan.Parts)
 	work := view[uint32](st.params.Work.Buf)
 	good := append([]uint32(nil), work...)
-	before := values(st.params.Out.LSE.Buf)
 	for i := range work {
 		for _, v := range []uint32{0, 1 << 20, math.MaxUint32} {
 			copy(work, good)
@@ -144,12 +143,11 @@ func TestAttendRefusesOtherWork(t *testing.T) {
 				continue
 			}
 			// A valid but different value may pass; nothing may panic or leave the operands.
-			if err := st.be.Attend(st.s, st.params); i < 5 && v != 0 {
+			if err := st.be.Attend(st.s, st.params); i < 3 {
 				require.ErrorIs(t, err, backend.ErrShape{}, "word %d", i)
 			}
 		}
 	}
-	require.Len(t, before, 3*2)
 	copy(work, good)
 	compare(t, c, st.attend(t), st.reference(c))
 

@@ -47,10 +47,10 @@ func (a *attention) run(t *tile, key, n int) (block, offset, length int) {
 // score sets row r of scores, of stride chunk, to the final scores of keys
 // [key, key+n): scaled, capped, biased, and −∞ where the row does not see the key.
 func (a *attention) score(t *tile, key, n int, q, scores []float32, w *scratch) {
-	scratch := w.vectors[:chunk*max(a.keys.dim, a.values.dim)]
+	decoded := w.vectors[:chunk*max(a.keys.dim, a.values.dim)]
 	for done := 0; done < n; {
 		block, offset, length := a.run(t, key+done, n-done)
-		score[a.keys.dt](scores[done:], chunk, q, a.keys.at(block, t.head, offset, length), a.keys.dim, scratch)
+		score[a.keys.dt](scores[done:], chunk, q, a.keys.at(block, t.head, offset, length), a.keys.dim, decoded)
 		done += length
 	}
 	for r := range t.rows {

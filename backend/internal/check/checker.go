@@ -66,23 +66,28 @@ func (c *checker) positive(name string, v float32) {
 	}
 }
 
-// format checks the combination of types; act is Invalid where an operation has
-// no activations.
-func (c *checker) format(caps backend.Caps, f backend.Format) {
+// storage checks the types of keys and values where nothing is computed.
+func (c *checker) storage(caps backend.Caps, k, v backend.DType) {
 	stored := func(d backend.DType) bool { return d.Float() || d.Quantized() }
-	switch {
-	case !stored(f.K) || !stored(f.V):
-		c.shape("cache: keys are %s and values %s, need storage types", f.K, f.V)
-	case f.Act == backend.Invalid:
-		for _, have := range caps.Formats {
-			if have.K == f.K && have.V == f.V {
-				return
-			}
+	if !stored(k) || !stored(v) {
+		c.shape("cache: keys are %s and values %s, need storage types", k, v)
+		return
+	}
+	for _, have := range caps.Formats {
+		if have.K == k && have.V == v {
+			return
 		}
-		c.unsupported("keys of %s with values of %s", f.K, f.V)
-	case !f.Act.Float():
+	}
+	c.unsupported("keys of %s with values of %s", k, v)
+}
+
+// format checks the types of activations, keys and values together.
+func (c *checker) format(caps backend.Caps, f backend.Format) {
+	if !f.Act.Float() {
 		c.shape("activations: are %s, need f32, f16 or bf16", f.Act)
-	case !caps.Supports(f):
+	}
+	c.storage(caps, f.K, f.V)
+	if c.err == nil && !caps.Supports(f) {
 		c.unsupported("activations of %s with keys of %s and values of %s", f.Act, f.K, f.V)
 	}
 }

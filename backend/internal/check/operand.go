@@ -79,19 +79,23 @@ func apart[B backend.Buffer](c *checker, out backend.Rows[B], outWidth int, name
 	c.shape("out: overlaps %s in one buffer", name)
 }
 
-// cache checks the dims of a cache and both of its planes. act is Invalid where
-// the operation only moves what is stored.
-func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[B], act backend.DType) {
+// cache checks the dims of a cache and both of its planes.
+func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[B]) {
 	c.least("blocks", v.Blocks, 1)
 	c.least("KV heads", v.KVHeads, 1)
 	c.least("block size", v.BlockSize, 1)
 	c.dims(caps, v.K.Dim, v.V.Dim)
-	c.format(caps, backend.Format{Act: act, K: v.K.Data.DType(), V: v.V.Data.DType()})
+	c.storage(caps, v.K.Data.DType(), v.V.Data.DType())
 	c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
 	if c.err == nil {
 		plane(c, "keys", "key scales", "key zeros", v, v.K)
 		plane(c, "values", "value scales", "value zeros", v, v.V)
 	}
+}
+
+// formatOf is the types of a cache and of the activations beside it.
+func formatOf[B backend.Buffer](act backend.DType, v backend.CacheView[B]) backend.Format {
+	return backend.Format{Act: act, K: v.K.Data.DType(), V: v.V.Data.DType()}
 }
 
 // plane checks one plane's memory and, for a quantized type, its scales.

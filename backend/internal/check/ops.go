@@ -10,7 +10,8 @@ import (
 func Append[B backend.Buffer](caps backend.Caps, p backend.AppendParams[B]) error {
 	c := &checker{op: "append"}
 	act := p.K.Buf.DType()
-	cache(c, caps, p.Cache, act)
+	c.format(caps, formatOf(act, p.Cache))
+	cache(c, caps, p.Cache)
 	c.least("tokens", p.Tokens, 0)
 	c.least("query heads", p.QHeads, 0)
 	if c.err != nil {
@@ -58,7 +59,8 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) error {
 	c := &checker{op: "attend"}
 	act := p.Q.Buf.DType()
-	cache(c, caps, p.Cache, act)
+	c.format(caps, formatOf(act, p.Cache))
+	cache(c, caps, p.Cache)
 	c.heads(p.QHeads, p.Cache.KVHeads)
 	batch(c, caps, p.Batch, p.Cache)
 	c.positive("scale", p.Scale)
@@ -92,7 +94,10 @@ func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) erro
 
 // plan checks that a call brings what its plan asked for.
 func plan[B backend.Buffer](c *checker, p backend.AttendParams[B]) error {
-	if p.Batch.Tokens > 0 && p.Plan.Items < 1 {
+	if p.Batch.Tokens == 0 {
+		return c.err // nothing to do needs no plan
+	}
+	if p.Plan.Items < 1 {
 		c.shape("plan: has no work for %d tokens; call PlanAttend for this batch", p.Batch.Tokens)
 	}
 	if len(p.Plan.Work) > 0 {
@@ -169,7 +174,7 @@ func Merge[B backend.Buffer](p backend.MergeParams[B]) error {
 // Gather checks p against its buffers and caps.
 func Gather[B backend.Buffer](caps backend.Caps, p backend.GatherParams[B]) error {
 	c := &checker{op: "gather"}
-	cache(c, caps, p.Cache, backend.Invalid)
+	cache(c, caps, p.Cache)
 	c.least("table offset", p.TableOffset, 0)
 	c.least("begin", p.Begin, 0)
 	c.least("length", p.Len, 0)
@@ -218,7 +223,7 @@ func MoveSlots[B backend.Buffer](caps backend.Caps, p backend.MoveSlotsParams[B]
 
 func pairs[B backend.Buffer](caps backend.Caps, op string, v backend.CacheView[B], b B, dt backend.DType, n int) error {
 	c := &checker{op: op}
-	cache(c, caps, v, backend.Invalid)
+	cache(c, caps, v)
 	c.least("pairs", n, 0)
 	operand(c, "pairs", b, dt, c.product("pairs", max(n, 0), 2))
 	return c.err
@@ -227,7 +232,7 @@ func pairs[B backend.Buffer](caps backend.Caps, op string, v backend.CacheView[B
 // Rotate checks p against its buffers and caps.
 func Rotate[B backend.Buffer](caps backend.Caps, p backend.RotateParams[B]) error {
 	c := &checker{op: "rotate"}
-	cache(c, caps, p.Cache, backend.Invalid)
+	cache(c, caps, p.Cache)
 	c.least("slots", p.N, 0)
 	operand(c, "slots", p.Slots, backend.I64, p.N)
 	operand(c, "deltas", p.Deltas, backend.I32, p.N)

@@ -1,0 +1,308 @@
+package check
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// fake is a buffer without memory.
+type fake struct {
+	dt backend.DType
+	n  int
+}
+
+func (f *fake) Len() int             { return f.n }
+func (f *fake) DType() backend.DType { return f.dt }
+func (f *fake) Bytes() int64         { size, _ := f.dt.Size(f.n); return size }
+
+func buf(dt backend.DType, n int) *fake                 { return &fake{dt, n} }
+func some(dt backend.DType, n int) backend.Opt[*fake]   { return backend.Some(buf(dt, n)) }
+func dense(dt backend.DType, n int) backend.Rows[*fake] { return backend.Dense(buf(dt, n)) }
+
+var (
+	f16  = backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
+	i8   = backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}
+	caps = backend.Caps{Formats: []backend.Format{f16, i8}, HeadDims: [][2]int{{8, 6}}, BlockSizes: []int{4, 16}}
+)
+
+// Every valid call below needs exactly what its buffers have: one element less is
+// an error.
+func view(f backend.Format) backend.CacheView[*fake] {
+	const rows = 5 * 2 * 4
+	v := backend.CacheView[*fake]{Blocks: 5, KVHeads: 2, BlockSize: 4,
+		K: backend.Plane[*fake]{Data: buf(f.K, rows*8), Dim: 8}, V: backend.Plane[*fake]{Data: buf(f.V, rows*6), Dim: 6}}
+	if f.K.Quantized() {
+		v.K.Scales, v.K.Axis, v.K.Group = some(backend.F32, 5*2*2*8), backend.PerChannel, 2
+		v.V.Scales, v.V.Zeros, v.V.Group = some(backend.F32, rows*2), some(backend.F32, rows*2), 3
+	}
+	return v
+}
+
+func appendParams(f backend.Format) backend.AppendParams[*fake] {
+	return backend.AppendParams[*fake]{Cache: view(f), Tokens: 3, K: dense(f.Act, 3*16), V: dense(f.Act, 3*12), Slots: buf(backend.I64, 3),
+		Rope:      backend.Rope[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4, Magnitude: 1},
+		Positions: some(backend.U32, 3), QHeads: 4, Q: backend.Rows[*fake]{Buf: buf(f.Act, 5+2*40+32), Offset: 5, Stride: 40}}
+}
+
+func attendParams(f backend.Format) backend.AttendParams[*fake] {
+	return backend.AttendParams[*fake]{Cache: view(f), QHeads: 4, Scale: 1, Q: dense(f.Act, 3*32),
+		Batch: backend.Ragged[*fake]{Seqs: 2, Tokens: 3, Table: some(backend.U32, 2*3), TableStride: 3, ContextLens: buf(backend.U32, 2), QueryOffsets: some(backend.U32, 3)},
+		Mask:  backend.Mask[*fake]{Window: 9, SinkTokens: 2, SoftCap: 3, ALiBi: some(backend.F32, 4), SinkLogits: some(backend.F32, 4)},
+		Out:   backend.Outputs[*fake]{Rows: dense(f.Act, 3*24), LSE: some(backend.F32, 2+12), LSEOffset: 2, Mass: some(backend.F32, 5*2*4)},
+		Plan:  backend.AttendPlan{Work: make([]uint32, 9), Items: 1, Workspace: 11, Mass: true},
+		Work:  some(backend.U32, 9), Workspace: some(backend.F32, 11)}
+}
+
+func mergeParams() backend.MergeParams[*fake] {
+	return backend.MergeParams[*fake]{Parts: 2, Tokens: 3, Heads: 4, Dim: 6, In: buf(backend.F32, 2*3*24), LSE: buf(backend.F32, 2*12),
+		Out: dense(backend.F16, 3*24), OutLSE: some(backend.F32, 12)}
+}
+
+func gatherParams(f backend.Format) backend.GatherParams[*fake] {
+	return backend.GatherParams[*fake]{Cache: view(f), Table: some(backend.U32, 1+3), TableOffset: 1, Begin: 3, Len: 6,
+		K: some(f.K, 2*6*8), V: some(backend.F32, 2*6*6)}
+}
+
+func rotateParams(f backend.Format) backend.RotateParams[*fake] {
+	return backend.RotateParams[*fake]{Cache: view(f), Slots: buf(backend.I64, 3), Deltas: buf(backend.I32, 3), N: 3,
+		Rope: backend.Rope[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4}}
+}
+
+// exact runs a valid call, then with every buffer in turn one element short and of
+// another type.
+func exact(t *testing.T, name string, call func() error, bufs ...*fake) {
+	t.Helper()
+	require.NoError(t, call(), name)
+	for i, b := range bufs {
+		was := *b
+		b.n--
+		require.ErrorIs(t, call(), backend.ErrShape{}, "%s: buffer %d is short", name, i)
+		*b = was
+		for dt := backend.Invalid; dt <= backend.I64; dt++ {
+			if b.dt = dt; dt != was.dt {
+				err := call()
+				require.Error(t, err, "%s: buffer %d is %s instead of %s", name, i, dt, was.dt)
+			}
+		}
+		*b = was
+	}
+	require.NoError(t, call(), name)
+}
+
+func TestBuffersFitExactly(t *testing.T) {
+	for _, f := range []backend.Format{f16, i8} {
+		a := appendParams(f)
+		exact(t, "append", func() error { return Append(caps, a) }, a.Cache.K.Data, a.Cache.V.Data, a.K.Buf, a.V.Buf, a.Q.Buf, a.Slots, a.Positions.Buf, a.Rope.Table.Buf)
+		p := attendParams(f)
+		exact(t, "attend", func() error { return Attend(caps, p) }, p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Mass.Buf,
+			p.Batch.Table.Buf, p.Batch.ContextLens, p.Batch.QueryOffsets.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)
+		r := rotateParams(f)
+		exact(t, "rotate", func() error { return Rotate(caps, r) }, r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)
+		g := gatherParams(f)
+		exact(t, "gather", func() error { return Gather(caps, g) }, g.Cache.K.Data, g.Table.Buf)
+		c := backend.CopyBlocksParams[*fake]{Cache: view(f), Pairs: buf(backend.U32, 6), N: 3}
+		exact(t, "copy blocks", func() error { return CopyBlocks(caps, c) }, c.Cache.V.Data, c.Pairs)
+		m := backend.MoveSlotsParams[*fake]{Cache: view(f), Pairs: buf(backend.I64, 6), N: 3}
+		exact(t, "move slots", func() error { return MoveSlots(caps, m) }, m.Cache.V.Data, m.Pairs)
+		if f.K.Quantized() {
+			exact(t, "scales", func() error { return MoveSlots(caps, m) }, m.Cache.K.Scales.Buf, m.Cache.V.Scales.Buf, m.Cache.V.Zeros.Buf)
+		}
+	}
+	m := mergeParams()
+	exact(t, "merge", func() error { return Merge(m) }, m.LSE, m.OutLSE.Buf)
+}
+
+func TestWhatIsWrongIsNamed(t *testing.T) {
+	spoilAppend := func(spoil func(p *backend.AppendParams[*fake])) error {
+		p := appendParams(f16)
+		spoil(&p)
+		return Append(caps, p)
+	}
+	spoilAttend := func(spoil func(p *backend.AttendParams[*fake])) error {
+		p := attendParams(f16)
+		spoil(&p)
+		return Attend(caps, p)
+	}
+	spoilMerge := func(spoil func(p *backend.MergeParams[*fake])) error {
+		p := mergeParams()
+		spoil(&p)
+		return Merge(p)
+	}
+	spoilGather := func(spoil func(p *backend.GatherParams[*fake])) error {
+		p := gatherParams(f16)
+		spoil(&p)
+		return Gather(caps, p)
+	}
+	type (
+		app = *backend.AppendParams[*fake]
+		att = *backend.AttendParams[*fake]
+		mer = *backend.MergeParams[*fake]
+		gat = *backend.GatherParams[*fake]
+	)
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for want, err := range map[string]error{
+		"backend: append: slots: 3 elements, need 4": spoilAppend(func(p app) {
+			p.Tokens = 4
+			p.K.Buf, p.V.Buf, p.Q.Buf = buf(backend.F16, 999), buf(backend.F16, 999), buf(backend.F16, 999)
+		}),
+		"tokens: have -1":                                          spoilAppend(func(p app) { p.Tokens = -1 }),
+		"KV heads: have 0":                                         spoilAppend(func(p app) { p.Cache.KVHeads = 0 }),
+		"blocks: have 0":                                           spoilAppend(func(p app) { p.Cache.Blocks = 0 }),
+		"block size: have -4":                                      spoilAppend(func(p app) { p.Cache.BlockSize = -4 }),
+		"cache slots: the number of elements":                      spoilAppend(func(p app) { p.Cache.Blocks = math.MaxInt/4 + 1 }),
+		"k offset: have -1":                                        spoilAppend(func(p app) { p.K.Offset = -1 }),
+		"k stride: have 15, need 0 or at least":                    spoilAppend(func(p app) { p.K.Stride = 15 }),
+		"v: the number of elements overflows":                      spoilAppend(func(p app) { p.V.Offset = math.MaxInt }),
+		"k: the number of elements is negative":                    spoilAppend(func(p app) { p.K.Stride = math.MaxInt }),
+		"query heads: have 3, need a multiple":                     spoilAppend(func(p app) { p.QHeads = 3 }),
+		"query heads: have -2":                                     spoilAppend(func(p app) { p.QHeads = -2 }),
+		"rope dims: have 3":                                        spoilAppend(func(p app) { p.Rope.Dims = 3 }),
+		"rope dims: have 10":                                       spoilAppend(func(p app) { p.Rope.Dims = 10 }),
+		"rope pairing: 2":                                          spoilAppend(func(p app) { p.Rope.Pairing = 2 }),
+		"rope positions: have 0":                                   spoilAppend(func(p app) { p.Rope.Positions = 0 }),
+		"rope magnitude: have 0":                                   spoilAppend(func(p app) { p.Rope.Magnitude = 0 }),
+		"positions: missing":                                       spoilAppend(func(p app) { p.Positions.Set = false }),
+		"positions: set without a rope table":                      spoilAppend(func(p app) { p.Rope.Table.Set = false }),
+		"keys: f16 has no scales":                                  spoilAppend(func(p app) { p.Cache.K.Scales = some(backend.F32, 999) }),
+		"append is not supported: keys of f16 with values of f32":  spoilAppend(func(p app) { p.Cache.V.Data.dt = backend.F32 }),
+		"append is not supported: heads of 6 key and 6 value dims": spoilAppend(func(p app) { p.Cache.K.Dim = 6 }),
+		"activations: are u32, need f32, f16 or bf16":              spoilAppend(func(p app) { p.K.Buf.dt = backend.U32 }),
+		"cache: keys are i64":                                      spoilAppend(func(p app) { p.Cache.K.Data.dt = backend.I64 }),
+
+		"scale: have NaN":                        spoilAttend(func(p att) { p.Scale = nan }),
+		"scale: have 0":                          spoilAttend(func(p att) { p.Scale = 0 }),
+		"scale: have +Inf":                       spoilAttend(func(p att) { p.Scale = inf }),
+		"soft-cap: have -1":                      spoilAttend(func(p att) { p.Mask.SoftCap = -1 }),
+		"soft-cap: have NaN":                     spoilAttend(func(p att) { p.Mask.SoftCap = nan }),
+		"window: have -1":                        spoilAttend(func(p att) { p.Mask.Window = -1 }),
+		"sink tokens: have -1":                   spoilAttend(func(p att) { p.Mask.SinkTokens = -1 }),
+		"not supported: a window or sink tokens": spoilAttend(func(p att) { p.Mask.NonCausal = true }),
+		"sequences: have -1":                     spoilAttend(func(p att) { p.Batch.Seqs = -1 }),
+		"table stride: have 0":                   spoilAttend(func(p att) { p.Batch.TableStride = 0 }),
+		"block table: the number":                spoilAttend(func(p att) { p.Batch.TableStride = math.MaxInt }),
+		"sequences: 6 without a block table":     spoilAttend(func(p att) { p.Batch.Table.Set = false; p.Batch.Seqs = 6 }),
+		"tokens: have 3 without query offsets":   spoilAttend(func(p att) { p.Batch.QueryOffsets.Set = false }),
+		"a block table over blocks of 2 slots":   spoilAttend(func(p att) { p.Cache.BlockSize = 2 }),
+		"log-sum-exp offset: have -1":            spoilAttend(func(p att) { p.Out.LSEOffset = -1 }),
+		"log-sum-exp: the number of elements":    spoilAttend(func(p att) { p.Out.LSEOffset = math.MaxInt }),
+		"plan: was not made for a call with":     spoilAttend(func(p att) { p.Plan.Mass = false }),
+		"plan: has no work for 3 tokens":         spoilAttend(func(p att) { p.Plan.Items = 0 }),
+		"plan workspace: have -1":                spoilAttend(func(p att) { p.Plan.Workspace = -1 }),
+		"work: missing":                          spoilAttend(func(p att) { p.Work.Set = false }),
+		"workspace: missing":                     spoilAttend(func(p att) { p.Workspace.Set = false }),
+		"out: overlaps q in one buffer":          spoilAttend(func(p att) { p.Out.Rows.Buf = p.Q.Buf; p.Out.Rows.Offset = 8 }),
+		"out: is memory of the cache":            spoilAttend(func(p att) { p.Out.Rows.Buf = p.Cache.K.Data }),
+		"attend: query heads: have 0":            spoilAttend(func(p att) { p.QHeads = 0 }),
+
+		"parts: have 0":         spoilMerge(func(p mer) { p.Parts = 0 }),
+		"dim: have 0":           spoilMerge(func(p mer) { p.Dim = 0 }),
+		"out: elements are u32": spoilMerge(func(p mer) { p.Out.Buf.dt = backend.U32 }),
+		"in: elements are bf16": spoilMerge(func(p mer) { p.In.dt = backend.BF16 }),
+		"in: the number":        spoilMerge(func(p mer) { p.Parts = math.MaxInt }),
+		"merge: out: overlaps in": spoilMerge(func(p mer) {
+			p.In.dt, p.In.n = backend.F16, 999
+			p.Out = backend.Rows[*fake]{Buf: p.In, Offset: 143}
+		}),
+
+		"begin: have -1":        spoilGather(func(p gat) { p.Begin = -1 }),
+		"length: have -1":       spoilGather(func(p gat) { p.Len = -1 }),
+		"length: the number":    spoilGather(func(p gat) { p.Begin = math.MaxInt }),
+		"table offset: block 5": spoilGather(func(p gat) { p.Table.Set = false; p.TableOffset = 5 }),
+		"length: tokens to 9":   spoilGather(func(p gat) { p.Table.Set = false }),
+		"k: elements are bf16":  spoilGather(func(p gat) { p.K.Buf.dt = backend.BF16 }),
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// Output rows may lie between the input rows of a fused buffer.
+func TestInterleavedRowsAreApart(t *testing.T) {
+	p := attendParams(f16)
+	fused := buf(backend.F16, 3*60)
+	p.Q = backend.Rows[*fake]{Buf: fused, Offset: 4, Stride: 60}
+	for offset, apart := range map[int]bool{36: true, 35: false, 0: false, 4: false, 30: false} {
+		p.Out.Rows = backend.Rows[*fake]{Buf: fused, Offset: offset, Stride: 60}
+		err := Attend(caps, p)
+		require.Equal(t, apart, err == nil, "offset %d: %v", offset, err)
+	}
+	p.Q, p.Out.Rows = dense(backend.F16, 999), backend.Rows[*fake]{Offset: 96}
+	p.Out.Rows.Buf = p.Q.Buf
+	require.NoError(t, Attend(caps, p), "one after the other")
+}
+
+func TestQuantizedPlanes(t *testing.T) {
+	wide := caps
+	wide.HeadDims = nil
+	for want, spoil := range map[string]func(v *backend.CacheView[*fake]){
+		"key scales: missing":                func(v *backend.CacheView[*fake]) { v.K.Scales.Set = false },
+		"keys group: have 3, need a divisor": func(v *backend.CacheView[*fake]) { v.K.Group = 3 },
+		"values group: have -1":              func(v *backend.CacheView[*fake]) { v.V.Group = -1 },
+		"keys: unknown scale axis 2":         func(v *backend.CacheView[*fake]) { v.K.Axis = 2 },
+		"values: 5 dims of int4 do not fill": func(v *backend.CacheView[*fake]) { v.V.Dim, v.V.Group = 5, 5 },
+	} {
+		v := view(i8)
+		spoil(&v)
+		require.ErrorContains(t, CopyBlocks(wide, backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}), want)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	good := backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: 8, VDim: 6, BlockSize: 4, Format: f16, ContextLens: []uint32{1}, QueryLens: []uint32{1}}
+	require.NoError(t, Plan(caps, good))
+	for want, spoil := range map[string]func(s *backend.AttendShape){
+		"KV heads: have 0":          func(s *backend.AttendShape) { s.KVHeads = 0 },
+		"query heads: have 5":       func(s *backend.AttendShape) { s.QHeads = 5 },
+		"key dim: have -1":          func(s *backend.AttendShape) { s.KDim = -1 },
+		"heads of 8 key and 8":      func(s *backend.AttendShape) { s.VDim = 8 },
+		"block size: have 0":        func(s *backend.AttendShape) { s.BlockSize = 0 },
+		"activations: are invalid":  func(s *backend.AttendShape) { s.Format.Act = backend.Invalid },
+		"query lengths: 0 sequence": func(s *backend.AttendShape) { s.QueryLens = nil },
+		"without a causal mask":     func(s *backend.AttendShape) { s.NonCausal, s.SinkTokens = true, 1 },
+	} {
+		s := good
+		spoil(&s)
+		require.ErrorContains(t, Plan(caps, s), want)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	size, err := Size("alloc", backend.Int4, 7)
+	require.NoError(t, err)
+	require.Equal(t, 4, size)
+	for _, n := range []int{-1, math.MaxInt} {
+		_, err := Size("alloc", backend.F32, n)
+		require.ErrorIs(t, err, backend.ErrShape{})
+	}
+	b := buf(backend.U32, 10)
+	lo, hi, err := Span("fill", "destination", b, 3, 7)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{12, 40}, [2]int{lo, hi})
+	for _, c := range [][2]int{{3, 8}, {11, 0}, {-1, 1}, {1, -1}, {math.MaxInt, math.MaxInt}} {
+		_, _, err := Span("fill", "destination", b, c[0], c[1])
+		require.ErrorIs(t, err, backend.ErrShape{})
+	}
+	at, err := Transfer("upload", "destination", b, 9, 4)
+	require.NoError(t, err)
+	require.Equal(t, 36, at)
+	for _, c := range [][2]int{{9, 8}, {0, 5}, {-1, 4}, {0, 44}} {
+		_, err := Transfer("upload", "destination", b, c[0], c[1])
+		require.ErrorIs(t, err, backend.ErrShape{})
+	}
+}
+
+func TestChecksThatPassDoNotAllocate(t *testing.T) {
+	a, p, m, g, r := appendParams(i8), attendParams(i8), mergeParams(), gatherParams(i8), rotateParams(i8)
+	var err error
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		for _, e := range [...]error{Append(caps, a), Attend(caps, p), Merge(m), Gather(caps, g), Rotate(caps, r)} {
+			if e != nil {
+				err = e
+			}
+		}
+	}))
+	require.NoError(t, err)
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/spf13/cobra"
+)
+
+// benchFlags are what bench can be told.
+type benchFlags struct {
+	backend string
+	lists   benchLists
+	budget  time.Duration
+	memory  int64 // MiB
+	json    bool
+}
+
+func newBench() *cobra.Command {
+	var f benchFlags
+	var about []string
+	for _, k := range kernels {
+		about = append(about, fmt.Sprintf("  %-8s %s", k.name, k.what))
+	}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the cache's kernels against the machine's memory bandwidth",
+		Long: `bench runs kernels on one layer of a cache and says which fraction of the memory
+bandwidth they reach. The bandwidth is measured in the same run, in turn with the
+kernel; attention is compared with reading, append with copying (bytes read and
+written). Flags take lists; every combination is a row.
+
+` + strings.Join(about, "\n"),
+		Example: `  ferrumkv bench
+  ferrumkv bench --kernel attend --layout paged --block-size 8,16,32 --context 1024,8192
+  ferrumkv bench --kv-dtype f32,f16 --threads 1,2 --json > rows.jsonl`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags, l := cmd.Flags(), &f.lists
+	registerBackend(cmd, &f.backend)
+	flags.StringSliceVar(&l.kernels, "kernel", []string{"attend", "prefill", "append"}, "kernels")
+	flags.StringSliceVar(&l.dtypes, "kv-dtype", []string{"f16"}, "storage types of keys and values")
+	flags.StringSliceVar(&l.layouts, "layout", []string{"contiguous", "paged"}, "layouts")
+	flags.IntSliceVar(&l.batch, "batch", []int{1}, "sequences")
+	flags.IntSliceVar(&l.context, "context", []int{4096}, "tokens of each sequence")
+	flags.IntSliceVar(&l.qHeads, "q-heads", []int{32}, "query heads")
+	flags.IntSliceVar(&l.kvHeads, "kv-heads", []int{8}, "key and value heads")
+	flags.IntSliceVar(&l.headDim, "head-dim", []int{128}, "elements of a head")
+	flags.IntSliceVar(&l.blockSize, "block-size", []int{16}, "tokens of a block, paged only")
+	flags.IntSliceVar(&l.threads, "threads", []int{0}, "host threads; 0: one for each CPU")
+	flags.DurationVar(&f.budget, "time", 2*time.Second, "about how long to measure a row")
+	flags.Int64Var(&f.memory, "footprint", 512, "`MiB` that the calls go through before they use any of it again; more than the processor's caches hold, at most a quarter of the memory")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object for each row")
+	return cmd
+}
+
+func (f benchFlags) run(cmd *cobra.Command) error {
+	shapes, err := f.lists.shapes()
+	if err != nil {
+		return err
+	}
+	var selected []kernel
+	for _, name := range f.lists.kernels {
+		k, err := kernelByName(name)
+		if err != nil {
+			return err
+		}
+		selected = append(selected, k)
+	}
+	if f.memory < 1 || f.memory > 1<<20 {
+		return fmt.Errorf("--footprint %d: accepts 1 to %d", f.memory, 1<<20)
+	}
+	table := benchTable{out: cmd.OutOrStdout()}
+	b := bench{cmd: cmd, budget: f.budget, footprint: f.memory << 20, progress: newProgress(cmd.ErrOrStderr()), write: table.write}
+	if f.json {
+		b.write = func(r row) error { return writeJSON(cmd.OutOrStdout(), r) }
+	}
+	for _, threads := range f.lists.threads {
+		if err := b.device(deviceFlags{f.backend, threads}, shapes, selected); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bench is the measurement on one device.
+type bench struct {
+	cmd       *cobra.Command
+	budget    time.Duration
+	footprint int64 // bytes
+	progress  *progress
+	write     func(row) error
+	be        anyBackend
+	stream    backend.Stream
+	limits    *bandwidth
+}
+
+func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err error) {
+	if b.be, err = f.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.be.Close()) }()
+	if b.stream, err = b.be.NewStream(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.stream.Close()) }()
+	if free := b.be.Info().FreeMemory; free > 0 {
+		b.footprint = min(b.footprint, free/4)
+	}
+	if b.limits, err = newBandwidth(b.be, b.stream, b.footprint); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.limits.close()) }()
+	for _, s := range shapes { // rather than after hours of measuring
+		input, err := s.inputBytes(selected)
+		if err == nil {
+			_, err = affordable(b.be, s, b.footprint, input)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range shapes {
+		s.Threads = b.be.Info().Units
+		if err := b.shape(s, selected); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) shape(s shape, selected []kernel) error {
+	defer b.progress.clear()
+	b.progress.show("filling a %s cache of %d x %d tokens", s.Layout, s.Batch, s.Context)
+	input, err := s.inputBytes(selected)
+	if err != nil {
+		return err
+	}
+	r, err := newRig(b.be, b.stream, s, b.footprint, input)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for _, k := range selected {
+		b.progress.show("measuring %s, %s, %d x %d tokens", k.name, s.Layout, s.Batch, s.Context)
+		call, err := r.call(k)
+		if err != nil {
+			return err
+		}
+		out := row{Kernel: k.name, shape: s}
+		if out.Bytes, err = s.bytes(k); err != nil {
+			return err
+		}
+		var limit float64
+		out.Seconds, limit, err = measure(b.cmd.Context(), b.stream, b.budget, call, func() (float64, error) { return b.limits.limit(k.copy) })
+		if err != nil {
+			return err
+		}
+		out.GBps, out.LimitGBps = float64(out.Bytes)/out.Seconds/1e9, limit/1e9
+		out.Fraction = out.GBps / out.LimitGBps
+		b.progress.clear()
+		if err := b.write(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// benchTable prints rows for people, each as soon as it is measured.
+type benchTable struct {
+	out   io.Writer
+	begun bool
+}
+
+func (t *benchTable) write(r row) error {
+	if !t.begun {
+		t.begun = true
+		if _, err := fmt.Fprintf(t.out, "%-8s %-5s %-11s %5s %8s %7s %4s %5s %7s %10s %8s %8s %9s\n",
+			"kernel", "dtype", "layout", "batch", "context", "heads", "dim", "block", "threads", "time", "GB/s", "limit", "fraction"); err != nil {
+			return err
+		}
+	}
+	block := "-"
+	if r.BlockSize > 0 {
+		block = fmt.Sprint(r.BlockSize)
+	}
+	_, err := fmt.Fprintf(t.out, "%-8s %-5s %-11s %5d %8d %7s %4d %5s %7d %10s %8.2f %8.1f %8.1f%%\n",
+		r.Kernel, r.DType, r.Layout, r.Batch, r.Context, fmt.Sprintf("%d/%d", r.QHeads, r.KVHeads), r.HeadDim, block,
+		r.Threads, seconds(r.Seconds), r.GBps, r.LimitGBps, 100*r.Fraction)
+	return err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDoctor(t *testing.T) {
+	r := succeeds(t, "doctor")
+	require.Empty(t, r.stderr)
+	require.Regexp(t, `go1\.\d+.*, \d+ CPUs\n`, r.stdout)
+	require.Regexp(t, `\n  cpu +.+ units, .+, keys and values in f32, f16, bf16\n`, r.stdout)
+	for _, missing := range []string{"cuda", "metal"} {
+		require.Regexp(t, `\n  `+missing+` +not available: no driver of its kind is linked into this program\n`, r.stdout)
+	}
+	require.Regexp(t, `cache, for 4 layers, 4 query heads, 2 KV heads of 64\n`, r.stdout)
+	require.Regexp(t, `layout +contiguous +default +FERRUM_METAL_PAGED_KV\n`, r.stdout)
+	require.NotRegexp(t, ` \n`, r.stdout, "no blanks at the ends of lines")
+}
+
+func TestDoctorJSON(t *testing.T) {
+	r := succeeds(t, "doctor", "--json", "--layers", "32", "--q-heads", "32", "--kv-heads", "8", "--head-dim", "128", "--layout", "paged")
+	lines := jsonLines(t, r.stdout)
+	require.Len(t, lines, 1)
+	require.Positive(t, lines[0]["cpus"])
+	var available, missing []string
+	for _, b := range lines[0]["backends"].([]any) {
+		b := b.(map[string]any)
+		if b["available"].(bool) {
+			require.NotContains(t, b, "why")
+			available = append(available, b["name"].(string))
+		} else {
+			require.NotEmpty(t, b["why"])
+			missing = append(missing, b["name"].(string))
+		}
+	}
+	require.Contains(t, available, "cpu")
+	require.ElementsMatch(t, []string{"cuda", "metal"}, missing)
+	cache := lines[0]["cache"].(map[string]any)
+	require.Equal(t, 131072., cache["bytes_per_token"], "32 layers × 2 × 8 heads × 128 × 2 bytes")
+	require.Equal(t, 131072*8*4096., cache["bytes"])
+	require.Contains(t, cache["settings"], map[string]any{"name": "layout", "value": "paged", "source": "option", "variable": "FERRUM_METAL_PAGED_KV"})
+	require.Contains(t, cache["settings"], map[string]any{"name": "block size", "value": "16", "source": "default"})
+}
+
+func TestDoctorShowsTheErrorToo(t *testing.T) {
+	r := fails(t, []string{"doctor", "--kv-heads", "3"}, "QHeads", "multiple of KVHeads, 3")
+	require.Contains(t, r.stdout, "error: ")
+	r = fails(t, []string{"doctor", "--json", "--layout", "none"}, "--layout none")
+	require.Contains(t, jsonLines(t, r.stdout)[0]["cache"], "error")
+	fails(t, []string{"doctor", "--layers", "-1"}, "Layers", "-1")
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
+	"github.com/spf13/cobra"
+)
+
+// The defaults give the first text of the embedded model's expected.json.
+const (
+	defaultPrompt    = "Once upon a time"
+	defaultMaxTokens = 300
+)
+
+// generateFlags are what generate can be told.
+type generateFlags struct {
+	model, tokenizer string
+	prompts          []string
+	maxTokens        int
+	sampling         llama.Sampling
+	device           deviceFlags
+	cache            cacheFlags
+	json             bool
+}
+
+func newGenerate() *cobra.Command {
+	var f generateFlags
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Generate text with a model whose keys and values are in the cache",
+		Long: `generate continues a prompt with a Llama model, all of whose keys and values go
+through the cache. The text goes to standard output, a short report to standard
+error. Several prompts decode as one batch; equal ones share their blocks.`,
+		Example: `  # a story of the embedded model
+  ferrumkv generate
+
+  # the same text from blocks of 8 tokens
+  ferrumkv generate --layout paged --block-size 8
+
+  # two prompts as one batch, sampled, with the numbers as JSON
+  ferrumkv generate --prompt "The big dog" --prompt "Lily wanted a cat" --temperature 0.8 --json
+
+  # a model of your own
+  ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "`PATH` of a tokenizer file of llama2.c (default: what the model brings)")
+	flags.StringArrayVar(&f.prompts, "prompt", []string{defaultPrompt}, "`TEXT` to continue; repeat it for a batch")
+	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt")
+	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
+	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
+	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "seed `N` of the sampling; the same seed gives the same text")
+	f.device.register(cmd)
+	f.cache.register(cmd)
+	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt and one for the report")
+	return cmd
+}
+
+func (f generateFlags) run(cmd *cobra.Command) (err error) {
+	if f.maxTokens < 1 {
+		return fmt.Errorf("--max-tokens %d: need at least 1", f.maxTokens)
+	}
+	cfg, err := f.cache.config()
+	if err != nil {
+		return err
+	}
+	if len(f.prompts) > kvcache.DefaultMaxSeqs {
+		cfg.MaxSeqs = len(f.prompts)
+	}
+	model, tokenizer, err := f.load()
+	if err != nil {
+		return err
+	}
+	if _, err := llama.NewSampler(f.sampling, 0); err != nil {
+		return err
+	}
+	be, err := f.device.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, be.Close()) }()
+	if err := checkKVType(be, backend.F32, cfg.K); err != nil {
+		return err
+	}
+	runner, err := llama.New(be, model, llama.Options{Cache: cfg, Threads: f.device.threads})
+	if err != nil {
+		return f.cache.explain(err)
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+
+	t := newTranscript(cmd, f, tokenizer, runner.Pool().Config().Capacity)
+	stats, err := t.generate(cmd.Context(), runner)
+	if err = errors.Join(err, t.finish(err)); err != nil {
+		return err
+	}
+	numbers := newReport(f, be.Info(), runner.Pool().Config(), stats)
+	if f.json {
+		return writeJSON(cmd.OutOrStdout(), map[string]report{"report": numbers})
+	}
+	return numbers.write(cmd.ErrOrStderr())
+}
+
+// load reads the model that was asked for.
+func (f generateFlags) load() (*llama.Model, *llama.Tokenizer, error) {
+	switch {
+	case f.model != "":
+		return llama.Load(f.model, f.tokenizer)
+	case f.tokenizer != "":
+		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
+	}
+	return llama.LoadFS(modeldata.Files, ".")
+}

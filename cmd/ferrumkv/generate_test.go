@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// expected is what a run over one prompt prints for a golden text.
+func expected(prompt, text string) string { return prompt + text + "\n" }
+
+func TestGenerateGolden(t *testing.T) {
+	first := golden(t)[0]
+	r := succeeds(t, "generate")
+	require.Equal(t, expected(first.Prompt, first.Text), r.stdout)
+	require.Regexp(t, `prefill +17 tokens in .*, \d+ tokens/s`, r.stderr)
+	require.Regexp(t, `decode +299 tokens in .*, \d+ tokens/s`, r.stderr)
+	require.Regexp(t, `blocks +1 of 8 used, none shared`, r.stderr)
+	for _, args := range [][]string{
+		{"--layout", "contiguous"},
+		{"--layout", "paged", "--block-size", "8", "--threads", "1"},
+		{"--kv-dtype", "bf16"},
+		{"--backend", "counted", "--kv-dtype", "f32"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			args := append([]string{"generate", "--max-tokens", "80"}, args...)
+			require.Equal(t, expected(first.Prompt, first.Text[:80]), succeeds(t, args...).stdout)
+		})
+	}
+	noLeftovers(t)
+}
+
+func TestGenerateSeveralPrompts(t *testing.T) {
+	cases := golden(t)
+	args := []string{"generate", "--max-tokens", "60"}
+	var want strings.Builder
+	for i, c := range cases {
+		args = append(args, "--prompt", c.Prompt)
+		want.WriteString("== " + string(rune('1'+i)) + " of 3\n" + expected(c.Prompt, c.Text[:60]))
+	}
+	require.Equal(t, want.String(), succeeds(t, args...).stdout)
+}
+
+func TestGenerateJSON(t *testing.T) {
+	// Ten equal prompts are more than a pool has sequences by default, and share blocks.
+	args := []string{"generate", "--json", "--layout", "paged", "--max-tokens", "20"}
+	for range 10 {
+		args = append(args, "--prompt", "Once upon a time")
+	}
+	r := succeeds(t, args...)
+	require.Empty(t, r.stderr)
+	lines := jsonLines(t, r.stdout)
+	require.Len(t, lines, 11)
+	for _, l := range lines[:10] {
+		require.Equal(t, map[string]any{"prompt": "Once upon a time", "text": golden(t)[0].Text[:20],
+			"prompt_tokens": 17., "tokens": 20., "stop": "length"}, l)
+	}
+	report := lines[10]["report"].(map[string]any)
+	require.Equal(t, "paged", report["layout"])
+	require.Equal(t, 16., report["block_tokens"])
+	require.Equal(t, "f16", report["k_type"])
+	require.Equal(t, 17., report["prefill_tokens"], "equal prompts are computed once")
+	require.Equal(t, 190., report["decode_tokens"])
+	// 36 tokens each: the first block is shared, the other two are everyone's own.
+	require.Equal(t, 21., report["blocks_used"])
+	require.Equal(t, 9., report["blocks_saved_by_sharing"])
+	require.Equal(t, 21*16*2048., report["bytes_used"])
+	for _, name := range []string{"prefill_seconds", "decode_seconds", "prefill_tokens_per_second", "decode_tokens_per_second"} {
+		require.Positive(t, report[name], name)
+	}
+}
+
+func TestGenerateSampling(t *testing.T) {
+	args := []string{"generate", "--max-tokens", "40", "--temperature", "1", "--top-p", "0.9", "--seed"}
+	one, again, two := succeeds(t, append(args, "1")...), succeeds(t, append(args, "1")...), succeeds(t, append(args, "2")...)
+	require.Equal(t, one.stdout, again.stdout)
+	require.NotEqual(t, one.stdout, two.stdout)
+}
+
+func TestGenerateStopsAtCapacity(t *testing.T) {
+	cmd := program(t, []string{"FERRUM_KV_CAPACITY=30"}, "generate", "--json")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	line := jsonLines(t, string(out))[0]
+	require.Equal(t, "capacity", line["stop"])
+	require.Equal(t, 14., line["tokens"], "17+13 tokens are in the cache, and the last one was not needed there")
+}
+
+func TestGenerateModelFolder(t *testing.T) {
+	first := golden(t)[0]
+	model := filepath.Join("..", "..", "testdata", "model")
+	for _, path := range []string{model, filepath.Join(model, "model.safetensors")} {
+		r := succeeds(t, "generate", "--model", path, "--max-tokens", "30")
+		require.Equal(t, expected(first.Prompt, first.Text[:30]), r.stdout)
+	}
+}
+
+func TestGenerateBadFlags(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken.gguf")
+	require.NoError(t, os.WriteFile(broken, []byte("not a model"), 0o600))
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"--layout diagonal", []string{"--layout diagonal", "contiguous", "paged"}},
+		{"--kv-dtype f8", []string{"--kv-dtype f8", "f32, f16, bf16"}},
+		{"--kv-dtype int8", []string{"--kv-dtype int8", "cpu", "f32, f16, bf16"}},
+		{"--backend cuda", []string{"cuda is not available", "it has cpu"}},
+		{"--backend cpu:fast", []string{"cpu:threads=N"}},
+		{"--threads -1", []string{"--threads -1"}},
+		{"--block-size 16", []string{"--block-size 16", "paged layout only"}},
+		{"--layout paged --block-size 12", []string{"--block-size 12", "power of two"}},
+		{"--layout paged --block-size -16", []string{"--block-size -16", "power of two"}},
+		{"--max-tokens 0", []string{"--max-tokens 0", "at least 1"}},
+		{"--max-tokens many", []string{`"many"`, "generate --help"}},
+		{"--temperature -1", []string{"temperature", "-1"}},
+		{"--temperature NaN", []string{"temperature", "NaN"}},
+		{"--top-p 1.5", []string{"top-p", "1.5"}},
+		{"--tokenizer tok.bin", []string{"--tokenizer tok.bin", "--model"}},
+		{"--model no/such/model", []string{"no/such/model"}},
+		{"--model main.go", []string{"main.go", ".gguf"}},
+		{"--model " + broken, []string{"broken.gguf"}},
+		{"--frobnicate", []string{"--frobnicate", "generate --help"}},
+		{"hello", []string{`unknown argument "hello"`, "generate --help"}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := fails(t, append([]string{"generate"}, strings.Fields(c.args)...), c.want...)
+			require.Empty(t, r.stdout, "a run that fails prints no text")
+		})
+	}
+}
+
+func TestGeneratePromptTooLong(t *testing.T) {
+	r := fails(t, []string{"generate", "--prompt", strings.Repeat("x", 2000)}, "2001 tokens", "1024")
+	require.Empty(t, r.stdout)
+}
+
+// interrupter cancels once it has seen some text, as Ctrl-C does.
+type interrupter struct {
+	seen   []byte
+	cancel context.CancelFunc
+}
+
+func (w *interrupter) Write(p []byte) (int, error) {
+	if w.seen = append(w.seen, p...); len(w.seen) > 40 {
+		w.cancel()
+	}
+	return len(p), nil
+}
+
+func TestGenerateInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, stderr := &interrupter{cancel: cancel}, &bytes.Buffer{}
+	require.Equal(t, exitInterrupted, run(ctx, []string{"generate", "--backend", "counted"}, out, stderr))
+	require.Equal(t, "ferrumkv: interrupted\n", stderr.String())
+	first := golden(t)[0]
+	require.Equal(t, expected(first.Prompt, first.Text)[:41]+"\n", string(out.seen), "the text so far, on a line that is ended")
+	noLeftovers(t)
+}
+
+// closedPipe fails as a pipe does whose reader has gone.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestGenerateOutputFails(t *testing.T) {
+	for _, args := range [][]string{{}, {"--json"}} {
+		var stderr bytes.Buffer
+		args = append([]string{"generate", "--backend", "counted", "--max-tokens", "3"}, args...)
+		require.Equal(t, exitError, run(t.Context(), args, closedPipe{}, &stderr))
+		require.Contains(t, stderr.String(), os.ErrClosed.Error())
+	}
+	noLeftovers(t)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// progress is a line that is rewritten as work goes on. It shows nothing unless
+// its output is a terminal: what is piped or logged stays free of it.
+type progress struct {
+	out   io.Writer // nil: no terminal
+	width int       // characters on the line
+}
+
+func newProgress(out io.Writer) *progress {
+	if !isTerminal(out) {
+		return &progress{}
+	}
+	return &progress{out: out}
+}
+
+// show replaces the line.
+func (p *progress) show(format string, a ...any) {
+	if p.out == nil {
+		return
+	}
+	text := fmt.Sprintf(format, a...)
+	fmt.Fprintf(p.out, "\r%-*s", p.width, text)
+	p.width = len(text)
+}
+
+// clear removes the line, before something else is written.
+func (p *progress) clear() {
+	if p.out == nil || p.width == 0 {
+		return
+	}
+	fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
+	p.width = 0
+}
+
+// isTerminal reports whether w is a character device other than the null device,
+// which is one too.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
