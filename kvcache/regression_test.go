@@ -311,11 +311,15 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	v, err := be.Alloc(backend.F32, 8*len(ids))
 	require.NoError(t, err)
 	require.NoError(t, layers[0].Gather(r.s, k, v))
-	got := make([]float32, v.Len())
-	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, got, v, 0))
+	keys, values := make([]float32, k.Len()), make([]float32, v.Len())
+	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, keys, k, 0))
+	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, values, v, 0))
 	for h := range 8 {
 		for i, id := range ids {
-			require.InDelta(t, element(id, 0, h, 0, true), got[h*len(ids)+i], 1e-3)
+			require.InDelta(t, element(id, 0, h, 0, true), values[h*len(ids)+i], 1e-3)
+			for d := range 256 {
+				require.InDelta(t, element(id, 0, h, d, false), keys[(h*len(ids)+i)*256+d], 1e-3)
+			}
 		}
 	}
 	for _, s := range append(low, a) {

@@ -1,0 +1,67 @@
+package kvcache
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// The host's share of a decode step, which does not depend on the model's size:
+// Reset, Add, Plan and Commit, no kernels.
+func BenchmarkStep(b *testing.B) {
+	for _, seqs := range []int{1, 8, 64} {
+		for _, context := range []int{512, 8192} {
+			b.Run(fmt.Sprintf("seqs=%d/context=%d", seqs, context), func(b *testing.B) {
+				cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: 2, Capacity: context + 16, MaxSeqs: seqs}
+				r := cpuRig(b, cfg)
+				all := make([]*Sequence[*cpu.Buffer], seqs)
+				prompt := make([]uint32, context)
+				for i := range all {
+					all[i] = r.open()
+					require.NoError(b, r.plan(r.s, feed[*cpu.Buffer]{all[i], prompt}))
+					require.NoError(b, r.step.Commit())
+				}
+				token := []uint32{1}
+				b.ReportAllocs()
+				for b.Loop() {
+					err := r.step.Reset()
+					for _, s := range all {
+						err = firstOf(err, r.step.Add(s, token))
+					}
+					if err = firstOf(err, firstOf(r.step.Plan(r.s), r.step.Commit())); err != nil {
+						b.Fatal(err)
+					}
+					for _, s := range all {
+						if err := s.Truncate(context); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*seqs), "ns/seq")
+			})
+		}
+	}
+}
+
+// A fork and its first write, with the copy of the half-filled block.
+func BenchmarkForkAndWrite(b *testing.B) {
+	r := cpuRig(b, Config{Layout: Paged, Layers: 32, KVHeads: 8, HeadDim: 128, Capacity: 512, MaxSeqs: 2})
+	root := r.open()
+	require.NoError(b, r.plan(r.s, feed[*cpu.Buffer]{root, make([]uint32, 500)}))
+	require.NoError(b, r.step.Commit())
+	b.ReportAllocs()
+	for b.Loop() {
+		child, err := root.Fork()
+		if err == nil {
+			err = r.plan(r.s, feed[*cpu.Buffer]{child, []uint32{1}})
+		}
+		if err = firstOf(err, r.step.Commit()); err != nil {
+			b.Fatal(err)
+		}
+		if err := child.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
