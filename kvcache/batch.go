@@ -101,11 +101,11 @@ func (b *Batch[B]) add(seq *Sequence[B], n int, write bool) error {
 // Reset empties the step. What an uncommitted one took goes back, and its
 // sequences are as they were before.
 func (b *Batch[B]) Reset() error {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
 	if b.state == stepClosed || b.pool.closed.Load() {
 		return fmt.Errorf("kvcache: reset: %w", ErrClosed)
 	}
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
 	return b.reset()
 }
 
@@ -128,6 +128,12 @@ func (b *Batch[B]) reset() error {
 // [tokens, KV heads, value head dim], of the activation type, into a layer's cache.
 // Keys are stored as they are: a runner that uses RoPE has rotated them.
 func (b *Batch[B]) Append(layer int, k, v B) error {
+	return b.AppendRows(layer, backend.Dense(k), backend.Dense(v))
+}
+
+// AppendRows is Append for rows that do not fill a buffer of their own: those of a
+// fused projection [tokens, q+k+v] above all.
+func (b *Batch[B]) AppendRows(layer int, k, v backend.Rows[B]) error {
 	p, err := b.appendParams(layer, k, v)
 	if err != nil {
 		return err
@@ -139,6 +145,11 @@ func (b *Batch[B]) Append(layer int, k, v B) error {
 // come as projected; q [tokens, query heads, head dim] is rotated in place, k on
 // its way into the cache.
 func (b *Batch[B]) AppendRotated(layer int, q, k, v B) error {
+	return b.AppendRotatedRows(layer, backend.Dense(q), backend.Dense(k), backend.Dense(v))
+}
+
+// AppendRotatedRows is AppendRotated for rows that do not fill a buffer of their own.
+func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
 	p, err := b.appendParams(layer, k, v)
 	if err != nil {
 		return err
@@ -147,11 +158,11 @@ func (b *Batch[B]) AppendRotated(layer int, q, k, v B) error {
 		return backend.ErrUnsupported{Op: "append rotated", Why: "Config.RoPE is not set"}
 	}
 	p.Rope, p.Positions = b.pool.rope, b.index.positions.buf
-	p.QHeads, p.Q = b.pool.cfg.QHeads, backend.Dense(q)
+	p.QHeads, p.Q = b.pool.cfg.QHeads, q
 	return b.enqueued(b.pool.be.Append(b.stream, p))
 }
 
-func (b *Batch[B]) appendParams(layer int, k, v B) (backend.AppendParams[B], error) {
+func (b *Batch[B]) appendParams(layer int, k, v backend.Rows[B]) (backend.AppendParams[B], error) {
 	if err := b.want("append", stepPlanned); err != nil {
 		return backend.AppendParams[B]{}, err
 	}
@@ -160,57 +171,62 @@ func (b *Batch[B]) appendParams(layer int, k, v B) (backend.AppendParams[B], err
 	}
 	return backend.AppendParams[B]{
 		Cache: b.pool.layers[layer].view, Tokens: b.index.tokens(),
-		K: backend.Dense(k), V: backend.Dense(v), Slots: b.index.slots.buf.Buf,
+		K: k, V: v, Slots: b.index.slots.buf.Buf,
 	}, nil
 }
 
 // Attend computes a layer's attention for the step's queries [tokens, query heads,
 // head dim] over all tokens of their sequences, the step's own included, into out
-// [tokens, query heads, value head dim]. Both are of the activation type.
+// [tokens, query heads, value head dim]. Both are of the activation type and may not
+// overlap.
 func (b *Batch[B]) Attend(layer int, q, out B) error {
-	return b.AttendTo(layer, q, backend.Outputs[B]{Rows: backend.Dense(out)})
+	return b.AttendTo(layer, backend.Dense(q), backend.Outputs[B]{Rows: backend.Dense(out)})
 }
 
-// AttendTo is Attend with more outputs: the log-sum-exp of each row and, after
-// AccumulateMass, the attention mass of each slot.
-func (b *Batch[B]) AttendTo(layer int, q B, out backend.Outputs[B]) error {
+// AttendTo is Attend for rows that do not fill a buffer of their own, and with more
+// outputs: the log-sum-exp of each row and, after AccumulateMass, the attention
+// mass of each slot.
+func (b *Batch[B]) AttendTo(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
 	if err := b.want("attend", stepPlanned); err != nil {
 		return err
 	}
 	return b.attend(layer, q, out)
 }
 
-func (b *Batch[B]) attend(layer int, q B, out backend.Outputs[B]) error {
+func (b *Batch[B]) attend(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
 	p := b.pool
 	if err := p.checkLayer("attend", layer); err != nil {
 		return err
 	}
 	return b.enqueued(p.be.Attend(b.stream, backend.AttendParams[B]{
 		Cache: p.layers[layer].view, Batch: b.index.ragged(),
-		Q: backend.Dense(q), QHeads: p.cfg.QHeads, Scale: p.cfg.Scale, Mask: p.layers[layer].mask, Out: out,
+		Q: q, QHeads: p.cfg.QHeads, Scale: p.cfg.Scale, Mask: p.layers[layer].mask, Out: out,
 		Plan: b.index.plan, Work: b.index.work.buf, Workspace: b.index.workspace.buf,
 	}))
 }
 
-// enqueued passes on the backend's answer and notes a lost device.
+// enqueued passes on the backend's answer and notes a lost device or a closed pool.
 func (b *Batch[B]) enqueued(err error) error {
 	if err == nil {
 		return nil
 	}
 	b.pool.mu.Lock()
 	defer b.pool.mu.Unlock()
+	if b.pool.closed.Load() { // meanwhile: the buffers are gone
+		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
+	}
 	return b.pool.device(err)
 }
 
 // Commit ends the step: its tokens belong to their sequences from here on. The
 // device may still be at work; what it reads stays held until it is done.
 func (b *Batch[B]) Commit() error {
-	if err := b.want("commit", stepPlanned); err != nil {
-		return err
-	}
 	p := b.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := b.want("commit", stepPlanned); err != nil {
+		return err
+	}
 	f, err := p.fences.record(p.be, b.stream)
 	if err != nil {
 		return p.device(err)
@@ -259,15 +275,10 @@ func (b *Batch[B]) Close() error {
 	}
 	err := b.reset()
 	b.used(nil)
-	b.free()
+	b.index.free(p.be) // the device waits as it must
+	b.state = stepClosed
 	delete(p.batches, b)
 	return err
-}
-
-// free gives the index vectors back; the device waits as it must.
-func (b *Batch[B]) free() {
-	b.index.free(b.pool.be)
-	b.state = stepClosed
 }
 
 func firstOf(a, b error) error {

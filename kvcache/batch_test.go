@@ -50,7 +50,7 @@ func TestStepMisuse(t *testing.T) {
 	require.ErrorIs(t, r.step.Append(0, k, ints), backend.ErrShape{})
 	require.ErrorIs(t, r.step.Attend(0, k, tiny), backend.ErrShape{})
 	require.ErrorIs(t, r.step.Attend(0, ints, k), backend.ErrShape{})
-	require.ErrorIs(t, r.step.AttendTo(0, k, backend.Outputs[*cpu.Buffer]{Rows: backend.Dense(k), Mass: backend.Some(k)}), backend.ErrShape{}, "mass was not planned")
+	require.ErrorIs(t, r.step.AttendTo(0, backend.Dense(k), backend.Outputs[*cpu.Buffer]{Rows: backend.Dense(k), Mass: backend.Some(k)}), backend.ErrShape{}, "mass was not planned")
 	alien, err := other.be.Alloc(backend.F32, 64)
 	require.NoError(t, err)
 	require.ErrorIs(t, r.step.Append(0, alien, k), backend.ErrForeign)
@@ -207,4 +207,91 @@ func TestConcurrentUsers(t *testing.T) {
 	trunk.expect(trunk.s, root, tokens(sequence(1, 6)...))
 	require.NoError(t, root.Release())
 	trunk.close()
+}
+
+// Closing a pool under its users ends their steps with ErrClosed and nothing else.
+func TestCloseUnderUsers(t *testing.T) {
+	for range 20 {
+		be := openCPU(t)
+		pool, err := NewPool[*cpu.Buffer](be, small(Paged))
+		require.NoError(t, err)
+		var users, working sync.WaitGroup
+		for range 3 {
+			s, err := be.NewStream()
+			require.NoError(t, err)
+			r := &rig[*cpu.Buffer]{t: t, be: be, s: s, pool: pool, step: pool.NewBatch()}
+			seq := r.open()
+			x, out := r.vector(s, make([]float32, 64)), r.vector(s, make([]float32, 64))
+			working.Add(1)
+			users.Go(func() {
+				started := sync.OnceFunc(working.Done)
+				defer started()
+				for {
+					err := r.step.Reset()
+					err = firstOf(err, seq.Truncate(0))
+					err = firstOf(err, r.step.Add(seq, []uint32{1}))
+					err = firstOf(err, r.step.Plan(s))
+					err = firstOf(err, r.step.Append(0, x, x))
+					err = firstOf(err, r.step.Attend(0, x, out))
+					err = firstOf(err, r.step.Commit())
+					started()
+					if err != nil {
+						if !errors.Is(err, ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		working.Wait()
+		require.NoError(t, pool.Close())
+		users.Wait()
+		require.Equal(t, 6, be.Info().Buffers, "the users' own")
+		_, err = pool.Layer(0)
+		require.ErrorIs(t, err, ErrClosed)
+		require.NoError(t, be.Close())
+	}
+}
+
+// A fused projection [tokens, q+k+v] gives, without a copy, what dense buffers give.
+func TestFusedRows(t *testing.T) {
+	cfg := small(Paged)
+	r := cpuRig(t, cfg)
+	const n, q, k, v = 5, 4 * 4, 2 * 4, 2 * 6
+	const wide = q + k + v
+	ids := sequence(1, n)
+	var fused, dq []float32
+	dk, dv := rows(ids, 0, 2, 4, false), rows(ids, 0, 2, 6, true)
+	for i := range n {
+		row := rows(ids[i:i+1], 1, 4, 4, false)
+		dq = append(dq, row...)
+		fused = append(append(append(fused, row...), dk[i*k:(i+1)*k]...), dv[i*v:(i+1)*v]...)
+	}
+	attend := func(seq *Sequence[*cpu.Buffer], q, k, v backend.Rows[*cpu.Buffer], out *cpu.Buffer) []float32 {
+		require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{seq, ids}))
+		require.NoError(t, r.step.AppendRotatedRows(0, q, k, v))
+		require.NoError(t, r.step.AppendRows(1, k, v))
+		got := make([]float32, n*24)
+		require.NoError(t, r.step.AttendTo(0, q, backend.Outputs[*cpu.Buffer]{Rows: backend.Rows[*cpu.Buffer]{Buf: out, Offset: 3, Stride: 25}}))
+		require.NoError(t, r.step.Commit())
+		for i := range n {
+			require.NoError(t, backend.Download[*cpu.Buffer](r.be, r.s, got[i*24:(i+1)*24], out, 3+25*i))
+		}
+		return got
+	}
+	all, out := r.vector(r.s, fused), r.vector(r.s, make([]float32, 200))
+	bq, bk, bv := r.vector(r.s, dq), r.vector(r.s, dk), r.vector(r.s, dv)
+	part := func(offset int) backend.Rows[*cpu.Buffer] {
+		return backend.Rows[*cpu.Buffer]{Buf: all, Offset: offset, Stride: wide}
+	}
+	a, b := r.open(), r.open()
+	want := attend(a, backend.Dense(bq), backend.Dense(bk), backend.Dense(bv), out)
+	require.Equal(t, want, attend(b, part(0), part(q), part(q+k), out))
+	require.NotEqual(t, make([]float32, n*24), want)
+	for _, buf := range []*cpu.Buffer{all, out, bq, bk, bv} {
+		require.NoError(t, r.be.Free(buf))
+	}
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
+	r.close()
 }

@@ -81,11 +81,9 @@ func (c Config) Resolve() (Config, error) {
 	return c.ResolveWith(env)
 }
 
-// ResolveWith is Resolve with another environment. Resolving twice changes nothing.
+// ResolveWith is Resolve with another environment. Resolving twice changes nothing;
+// fields that were changed in between are checked as if given from the start.
 func (c Config) ResolveWith(env Environment) (Config, error) {
-	if c.resolved {
-		return c, nil
-	}
 	if err := c.checkModel(); err != nil {
 		return Config{}, err
 	}
@@ -105,13 +103,16 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	if c.Layout == Paged {
 		settle(&c, setBlockSize, &c.BlockSize, 0, DefaultBlockSize)
 	}
+	if c.resolved && c.Layout == Contiguous {
+		c.Blocks = 0 // follows MaxSeqs
+	}
 	if err := c.checkCache(); err != nil {
 		return Config{}, err
 	}
 	if c.Layout == Paged {
 		blocks, ok := backend.Mul(c.MaxSeqs, ceilDiv(c.Capacity, c.BlockSize))
 		if !ok {
-			blocks = math.MaxInt // too many: checkSize says so unless Blocks is given
+			blocks = math.MaxInt // too many: bytes says so unless Blocks is given
 		}
 		settle(&c, setBlocks, &c.Blocks, env.MaxBlocks, blocks)
 	} else {
@@ -119,22 +120,25 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 		c.sources[setBlocks] = c.sources[setMaxSeqs]
 	}
 	c.resolved = true
-	if _, err := c.Bytes(); err != nil {
+	if _, err := c.bytes(); err != nil {
 		return Config{}, err
 	}
 	return c, nil
 }
 
-// settle keeps what the caller chose, else takes the environment's value, else the default.
+// settle keeps what the caller chose, or an earlier Resolve, else takes the
+// environment's value, else the default.
 func settle[T comparable](c *Config, s setting, field *T, env, def T) {
 	var unset T
 	switch {
 	case *field != unset:
-		c.sources[s] = FromOption
+		if !c.resolved {
+			c.sources[s] = FromOption
+		}
 	case env != unset:
 		*field, c.sources[s] = env, FromEnvironment
 	default:
-		*field = def
+		*field, c.sources[s] = def, FromDefault
 	}
 }
 

@@ -2,10 +2,12 @@ package kvcache
 
 import (
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -201,4 +203,86 @@ func FuzzEnvironment(f *testing.F) {
 		require.True(t, (got.Capacity == 0) == (capacity == "") && got.Capacity >= 0 && got.Capacity <= maxSetting)
 		require.True(t, (got.DType == backend.Invalid) == (dtype == ""))
 	})
+}
+
+// A configuration that was changed after Resolve is checked again, and keeps the
+// origin of what was not.
+func TestResolvedConfigIsCheckedAgain(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		base, err := small(layout).ResolveWith(Environment{MaxBlocks: 7})
+		require.NoError(t, err)
+		again, err := base.Resolve()
+		require.NoError(t, err)
+		require.Equal(t, base, again)
+		for _, spoil := range []func(*Config){
+			func(c *Config) { c.KVHeads = 0 }, func(c *Config) { c.Layers = -1 }, func(c *Config) { c.QHeads = 3 },
+			func(c *Config) { c.Act = backend.I32 }, func(c *Config) { c.Scale = -1 }, func(c *Config) { c.HeadDim = 3 },
+		} {
+			bad := base
+			spoil(&bad)
+			_, err := bad.Bytes()
+			require.ErrorIs(t, err, ErrConfig{})
+			_, err = NewPool[*cpu.Buffer](nil, bad)
+			require.ErrorIs(t, err, ErrConfig{})
+		}
+	}
+	c, err := small(Contiguous).ResolveWith(Environment{})
+	require.NoError(t, err)
+	c.MaxSeqs = 9
+	c, err = c.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, 9, c.Blocks, "blocks of a contiguous pool follow its sequences")
+}
+
+// A pool that the device has no room for costs no host memory either: the device
+// is asked first.
+func TestTooManyBlocksCostNothing(t *testing.T) {
+	be, err := cpu.Open(cpu.Options{Threads: 1, MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	cfg := small(Paged)
+	cfg.Blocks = 1 << 22
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = NewPool[*cpu.Buffer](be, cfg)
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+	require.Zero(t, be.Info().Buffers)
+	require.NoError(t, be.Close())
+}
+
+// smallBuffers is a device whose buffers end at 2,000 bytes.
+type smallBuffers struct{ *cpu.Backend }
+
+func (smallBuffers) Caps() backend.Caps {
+	return backend.Caps{Formats: []backend.Format{{Act: backend.F32, K: backend.F32, V: backend.F32}}, MaxBuffer: 2000,
+		HeadDims: [][2]int{{4, 6}}, BlockSizes: []int{4}}
+}
+
+// What a device cannot hold or compute is an error before anything is allocated.
+func TestPoolRespectsCaps(t *testing.T) {
+	be := smallBuffers{openCPU(t)}
+	for _, c := range []struct {
+		change func(*Config)
+		want   error
+	}{
+		{func(c *Config) {}, nil},
+		{func(c *Config) { c.Blocks = 20 }, backend.ErrOutOfMemory}, // values: 20·2·4·6 f32
+		{func(c *Config) { c.V = backend.F16 }, backend.ErrUnsupported{}},
+		{func(c *Config) { c.VHeadDim = 4 }, backend.ErrUnsupported{}},
+		{func(c *Config) { c.BlockSize = 8 }, backend.ErrUnsupported{}},
+	} {
+		cfg := small(Paged)
+		cfg.Blocks = 5
+		c.change(&cfg)
+		pool, err := NewPool[*cpu.Buffer](be, cfg)
+		if c.want != nil {
+			require.ErrorIs(t, err, c.want)
+		} else {
+			require.NoError(t, err)
+			require.NoError(t, pool.Close())
+		}
+		require.Zero(t, be.Info().Buffers)
+	}
+	require.NoError(t, be.Close())
 }

@@ -14,9 +14,10 @@ var (
 	ErrClosed = backend.ErrClosed
 	// ErrReleased is a sequence that was given back.
 	ErrReleased = errors.New("sequence was released")
-	// ErrBusy is a sequence in a step that is planned and neither committed nor reset.
+	// ErrBusy is a sequence that was added to a step which is neither committed nor reset.
 	ErrBusy = errors.New("sequence is part of an open step; commit or reset the step first")
-	// ErrForeign is a sequence of another pool.
+	// ErrForeign is a sequence of another pool. A buffer or stream of another device
+	// is a backend.ErrForeign.
 	ErrForeign = errors.New("sequence belongs to another pool")
 )
 

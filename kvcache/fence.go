@@ -14,6 +14,7 @@ type fence struct {
 	stream backend.Stream
 	refs   int
 	done   bool
+	err    error // of the device, found when asking whether the fence was reached
 }
 
 // reached reports whether the device is past the fence. A device error counts as
@@ -23,7 +24,7 @@ func (f *fence) reached() bool {
 		return true
 	}
 	done, err := f.event.Done()
-	f.done = done || err != nil
+	f.done, f.err = done || err != nil, err
 	return f.done
 }
 
@@ -70,8 +71,17 @@ func (fs *fences) record(be interface {
 		fs.idle = append(fs.idle, f)
 		return nil, err
 	}
-	f.stream, f.done = s, false
+	f.stream, f.done, f.err = s, false, nil
 	return f, nil
+}
+
+// drain waits for a stream on which no fence could be recorded and returns what
+// went wrong there. A stream that was closed has done its work.
+func drain(s backend.Stream) error {
+	if err := s.Sync(); !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // hold returns f with one more holder.
@@ -130,7 +140,7 @@ func (p *Pool[B]) reclaim() error {
 			kept = append(kept, r)
 			continue
 		}
-		errs = append(errs, p.alloc.ReleaseN(r.blocks, 0))
+		errs = append(errs, p.device(r.fence.err), p.alloc.ReleaseN(r.blocks, 0))
 		p.fences.drop(r.fence)
 	}
 	clear(p.retired[len(kept):])
@@ -149,8 +159,11 @@ func (p *Pool[B]) take(c *block.Claim, dst []block.Block, n int) ([]block.Block,
 		if err == nil || len(p.retired) == 0 {
 			return out, err
 		}
-		if err := p.retired[0].fence.wait(); err != nil {
-			return dst, p.device(err)
+		if err := p.awaitRetired(); err != nil {
+			return dst, err
 		}
 	}
 }
+
+// awaitRetired waits for the oldest of the retired blocks, of which there are some.
+func (p *Pool[B]) awaitRetired() error { return p.device(p.retired[0].fence.wait()) }

@@ -59,10 +59,11 @@ func (v *vector[B, T]) upload(be backend.Backend[B], s backend.Stream) error {
 	return backend.Upload(be, s, v.buf.Buf, 0, v.host)
 }
 
+// free ends the vector's life. It writes nothing: when a pool is closed under its
+// users they may be reading v.
 func (v *vector[B, T]) free(be backend.Backend[B]) {
 	if v.buf.Set {
 		_ = be.Free(v.buf.Buf) // ours and live
-		v.buf = backend.Opt[B]{}
 	}
 }
 

@@ -20,7 +20,9 @@ type KvCache[B backend.Buffer] struct {
 	Len, Capacity       int // tokens
 	NumKVHeads, HeadDim int
 	BlockSize           int // tokens; 0: contiguous
-	// BlockTable is U32 [Capacity/BlockSize] and ContextLens U32 [1]. Paged only.
+	// BlockTable is U32, as PagedBlockIndices from its start, and ContextLens U32 [1].
+	// Paged only; in a cache of its own they are those of the last Append or Attend,
+	// and unset where Len has changed since.
 	BlockTable, ContextLens backend.Opt[B]
 	// PagedBlockIndices is the block table on the host.
 	PagedBlockIndices []uint32
@@ -97,7 +99,8 @@ func (c *KvCache[B]) refresh() {
 	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, c.seq.len, p.cfg.Capacity
 	c.NumKVHeads, c.HeadDim, c.BlockSize = p.cfg.KVHeads, p.cfg.HeadDim, p.cfg.BlockSize
 	c.PagedBlockIndices = c.seq.Blocks(c.PagedBlockIndices[:0])
-	if c.own != nil && c.BlockSize != 0 {
+	c.BlockTable, c.ContextLens = backend.Opt[B]{}, backend.Opt[B]{}
+	if c.own != nil && c.own.queries > 0 && c.BlockSize != 0 {
 		// A step of one sequence has its table and length as the step's own.
 		c.BlockTable, c.ContextLens = c.own.step.index.tables.buf, c.own.step.index.lens.buf
 	}
@@ -154,11 +157,12 @@ func (c *KvCache[B]) run(s backend.Stream, n int, write bool, enqueue func(*Batc
 		err = b.Commit()
 	}
 	if err != nil {
-		return errors.Join(err, b.Reset())
+		err = errors.Join(err, b.Reset())
+	} else {
+		c.own.queries = n
 	}
-	c.own.queries = n
 	c.refresh()
-	return nil
+	return err
 }
 
 // Attend computes attention for the last n tokens: q [n, query heads, head dim]
@@ -172,7 +176,9 @@ func (c *KvCache[B]) Attend(s backend.Stream, q, out B, n int) error {
 		return errNoStream("attend")
 	}
 	b := c.own.step
-	attend := func(b *Batch[B]) error { return b.attend(0, q, backend.Outputs[B]{Rows: backend.Dense(out)}) }
+	attend := func(b *Batch[B]) error {
+		return b.attend(0, backend.Dense(q), backend.Outputs[B]{Rows: backend.Dense(out)})
+	}
 	if c.own.queries != n || b.stream != s {
 		return c.run(s, n, false, attend)
 	}

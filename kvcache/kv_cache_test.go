@@ -215,3 +215,72 @@ func TestLayerOfSequence(t *testing.T) {
 	require.NoError(t, a.Release())
 	r.close()
 }
+
+// A cache of its own never shows a device table that is not that of its tokens.
+func TestKvCacheDeviceTableIsCurrent(t *testing.T) {
+	o := newCache(t, Config{Layout: Paged, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 50, RoPE: &backend.RoPE{}})
+	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set, "nothing was planned yet")
+	current := func() {
+		t.Helper()
+		require.True(t, o.c.BlockTable.Set && o.c.ContextLens.Set)
+		lens := make([]uint32, 1)
+		require.NoError(t, backend.Download[*cpu.Buffer](o.be, o.s, lens, o.c.ContextLens.Buf, 0))
+		require.EqualValues(t, o.c.Len, lens[0])
+	}
+	require.NoError(t, o.append(sequence(1, 40)))
+	current()
+	require.NoError(t, o.c.Truncate(17))
+	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set)
+	require.NoError(t, o.append(sequence(1, 1)))
+	current()
+	require.NoError(t, o.c.Shift(o.s, 0, 16))
+	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set)
+	require.NoError(t, o.append(sequence(1, 1)))
+	current()
+	bad := o.vector(make([]float32, 1))
+	require.ErrorIs(t, o.c.Append(o.s, bad, bad, 5), backend.ErrShape{})
+	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set, "the failed step has used the vectors")
+	require.NoError(t, errors.Join(o.append(sequence(1, 1)), o.be.Free(bad)))
+	current()
+	o.close()
+}
+
+// A warm token of a cache of its own allocates nothing either, typed and erased.
+func TestWarmKvCacheAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, layout := range []Layout{Contiguous, Paged} {
+		be := openCPU(t)
+		t.Run(layout.String()+"/typed", func(t *testing.T) { warmCache[*cpu.Buffer](t, be, layout) })
+		t.Run(layout.String()+"/erased", func(t *testing.T) { warmCache(t, backend.Erase[*cpu.Buffer](be), layout) })
+		require.NoError(t, be.Close())
+	}
+}
+
+func warmCache[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Layout) {
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	c, err := NewKvCache(be, Config{Layout: layout, KVHeads: 2, HeadDim: 4, K: backend.F32, Capacity: 2048, RoPE: &backend.RoPE{}})
+	require.NoError(t, err)
+	var x [4]B
+	for i := range x {
+		x[i], err = backend.AllocFrom(be, s, backend.F32, make([]float32, 8))
+		require.NoError(t, err)
+	}
+	token := func() {
+		if err := firstOf(c.AppendRotated(s, x[0], x[1], x[2], 1), c.Attend(s, x[0], x[3], 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1100 { // grown to 2048 slots, index vectors at their size
+		token()
+	}
+	require.Zero(t, testing.AllocsPerRun(300, token))
+	require.NoError(t, c.Release())
+	for _, b := range x {
+		require.NoError(t, be.Free(b))
+	}
+	require.NoError(t, s.Close())
+	require.Zero(t, be.Info().Buffers)
+}

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -14,7 +15,9 @@ type table[B backend.Buffer] struct {
 
 // Layers returns the sequence as one KvCache a layer, for a runner with kernels of
 // its own: it brings block table and length to the device on stream. The slice
-// is valid until the sequence changes or Layers is called again.
+// is valid until the sequence changes or Layers is called again. The pool knows
+// nothing of those kernels: wait for them before that, or run them in a step, with
+// Batch.Index, whose Commit fences them.
 func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 	p := s.pool
 	p.mu.Lock()
@@ -23,7 +26,7 @@ func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 		return nil, err
 	}
 	if err := s.syncTable(stream); err != nil {
-		return nil, p.device(err)
+		return nil, err
 	}
 	if s.layers == nil {
 		s.layers = make([]KvCache[B], p.cfg.Layers)
@@ -39,15 +42,27 @@ func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 	return s.layers, nil
 }
 
-// syncTable uploads the block table and the length, behind the sequence's last step.
+// syncTable uploads the block table and the length, behind the sequence's last step
+// and before its next.
 func (s *Sequence[B]) syncTable(stream backend.Stream) error {
+	p := s.pool
+	if err := p.usable(); err != nil {
+		return err
+	}
 	if stream == nil {
 		return errNoStream("layers")
 	}
-	t, be := &s.table, s.pool.be
 	if err := s.fence.order(stream); err != nil {
-		return err
+		return p.device(err)
 	}
+	if err := s.uploadTable(stream); err != nil {
+		return errors.Join(p.device(err), s.touched(stream))
+	}
+	return s.touched(stream)
+}
+
+func (s *Sequence[B]) uploadTable(stream backend.Stream) error {
+	t, be := &s.table, s.pool.be
 	t.blocks.host = s.Blocks(t.blocks.host[:0])
 	t.length.host = append(t.length.host[:0], uint32(s.len))
 	if err := t.blocks.fit(be, s.pool.maxBlocks()); err != nil {
@@ -73,7 +88,7 @@ func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
 		return err
 	}
 	if err := s.syncTable(stream); err != nil {
-		return p.device(err)
+		return err
 	}
 	err := p.be.Gather(stream, backend.GatherParams[B]{
 		Cache: p.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
@@ -90,6 +105,11 @@ func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// The work does not change the sequence, so it need not wait for what others
+	// read of it; but whoever waits for the new fence waits for those, too.
+	if err := s.fence.order(stream); err != nil {
+		return errors.Join(p.device(err), drain(stream))
+	}
 	if err := s.touched(stream); err != nil {
 		return err
 	}
@@ -97,11 +117,13 @@ func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
 	return nil
 }
 
-// touched makes this point of the stream the sequence's fence. The caller holds the lock.
+// touched makes this point of the stream the sequence's fence. The stream has been
+// put behind the one before. Where no fence can be had it waits. The caller holds
+// the lock.
 func (s *Sequence[B]) touched(stream backend.Stream) error {
 	f, err := s.pool.fences.record(s.pool.be, stream)
 	if err != nil {
-		return s.pool.device(err)
+		return errors.Join(s.pool.device(err), drain(stream))
 	}
 	s.used(f)
 	return nil

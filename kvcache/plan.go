@@ -32,8 +32,12 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 		return errors.Join(err, b.giveBack(nil))
 	}
 	b.index.fill(b)
-	if err := b.index.planAttend(p.be, p.cfg, b.layerMask(), b.mass); err != nil {
-		return errors.Join(err, b.giveBack(nil))
+	err := b.index.planAttend(p.be, p.cfg, b.layerMask(), b.mass)
+	if err == nil {
+		err = b.order()
+	}
+	if err != nil { // nothing was enqueued that uses the blocks
+		return errors.Join(p.device(err), b.giveBack(nil))
 	}
 	if err := b.enqueuePlan(); err != nil {
 		return errors.Join(p.device(err), b.abandon())
@@ -151,10 +155,8 @@ func (e *entry[B]) block(i int) uint32 {
 	return fresh[i-len(e.seq.blocks)].ID
 }
 
-// enqueuePlan puts the step's uploads and copies on its stream, behind the steps
-// that used the same memory on other streams.
-func (b *Batch[B]) enqueuePlan() error {
-	p := b.pool
+// order puts the step's stream behind the steps that used the same memory on others.
+func (b *Batch[B]) order() error {
 	if err := b.fence.order(b.stream); err != nil {
 		return err
 	}
@@ -163,7 +165,12 @@ func (b *Batch[B]) enqueuePlan() error {
 			return err
 		}
 	}
-	if err := b.index.upload(p.be, b.stream); err != nil {
+	return nil
+}
+
+// enqueuePlan puts the step's uploads and copies on its stream.
+func (b *Batch[B]) enqueuePlan() error {
+	if err := b.index.upload(b.pool.be, b.stream); err != nil {
 		return err
 	}
 	return b.copyShared()
@@ -203,9 +210,7 @@ func (b *Batch[B]) abandon() error {
 	p := b.pool
 	f, err := p.fences.record(p.be, b.stream)
 	if err != nil {
-		// A stream that was closed has done its work; one that failed never will.
-		_ = b.stream.Sync()
-		return b.giveBack(nil)
+		return errors.Join(p.device(drain(b.stream)), b.giveBack(nil))
 	}
 	err = b.giveBack(f.hold())
 	b.used(f)

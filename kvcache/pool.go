@@ -56,12 +56,12 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	if err := supported(be.Caps(), cfg); err != nil {
 		return nil, err
 	}
-	alloc, err := block.New(cfg.Blocks)
-	if err != nil {
-		return nil, err
+	p := &Pool[B]{be: be, cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	err = p.allocate()
+	if err == nil { // not before: the device says whether so many blocks are reasonable
+		p.alloc, err = block.New(cfg.Blocks)
 	}
-	p := &Pool[B]{be: be, cfg: cfg, alloc: alloc, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
-	if err := p.allocate(); err != nil {
+	if err != nil {
 		p.freeBuffers()
 		if errors.Is(err, backend.ErrOutOfMemory) {
 			need, _ := cfg.Bytes()
@@ -80,6 +80,12 @@ func supported(caps backend.Caps, cfg Config) error {
 	}
 	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
 		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d", cfg.HeadDim, cfg.VHeadDim)}
+	}
+	for _, plane := range cfg.planes() {
+		n, _ := cfg.planeLen(plane.dim) // Resolve checked that they fit
+		if bytes, _ := plane.dt.Size(n); bytes > caps.MaxBuffer {
+			return fmt.Errorf("kvcache: a layer's buffer of %d bytes is above the device's largest, %d; lower Blocks, MaxSeqs or Capacity: %w", bytes, caps.MaxBuffer, backend.ErrOutOfMemory)
+		}
 	}
 	if cfg.Layout == Paged && caps.BlockSizes != nil {
 		for _, size := range caps.BlockSizes {
@@ -199,6 +205,9 @@ func (p *Pool[B]) Config() Config { return p.cfg }
 // Layer is a layer's cache as kernels see it, for a runner with kernels of its
 // own. The pool keeps ownership; the view is valid until Close.
 func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
+	if p.closed.Load() {
+		return backend.CacheView[B]{}, fmt.Errorf("kvcache: layer: %w", ErrClosed)
+	}
 	if err := p.checkLayer("layer", layer); err != nil {
 		return backend.CacheView[B]{}, err
 	}
@@ -230,7 +239,7 @@ func (p *Pool[B]) device(err error) error {
 }
 
 // Close waits for the steps in flight and frees the pool's memory. Sequences and
-// batches that are still open become unusable.
+// batches that are still open become unusable: whoever is using one meets ErrClosed.
 func (p *Pool[B]) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +248,7 @@ func (p *Pool[B]) Close() error {
 	}
 	p.closed.Store(true)
 	for b := range p.batches {
-		b.free()
+		b.index.free(p.be)
 	}
 	for s := range p.seqs {
 		s.freeTable()

@@ -65,11 +65,8 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	if err := p.usable(); err != nil {
 		return nil, err
 	}
-	for i, b := range s.blocks {
-		if err := p.alloc.Retain(b); err != nil {
-			_ = p.alloc.ReleaseN(s.blocks[:i], 0) // references just taken: cannot fail
-			return nil, err
-		}
+	if err := p.alloc.RetainN(s.blocks); err != nil {
+		return nil, err
 	}
 	child := p.newSequence()
 	child.blocks = append(child.blocks, s.blocks...)
@@ -167,7 +164,12 @@ type Reservation[B backend.Buffer] struct {
 
 // Reserve sets blocks aside so that the sequences can grow as asked whatever else
 // the pool admits: for all of them or, with ErrOutOfBlocks, for none. It only
-// ever raises a reservation, so asking twice changes nothing. Release cancels it.
+// ever raises a reservation, so asking twice changes nothing. Like a step, it waits
+// for blocks that the device still uses before it says that there are too few.
+//
+// What is set aside is used up as the sequence takes blocks, and Release cancels
+// the rest. It does not grow again: reserve anew after a Truncate or Shift that gave
+// blocks back, and after a Fork, whose first write copies a block.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,8 +197,16 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 		}
 		claims = append(claims, block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)})
 	}
-	if err := p.reclaim(); err != nil {
-		return err
+	for {
+		if err := p.reclaim(); err != nil {
+			return err
+		}
+		err := p.alloc.Reserve(claims)
+		if err == nil || len(p.retired) == 0 {
+			return err
+		}
+		if err := p.awaitRetired(); err != nil {
+			return err
+		}
 	}
-	return p.alloc.Reserve(claims)
 }

@@ -15,13 +15,16 @@ import (
 // others share are copied before they change. Without Config.RoPE it is
 // ErrUnsupported.
 //
-// Should the device fail half-way, the sequence's content is undefined: it can
-// only be released.
+// Should the device fail once slots have begun to move, the sequence's content is
+// undefined and it can only be released. Any failure before leaves it as it was.
 func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := s.idle("shift"); err != nil {
+		return err
+	}
+	if err := p.usable(); err != nil {
 		return err
 	}
 	switch {
@@ -35,7 +38,7 @@ func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 		return nil
 	}
 	slots, gap := p.cfg.slots(), end-begin
-	sh := shift[B]{seq: s, stream: stream, from: begin, len: s.len - gap}
+	sh := shift[B]{seq: s, stream: stream, from: begin, len: s.len - gap, claimed: s.claim.Blocks()}
 	sh.blocks = append(sh.blocks, s.blocks...)
 	if begin%slots == 0 && gap%slots == 0 {
 		sh.blocks = append(sh.blocks[:begin/slots], sh.blocks[end/slots:]...)
@@ -57,6 +60,9 @@ type shift[B backend.Buffer] struct {
 	turn   int           // positions that its keys turn
 	copied []block.Block // new blocks in place of shared ones
 	pairs  vector[B, uint32]
+
+	claimed int  // size of the claim before
+	moved   bool // slots have begun to move
 }
 
 func (sh *shift[B]) run() error {
@@ -73,9 +79,7 @@ func (sh *shift[B]) run() error {
 		err = s.touched(sh.stream)
 	}
 	if err != nil {
-		s.failed = fmt.Errorf("content undefined after a failed shift: %w", err)
-		_ = sh.stream.Sync() // nothing reads the copies any more
-		return errors.Join(p.device(err), p.retire(nil, sh.copied))
+		return sh.undo(err)
 	}
 	// What the sequence no longer refers to goes back behind the new fence.
 	keep := ceilDiv(sh.len, p.cfg.slots())
@@ -94,8 +98,25 @@ func (sh *shift[B]) run() error {
 	return p.retire(s.fence, gone)
 }
 
+// undo gives back what a failed shift took. Slots that have moved do not come back.
+func (sh *shift[B]) undo(err error) error {
+	s, p := sh.seq, sh.seq.pool
+	if sh.moved {
+		s.failed = fmt.Errorf("content undefined after a failed shift: %w", err)
+	}
+	err = errors.Join(p.device(err), drain(sh.stream)) // nothing uses the copies any more
+	err = errors.Join(err, p.retire(nil, sh.copied))
+	if s.claim.Blocks() < sh.claimed {
+		err = errors.Join(err, p.alloc.Reserve([]block.Reservation{{Claim: &s.claim, Blocks: sh.claimed}}))
+	}
+	return err
+}
+
 // own replaces the shared blocks that will change by new ones.
 func (sh *shift[B]) own() error {
+	if sh.from == sh.len {
+		return nil // nothing is behind the range
+	}
 	p := sh.seq.pool
 	slots := p.cfg.slots()
 	var places []int
@@ -151,11 +172,13 @@ func (sh *shift[B]) enqueue() error {
 			if err := p.be.MoveSlots(sh.stream, backend.MoveSlotsParams[B]{Cache: l.view, Pairs: moves.buf.Buf, N: n}); err != nil {
 				return err
 			}
+			sh.moved = true
 		}
 		err := p.be.Rotate(sh.stream, backend.RotateParams[B]{Cache: l.view, Slots: at.buf.Buf, Deltas: turns.buf.Buf, N: n, Rope: rope})
 		if err != nil {
 			return err
 		}
+		sh.moved = true
 	}
 	return nil
 }

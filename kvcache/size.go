@@ -16,6 +16,14 @@ func (c Config) slots() int {
 	return c.Capacity
 }
 
+// plane is the storage of a layer's keys or values.
+type plane struct {
+	dt  backend.DType
+	dim int
+}
+
+func (c Config) planes() [2]plane { return [2]plane{{c.K, c.HeadDim}, {c.V, c.VHeadDim}} }
+
 // planeLen is the elements of one layer's keys or values.
 func (c Config) planeLen(dim int) (int, bool) {
 	return backend.Mul(c.Blocks, c.KVHeads, c.slots(), dim)
@@ -29,6 +37,11 @@ func (c Config) Bytes() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return c.bytes()
+}
+
+// bytes is Bytes of a configuration that is filled in.
+func (c Config) bytes() (int64, error) {
 	fixed, perBlock, err := c.parts()
 	if err != nil {
 		return 0, err
@@ -36,8 +49,8 @@ func (c Config) Bytes() (int64, error) {
 	if int64(c.Blocks) > (math.MaxInt64-fixed)/perBlock {
 		return 0, c.tooLarge()
 	}
-	for _, dim := range []int{c.HeadDim, c.VHeadDim} {
-		if _, ok := c.planeLen(dim); !ok {
+	for _, plane := range c.planes() {
+		if _, ok := c.planeLen(plane.dim); !ok || c.Blocks > maxSetting {
 			return 0, c.tooLarge()
 		}
 	}
@@ -72,10 +85,7 @@ func (c Config) BytesPerToken() (int64, error) {
 // parts are the bytes that do not depend on the number of blocks, and those of
 // one block in all layers. c is filled in.
 func (c Config) parts() (fixed, perBlock int64, err error) {
-	for _, plane := range []struct {
-		dt  backend.DType
-		dim int
-	}{{c.K, c.HeadDim}, {c.V, c.VHeadDim}} {
+	for _, plane := range c.planes() {
 		n, ok := backend.Mul(c.KVHeads, c.slots(), plane.dim)
 		bytes, fits := plane.dt.Size(n)
 		if !ok || !fits || bytes > math.MaxInt64/4/int64(c.Layers) {

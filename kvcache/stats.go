@@ -10,7 +10,7 @@ type Stats struct {
 	Reserved int // promised to sequences, not yet taken
 	Peak     int // most blocks held at once
 	// Logical counts the blocks of all sequences once for each owner: Logical − Held
-	// blocks' worth of memory is saved by sharing while no step is open.
+	// blocks' worth of memory is saved by sharing while no step is open or in flight.
 	Logical       int
 	Sequences     int
 	BytesPerBlock int64 // keys and values in all layers

@@ -1,0 +1,281 @@
+package kvcache
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+var errBoom = errors.New("boom")
+
+// failOn makes an operation of the device fail after so many calls.
+func failOn(dev *lazyDevice, op string, after int) {
+	dev.fail = func(what string) error {
+		if what == op {
+			if after--; after < 0 {
+				return errBoom
+			}
+		}
+		return nil
+	}
+}
+
+// A step that fails while it is put behind earlier ones does not forget them:
+// blocks that those still use are not handed out.
+func TestFailedPlanKeepsFences(t *testing.T) {
+	r, dev, be := lateRig(t, small(Paged))
+	s2, err := dev.NewStream()
+	require.NoError(t, err)
+	a, b := r.open(), r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}, feed[*cpu.Buffer]{b, sequence(6, 1)}))
+	other := r.pool.NewBatch()
+	require.NoError(t, errors.Join(other.Add(a, []uint32{7}), other.Add(b, []uint32{8})))
+	failOn(dev, "wait", 0)
+	require.ErrorIs(t, other.Plan(s2), errBoom)
+	dev.fail = nil
+	require.NoError(t, other.Close())
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
+	require.Equal(t, 3, r.stats().Held, "the first step is still on the device")
+	closeLate(t, r, dev, be)
+}
+
+// lateCache is a stand-alone cache on a device that works late, and two streams.
+func lateCache(t *testing.T, layout Layout, seed uint64) (*lazyDevice, *KvCache[*cpu.Buffer], [2]backend.Stream) {
+	dev := newLazyDevice(openCPU(t), seed)
+	dev.frozen = true
+	var s [2]backend.Stream
+	for i := range s {
+		var err error
+		s[i], err = dev.NewStream()
+		require.NoError(t, err)
+	}
+	c, err := NewKvCache[*cpu.Buffer](dev, Config{Layout: layout, KVHeads: 1, HeadDim: 2, K: backend.F32, Capacity: 8})
+	require.NoError(t, err)
+	return dev, c, s
+}
+
+// A Gather on one stream and an Attend on another both hold the blocks: what is
+// written afterwards waits for both.
+func TestAttendKeepsFenceOfGather(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		for seed := range uint64(20) {
+			dev, c, s := lateCache(t, layout, seed)
+			vector := func(values ...float32) *cpu.Buffer {
+				b, err := backend.AllocFrom[*cpu.Buffer](dev, s[0], backend.F32, values)
+				require.NoError(t, err)
+				return b
+			}
+			was, now, out := vector(1, 2, 3, 4), vector(5, 6, 7, 8), vector(0, 0, 0, 0)
+			k, v := vector(0, 0, 0, 0), vector(0, 0, 0, 0)
+			require.NoError(t, s[0].Sync())
+			require.NoError(t, c.Append(s[0], was, was, 2))
+			require.NoError(t, c.Gather(s[1], k, v))
+			require.NoError(t, c.Attend(s[0], was, out, 2))
+			require.NoError(t, c.Reset())
+			require.NoError(t, c.Append(s[0], now, now, 2))
+			require.NoError(t, s[0].Sync())
+			got := make([]float32, 4)
+			require.NoError(t, backend.Download[*cpu.Buffer](dev, s[1], got, k, 0))
+			require.Equal(t, []float32{1, 2, 3, 4}, got, "%s, seed %d", layout, seed)
+			require.NoError(t, errors.Join(c.Release(), dev.drain(), dev.Backend.Close()))
+		}
+	}
+}
+
+// A block table on its way to the device does not overtake a later one, whichever
+// stream is ahead.
+func TestLayersIsFenced(t *testing.T) {
+	r, dev, be := lateRig(t, small(Paged))
+	s2, err := dev.NewStream()
+	require.NoError(t, err)
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 3)}))
+	b, err := a.Fork()
+	require.NoError(t, err)
+	require.NoError(t, r.s.Sync())
+	_, err = b.Layers(r.s)
+	require.NoError(t, err)
+	first := r.s.(*lazyStream)
+	first.busy = true     // it runs only where the device is made to wait for it …
+	ids := sequence(4, 7) // the first goes into a shared block: the table changes from its start
+	require.NoError(t, r.plan(s2, feed[*cpu.Buffer]{b, ids}))
+	r.write(s2, feed[*cpu.Buffer]{b, ids})
+	require.NoError(t, r.step.Commit())
+	dev.fail = func(op string) error {
+		if second := s2.(*lazyStream); op == "gather" { // … or just before the table is read
+			second.queue = append(second.queue, func() error { dev.run(first, first.ran+len(first.queue)); return nil })
+		}
+		return nil
+	}
+	r.expect(s2, b, tokens(sequence(1, 10)...))
+	dev.fail, first.busy = nil, false
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
+	closeLate(t, r, dev, be)
+}
+
+// Reserve waits for blocks on their way back as Plan does, before it says that
+// there are too few.
+func TestReserveWaitsForRetiredBlocks(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Blocks = 2
+	r, dev, be := lateRig(t, cfg)
+	a, b := r.open(), r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	require.NoError(t, a.Release())
+	require.NoError(t, r.pool.Reserve(Reservation[*cpu.Buffer]{b, 8}))
+	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{b, 9}), ErrOutOfBlocks{Need: 1, Free: 0})
+	require.NoError(t, b.Release())
+	closeLate(t, r, dev, be)
+}
+
+// Nothing new is enqueued on a device that was lost.
+func TestLostDeviceTakesNoWork(t *testing.T) {
+	r, dev, be := lateRig(t, small(Paged))
+	a, b := r.open(), r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	dev.fail = func(string) error { return backend.ErrLost }
+	require.ErrorIs(t, r.plan(r.s, feed[*cpu.Buffer]{b, sequence(1, 5)}), backend.ErrLost)
+	dev.fail = func(op string) error { t.Errorf("%s was enqueued", op); return nil }
+	require.ErrorIs(t, a.Shift(r.s, 0, 4), backend.ErrLost)
+	_, err := a.Layers(r.s)
+	require.ErrorIs(t, err, backend.ErrLost)
+	dev.fail = nil
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
+	closeLate(t, r, dev, be)
+}
+
+// When a step that cannot be fenced waits for its stream instead, an error that
+// the stream had of its caller's work is passed on.
+func TestWaitPassesOnErrors(t *testing.T) {
+	r, dev, be := lateRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, dev.enqueue(r.s, "the runner's", func(backend.Stream) error { return errBoom }))
+	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	dev.fail = func(op string) error {
+		if op == "record" {
+			return errors.New("no record")
+		}
+		return nil
+	}
+	require.Error(t, r.step.Commit())
+	require.ErrorIs(t, r.step.Reset(), errBoom)
+	dev.fail = nil
+	require.NoError(t, r.step.Reset())
+	require.NoError(t, a.Release())
+	closeLate(t, r, dev, be)
+}
+
+// Several steps on their way, of forks on two streams, each attend over the
+// tokens of their own sequence: neither blocks nor index vectors are used again
+// too early.
+func TestAttendOnLateStreams(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		for seed := range uint64(25) {
+			attendLate(t, layout, seed)
+		}
+	}
+}
+
+func attendLate(t *testing.T, layout Layout, seed uint64) {
+	be := openCPU(t)
+	dev := newLazyDevice(be, seed)
+	cfg := small(layout)
+	cfg.Layers = 1
+	r := newRig[*cpu.Buffer](t, dev, cfg)
+	s2, err := dev.NewStream()
+	require.NoError(t, err)
+	streams := [2]backend.Stream{r.s, s2}
+	root := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{root, sequence(1, 6)}))
+	child, err := root.Fork()
+	require.NoError(t, err)
+	seqs := [2]*Sequence[*cpu.Buffer]{root, child}
+	want := [2][]uint32{sequence(1, 6), sequence(1, 6)}
+	q := r.vector(r.s, make([]float32, 3*cfg.QHeads*cfg.HeadDim)) // zeros: every key weighs the same
+	require.NoError(t, r.s.Sync())
+	type result struct {
+		out    *cpu.Buffer
+		stream backend.Stream
+		seen   []uint32
+		rows   int
+	}
+	var results []result
+	for i := range 12 {
+		which := dev.rng.IntN(2)
+		s, seq := streams[dev.rng.IntN(2)], seqs[which]
+		if i%4 == 3 {
+			require.NoError(t, seq.Truncate(5))
+			want[which] = want[which][:5:5]
+		}
+		ids := sequence(100*(i+1), 1+dev.rng.IntN(3))
+		want[which] = append(want[which][:len(want[which]):len(want[which])], ids...)
+		require.NoError(t, r.plan(s, feed[*cpu.Buffer]{seq, ids}))
+		r.write(s, feed[*cpu.Buffer]{seq, ids})
+		out := r.vector(s, make([]float32, len(ids)*cfg.QHeads*cfg.VHeadDim))
+		require.NoError(t, r.step.Attend(0, q, out))
+		require.NoError(t, r.step.Commit())
+		results = append(results, result{out, s, want[which], len(ids)})
+	}
+	for i, res := range results {
+		got := make([]float32, res.out.Len())
+		require.NoError(t, backend.Download[*cpu.Buffer](dev, res.stream, got, res.out, 0))
+		for row := range res.rows {
+			seen := res.seen[:len(res.seen)-res.rows+row+1]
+			mean := 0.0
+			for _, id := range seen {
+				mean += float64(element(id, 0, 0, 0, true)) / float64(len(seen))
+			}
+			require.InDelta(t, mean, got[row*cfg.QHeads*cfg.VHeadDim], 1e-5, "%s, seed %d, step %d", layout, seed, i)
+		}
+		require.NoError(t, r.be.Free(res.out))
+	}
+	require.NoError(t, errors.Join(root.Release(), child.Release(), r.be.Free(q), s2.Sync()))
+	closeLate(t, r, dev, be)
+}
+
+// A contiguous cache that grows on another stream than it was written on takes
+// its tokens along.
+func TestKvCacheGrowsOnAnotherStream(t *testing.T) {
+	for seed := range uint64(10) {
+		be := openCPU(t)
+		dev := newLazyDevice(be, seed)
+		dev.frozen = true
+		var s [2]backend.Stream
+		for i := range s {
+			var err error
+			s[i], err = dev.NewStream()
+			require.NoError(t, err)
+		}
+		c, err := NewKvCache[*cpu.Buffer](dev, Config{Layout: Contiguous, KVHeads: 2, HeadDim: 1, K: backend.F32, Capacity: 1000})
+		require.NoError(t, err)
+		x := make([]float32, 2*firstCapacity)
+		for i := range x {
+			x[i] = float32(i + 1)
+		}
+		b, err := backend.AllocFrom[*cpu.Buffer](dev, s[0], backend.F32, x)
+		require.NoError(t, err)
+		require.NoError(t, s[0].Sync())
+		require.NoError(t, c.Append(s[0], b, b, firstCapacity))
+		require.NoError(t, c.Append(s[1], b, b, 1))
+		require.Equal(t, 2*firstCapacity, c.Capacity)
+		n := firstCapacity + 1
+		k, err := dev.Alloc(backend.F32, 2*n)
+		require.NoError(t, err)
+		v, err := dev.Alloc(backend.F32, 2*n)
+		require.NoError(t, err)
+		require.NoError(t, c.Gather(s[0], k, v))
+		got := make([]float32, 2*n)
+		require.NoError(t, backend.Download[*cpu.Buffer](dev, s[0], got, k, 0))
+		for h := range 2 {
+			for i := range n {
+				require.Equal(t, x[2*(i%firstCapacity)+h], got[h*n+i], "head %d token %d", h, i)
+			}
+		}
+		require.NoError(t, errors.Join(c.Release(), dev.Free(b), dev.Free(k), dev.Free(v), dev.drain()))
+		require.Zero(t, be.Info().Buffers)
+		require.NoError(t, be.Close())
+	}
+}
