@@ -279,3 +279,25 @@ func TestKvCacheGrowsOnAnotherStream(t *testing.T) {
 		require.NoError(t, be.Close())
 	}
 }
+
+// Blocks stay held behind work of the runner's own that it fenced.
+func TestFenceOfTheRunnersOwnWork(t *testing.T) {
+	r, dev, be := lateRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	require.NoError(t, r.s.Sync())
+	other, err := dev.NewStream()
+	require.NoError(t, err)
+	layers, err := a.Layers(other)
+	require.NoError(t, err)
+	require.NoError(t, other.Sync())
+	require.NoError(t, dev.Copy(other, layers[0].K, 0, layers[0].K, 0, 1)) // the runner's kernel
+	require.NoError(t, a.Fence(other))
+	require.ErrorIs(t, a.Fence(nil), backend.ErrShape{})
+	require.NoError(t, a.Release())
+	require.ErrorIs(t, a.Fence(other), ErrReleased)
+	require.Equal(t, 2, r.stats().Held)
+	require.NoError(t, other.Sync())
+	require.Zero(t, r.stats().Held)
+	closeLate(t, r, dev, be)
+}

@@ -16,7 +16,7 @@ type table[B backend.Buffer] struct {
 // Layers returns the sequence as one KvCache a layer, for a runner with kernels of
 // its own: it brings block table and length to the device on stream. The slice
 // is valid until the sequence changes or Layers is called again. The pool knows
-// nothing of those kernels: wait for them before that, or run them in a step, with
+// nothing of those kernels: call Fence behind them, or run them in a step, with
 // Batch.Index, whose Commit fences them.
 func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 	p := s.pool
@@ -40,6 +40,22 @@ func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 		}
 	}
 	return s.layers, nil
+}
+
+// Fence tells the pool that work of the runner's own, enqueued on stream so far,
+// uses the sequence: its blocks are not handed out, nor written by a step, before
+// that is done.
+func (s *Sequence[B]) Fence(stream backend.Stream) error {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := s.idle("fence"); err != nil {
+		return err
+	}
+	if stream == nil {
+		return errNoStream("fence")
+	}
+	return s.fenceBehind(stream)
 }
 
 // syncTable uploads the block table and the length, behind the sequence's last step
@@ -105,16 +121,21 @@ func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// The work does not change the sequence, so it need not wait for what others
-	// read of it; but whoever waits for the new fence waits for those, too.
-	if err := s.fence.order(stream); err != nil {
-		return errors.Join(p.device(err), drain(stream))
-	}
-	if err := s.touched(stream); err != nil {
+	if err := s.fenceBehind(stream); err != nil {
 		return err
 	}
 	b.used(s.fence)
 	return nil
+}
+
+// fenceBehind is touched for work that was not put behind the sequence's fence. It
+// does not change the sequence, so it need not wait for what others read of it; but
+// whoever waits for the new fence waits for those, too.
+func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
+	if err := s.fence.order(stream); err != nil {
+		return errors.Join(s.pool.device(err), drain(stream))
+	}
+	return s.touched(stream)
 }
 
 // touched makes this point of the stream the sequence's fence. The stream has been
