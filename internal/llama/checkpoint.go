@@ -9,39 +9,33 @@ import (
 // parseCheckpoint reads a llama2.c checkpoint of version 0: seven i32 and then,
 // in a fixed order, all weights in f32, those of a kind for all layers back to
 // back. The size of the file follows from the header and must agree.
-func parseCheckpoint(f file) (c Config, a *archive, err error) {
-	in := cursor{file: f}
-	if in.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
-		return c, nil, f.unsupported("version %d of the llama2.c checkpoint", in.u32("version"))
+func parseCheckpoint(f file) (Config, *archive) {
+	a := newArchive(&reader{file: f})
+	if a.u32("header") == 0x616b3432 { // later versions begin with the letters ak42
+		a.keep(f.unsupported("version %d of the llama2.c checkpoint", a.u32("version")))
 	}
-	in.at = 0
-	field := func(name string) int { return int(int32(in.u32(name))) }
-	c = Config{Dim: field("dim"), Hidden: field("hidden_dim"), Layers: field("n_layers"), Heads: field("n_heads"),
+	a.at = 0
+	field := func(name string) int { return int(int32(a.u32(name))) }
+	c := Config{Dim: field("dim"), Hidden: field("hidden_dim"), Layers: field("n_layers"), Heads: field("n_heads"),
 		KVHeads: field("n_kv_heads"), Vocab: field("vocab_size"), Context: field("seq_len"),
 		Eps: 1e-5, RoPE: backend.RoPE{Pairing: backend.Interleaved}, BOS: 1, EOS: []uint32{2}}
-	if in.err != nil {
-		return c, nil, in.err
-	}
 	if c.Tied = c.Vocab > 0; !c.Tied {
 		c.Vocab = -c.Vocab
 	}
 	if c.Heads < 1 || c.Dim%c.Heads != 0 {
-		return c, nil, f.bad("n_heads", "have %d, which does not divide the dim %d", c.Heads, c.Dim)
+		a.fail("n_heads", "have %d, which does not divide the dim %d", c.Heads, c.Dim)
 	}
-	c.HeadDim = c.Dim / c.Heads
-	if err := c.check(f); err != nil {
-		return c, nil, err
+	c.HeadDim = c.Dim / max(c.Heads, 1)
+	if a.keep(c.check(f)); a.err != nil {
+		return c, a
 	}
 
-	a = &archive{file: f}
 	add := func(name string, shape ...int) {
-		if err == nil {
-			err = a.add(name, "F32", shape, in.at)
-			in.at += len(a.tensors[name].data)
-		}
+		a.add(name, "F32", shape, a.at)
+		a.at += len(a.tensors[name].data)
 	}
 	each := func(part string, shape ...int) {
-		for l := 0; l < c.Layers && err == nil; l++ {
+		for l := 0; l < c.Layers && a.err == nil; l++ {
 			add(fmt.Sprintf(huggingFace.layer, l, part), shape...)
 		}
 	}
@@ -61,8 +55,8 @@ func parseCheckpoint(f file) (c Config, a *archive, err error) {
 	if !c.Tied {
 		add(n.output, c.Vocab, c.Dim)
 	}
-	if err == nil && in.left() != 0 {
-		err = f.bad("size", "%d bytes follow the weights that the header describes", in.left())
+	if a.left() != 0 {
+		a.fail("size", "%d bytes follow the weights that the header describes", a.left())
 	}
-	return c, a, err
+	return c, a
 }

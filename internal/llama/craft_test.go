@@ -119,6 +119,23 @@ func join(parts ...[]byte) (out []byte) {
 	return out
 }
 
+// Value types of GGUF's metadata.
+const (
+	ggufU8 = iota
+	ggufI8
+	ggufU16
+	ggufI16
+	ggufU32
+	ggufI32
+	ggufF32
+	ggufBool
+	_
+	_
+	ggufU64
+	ggufI64
+	ggufF64
+)
+
 // craftMeta is the metadata of c, key by key.
 func craftMeta(c Config) map[string][]byte {
 	number := func(v int) []byte { return join(u32(ggufU32), u32(uint32(v))) }

@@ -24,10 +24,3 @@ func (e ErrUnsupported) Error() string {
 	return fmt.Sprintf("%s: %s is not supported by this runner", e.File, e.Feature)
 }
 func (e ErrUnsupported) Is(target error) bool { return target == e || target == ErrUnsupported{} }
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}

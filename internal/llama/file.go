@@ -36,44 +36,46 @@ func (f file) unsupported(format string, a ...any) error {
 	return ErrUnsupported{File: f.name, Feature: fmt.Sprintf(format, a...)}
 }
 
-// cursor reads little-endian fields one after another. The first failure stays
-// in err, named after its field; from then on every read gives zeros.
-type cursor struct {
+// reader reads little-endian fields one after another. The first failure of
+// whatever is made of them stays in err; from then on every read gives zeros.
+type reader struct {
 	file
 	at  int
 	err error
 }
 
-func (c *cursor) fail(field, format string, a ...any) {
-	if c.err == nil {
-		c.err = c.bad(field, format, a...)
+func (r *reader) fail(field, format string, a ...any) { r.keep(r.bad(field, format, a...)) }
+
+func (r *reader) keep(err error) {
+	if r.err == nil {
+		r.err = err
 	}
 }
 
-func (c *cursor) left() int { return len(c.data) - c.at }
+func (r *reader) left() int { return len(r.data) - r.at }
 
 // bytes is the next n bytes, a part of the file.
-func (c *cursor) bytes(field string, n uint64) []byte {
-	if n > uint64(c.left()) {
-		c.fail(field, "needs %d bytes at offset %d, the file has %d left", n, c.at, c.left())
+func (r *reader) bytes(field string, n uint64) []byte {
+	if n > uint64(r.left()) {
+		r.fail(field, "needs %d bytes at offset %d, the file has %d left", n, r.at, r.left())
 	}
-	if c.err != nil {
+	if r.err != nil {
 		return nil
 	}
-	c.at += int(n)
-	return c.data[c.at-int(n) : c.at]
+	r.at += int(n)
+	return r.data[r.at-int(n) : r.at]
 }
 
 // uint is a number of size bytes, at most eight.
-func (c *cursor) uint(field string, size int) uint64 {
+func (r *reader) uint(field string, size uint64) uint64 {
 	var word [8]byte
-	copy(word[:], c.bytes(field, uint64(size)))
+	copy(word[:], r.bytes(field, size))
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-func (c *cursor) u32(field string) uint32  { return uint32(c.uint(field, 4)) }
-func (c *cursor) u64(field string) uint64  { return c.uint(field, 8) }
-func (c *cursor) f32(field string) float32 { return math.Float32frombits(c.u32(field)) }
+func (r *reader) u32(field string) uint32  { return uint32(r.uint(field, 4)) }
+func (r *reader) u64(field string) uint64  { return r.uint(field, 8) }
+func (r *reader) f32(field string) float32 { return math.Float32frombits(r.u32(field)) }
 
 // string is a text behind its length (u64), as GGUF has it.
-func (c *cursor) string(field string) string { return string(c.bytes(field, c.u64(field))) }
+func (r *reader) string(field string) string { return string(r.bytes(field, r.u64(field))) }

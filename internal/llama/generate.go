@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,28 +29,19 @@ type Report struct {
 func (r *Runner[B]) Generate(ctx context.Context, prompts [][]uint32, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
 	g := generation[B]{Runner: r, runs: make([]run[B], len(prompts)), maxTokens: maxTokens, emit: emit}
 	err := g.begin(ctx, prompts, s)
-	for prefill := true; err == nil; {
-		start := time.Now()
-		var n int
-		if n, err = g.advance(ctx, prefill); n == 0 && err == nil {
-			if !prefill {
-				break
-			}
-			prefill = false
-			continue
-		}
-		if prefill {
-			g.report.PrefillTokens += n
-			g.report.Prefill += time.Since(start)
-		} else {
-			g.report.DecodeTokens += n
-			g.report.Decode += time.Since(start)
-		}
+	if err == nil {
+		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
 	}
 	for i := range g.runs {
-		if e := g.end(&g.runs[i]); err == nil {
-			err = e
+		if run := &g.runs[i]; err == nil && run.seq != nil {
+			err = g.next(run, run.logits)
 		}
+	}
+	if err == nil {
+		g.report.DecodeTokens, g.report.Decode, err = g.drain(ctx, g.next)
+	}
+	for i := range g.runs {
+		err = cmp.Or(err, g.end(&g.runs[i]))
 	}
 	return g.report, err
 }
@@ -60,7 +52,6 @@ type generation[B backend.Buffer] struct {
 	runs      []run[B]
 	maxTokens int
 	emit      func(seq int, token uint32) error
-	work      []Work[B]
 	report    Report
 }
 
@@ -68,27 +59,26 @@ type generation[B backend.Buffer] struct {
 type run[B backend.Buffer] struct {
 	number  int
 	seq     *kvcache.Sequence[B] // nil before it is opened or forked, and after its end
-	source  int                  // the first run with the same prompt, which this one forks
+	source  *run[B]              // the first run with the same prompt, which this one forks
+	logits  []float32            // behind the prompt
 	pending []uint32             // tokens that are not in the cache yet
 	sampler *Sampler
-	last    [1]uint32
 	emitted int
 }
 
 // begin opens a sequence for every prompt that differs from those before it.
-func (g *generation[B]) begin(ctx context.Context, prompts [][]uint32, s Sampling) error {
+func (g *generation[B]) begin(ctx context.Context, prompts [][]uint32, s Sampling) (err error) {
 	for i, prompt := range prompts {
 		if len(prompt) == 0 {
 			return backend.ErrShape{Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
 		}
 		run := &g.runs[i]
 		run.number = i
-		var err error
 		if run.sampler, err = NewSampler(s, uint64(i)); err != nil {
 			return err
 		}
-		run.source = slices.IndexFunc(prompts, func(p []uint32) bool { return slices.Equal(p, prompt) })
-		if run.source != i || g.maxTokens <= 0 {
+		run.source = &g.runs[slices.IndexFunc(prompts, func(p []uint32) bool { return slices.Equal(p, prompt) })]
+		if run.source != run || g.maxTokens <= 0 {
 			continue
 		}
 		var match kvcache.Match
@@ -100,61 +90,53 @@ func (g *generation[B]) begin(ctx context.Context, prompts [][]uint32, s Samplin
 	return nil
 }
 
-// advance runs one step for the runs that are still in their prompt, or for those
-// that are behind it, and returns how many tokens it computed.
-func (g *generation[B]) advance(ctx context.Context, prefill bool) (n int, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
+// drain runs steps until no run has pending tokens, and calls use with the logits
+// behind the last one of a run. It returns how many tokens it computed.
+func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) error) (tokens int, took time.Duration, err error) {
+	start := time.Now()
+	for n := -1; n != 0 && err == nil; {
+		n, err = g.advance(ctx, use)
+		tokens += n
 	}
-	g.work = g.work[:0]
+	return tokens, time.Since(start), err
+}
+
+// advance runs one step and returns how many tokens it computed.
+func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
+	var work []Work[B]
 	var in []*run[B]
 	for i := range g.runs {
 		run := &g.runs[i]
-		k := min(len(run.pending), g.rows-n)
-		if k > 0 && prefill == (run.emitted == 0) {
-			g.work, in, n = append(g.work, Work[B]{run.seq, run.pending[:k]}), append(in, run), n+k
+		if k := min(len(run.pending), g.rows-n); k > 0 {
+			work, in, n = append(work, Work[B]{run.seq, run.pending[:k]}), append(in, run), n+k
+			run.pending = run.pending[k:]
 		}
 	}
-	if n == 0 {
-		return 0, nil
+	if err := ctx.Err(); err != nil || n == 0 {
+		return 0, err
 	}
-	logits, err := g.Forward(g.work, false)
+	logits, err := g.Forward(work, false)
 	if err != nil {
-		return n, err
+		return 0, err
 	}
 	for i, run := range in {
-		if run.pending = run.pending[len(g.work[i].Tokens):]; len(run.pending) > 0 {
-			continue
-		}
-		row := logits.Data[i*logits.Stride:][:logits.Cols]
-		if prefill {
-			err = g.first(run, row)
-		} else {
-			err = g.next(run, row)
-		}
-		if err != nil {
-			return n, err
+		if len(run.pending) == 0 && err == nil {
+			err = use(run, logits.Data[i*logits.Stride:][:logits.Cols])
 		}
 	}
-	return n, nil
+	return n, err
 }
 
-// first samples the first token behind a prompt, for every run that has it. The
-// forks come before: no sequence may end while others still need its cache.
-func (g *generation[B]) first(source *run[B], logits []float32) error {
-	var err error
+// share forks a run behind its prompt for every other run that has the same one.
+// No token is chosen yet: no sequence may end while others still need its cache.
+func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
+	source.logits = slices.Clone(logits)
 	for i := range g.runs {
-		if run := &g.runs[i]; run != source && run.source == source.number {
+		if run := &g.runs[i]; run.source == source && run != source {
 			if run.seq, err = source.seq.Fork(); err != nil {
 				return err
 			}
-		}
-	}
-	for i := range g.runs {
-		if run := &g.runs[i]; run.source == source.number {
-			if err := g.next(run, logits); err != nil {
-				return err
-			}
+			run.logits = source.logits
 		}
 	}
 	return nil
@@ -172,14 +154,12 @@ func (g *generation[B]) next(run *run[B], logits []float32) error {
 	if run.emitted++; run.emitted == g.maxTokens || run.seq.Len() == g.pool.Config().Capacity {
 		return g.end(run)
 	}
-	run.last[0] = token
-	run.pending = run.last[:]
+	run.pending = []uint32{token}
 	return nil
 }
 
 // end releases a run's sequence, if it has one.
 func (g *generation[B]) end(run *run[B]) error {
-	run.pending = nil
 	if run.seq == nil {
 		return nil
 	}

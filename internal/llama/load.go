@@ -16,21 +16,15 @@ import (
 // Errors are ErrFile and ErrUnsupported, or those of the file system.
 func Load(path, tokenizer string) (*Model, *Tokenizer, error) {
 	m, t, err := LoadFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err == nil && tokenizer != "" {
+		t, err = loadTokenizer(tokenizer, m.Vocab)
+	}
+	if err == nil && t == nil {
+		err = ErrFile{File: filepath.Base(path), Field: "vocabulary", Why: fmt.Sprintf(
+			"its %d tokens are not bytes and the model brings no vocabulary that can be used; name its tokenizer file", m.Vocab)}
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("llama: model %s: %w", path, err)
-	}
-	if tokenizer != "" {
-		f, err := open(os.DirFS(filepath.Dir(tokenizer)), filepath.Base(tokenizer))
-		if err == nil {
-			t, err = parseTokenizer(f, m.Vocab)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("llama: tokenizer %s: %w", tokenizer, err)
-		}
-	}
-	if t == nil {
-		return nil, nil, fmt.Errorf("llama: model %s: %w", path, ErrFile{File: filepath.Base(path), Field: "vocabulary",
-			Why: fmt.Sprintf("its %d tokens are not bytes and the model brings no vocabulary that can be used; name its tokenizer file", m.Vocab)})
 	}
 	return m, t, nil
 }
@@ -38,11 +32,7 @@ func Load(path, tokenizer string) (*Model, *Tokenizer, error) {
 // LoadFS is Load from any file system, as of a model that is embedded in the
 // program. The tokenizer is nil if the model brings none that can be used.
 func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if info.IsDir() {
+	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		name = path.Join(name, "model.safetensors")
 	}
 	f, err := open(fsys, name)
@@ -55,10 +45,7 @@ func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
 	case ".gguf":
 		return loadGGUF(f)
 	case ".bin":
-		cfg, a, err := parseCheckpoint(f)
-		if err != nil {
-			return nil, nil, err
-		}
+		cfg, a := parseCheckpoint(f)
 		m, err := a.model(cfg, huggingFace)
 		return m, nil, err
 	}
@@ -74,11 +61,7 @@ func loadSafetensors(fsys fs.FS, f file) (*Model, *Tokenizer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := parseSafetensors(f)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := a.model(cfg, huggingFace)
+	m, err := parseSafetensors(f).model(cfg, huggingFace)
 	if err != nil || !isByteLevel(cfg) {
 		return m, nil, err
 	}
@@ -86,18 +69,20 @@ func loadSafetensors(fsys fs.FS, f file) (*Model, *Tokenizer, error) {
 }
 
 func loadGGUF(f file) (*Model, *Tokenizer, error) {
-	meta, a, err := parseGGUF(f)
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg, err := meta.config(a)
-	if err != nil {
-		return nil, nil, err
-	}
+	meta, a := parseGGUF(f)
+	cfg := ggufConfig(meta, a)
 	m, err := a.model(cfg, ggml)
 	if err != nil || meta.values["tokenizer.ggml.model"] != "llama" {
 		return m, nil, err
 	}
-	t, err := meta.tokenizer(cfg)
+	t, err := ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
 	return m, t, err
+}
+
+func loadTokenizer(path string, vocab int) (*Tokenizer, error) {
+	f, err := open(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err != nil {
+		return nil, err
+	}
+	return parseTokenizer(f, vocab)
 }

@@ -24,22 +24,20 @@ func (r *Runner[B]) norm(dst, x, w []float32, n int) {
 	}
 }
 
-// multiply computes n rows of dst = x·wᵀ. The rows of w are taken in bands that
-// stay in the processor's cache while all rows of x pass over them. How a row of
-// w is summed does not depend on n or the number of threads, as bands begin at a
-// multiple of four, the rows that the kernel takes at once.
-func (r *Runner[B]) multiply(dst []float32, w blas32.General, x []float32, n int) {
-	const unit, cached = 4, 8192 // rows; elements of a band
-	band := max(cached/w.Cols/unit, 1) * unit
-	r.parallel((w.Rows+unit-1)/unit, n*unit*w.Cols, func(from, to int) {
-		end := min(to*unit, w.Rows)
-		for lo := from * unit; lo < end; lo += band {
-			hi := min(lo+band, end)
-			part := blas32.General{Rows: hi - lo, Cols: w.Cols, Stride: w.Stride, Data: w.Data[lo*w.Stride : (hi-1)*w.Stride+w.Cols]}
+// multiply computes n rows of dst = x·wᵀ + beta·dst. The rows of w are taken in
+// bands that stay in the processor's cache while all rows of x pass over them. How
+// a row of w is summed does not depend on n or the number of threads, as bands are
+// a multiple of four, the rows that the kernel takes at once.
+func (r *Runner[B]) multiply(beta float32, dst []float32, w blas32.General, x []float32, n int) {
+	const band = 32
+	r.parallel((w.Rows+band-1)/band, n*band*w.Cols, func(from, to int) {
+		for lo := from * band; lo < min(to*band, w.Rows); lo += band {
+			part := w
+			part.Rows, part.Data = min(band, w.Rows-lo), w.Data[lo*w.Stride:]
 			for t := range n {
-				blas32.Gemv(blas.NoTrans, 1, part,
-					blas32.Vector{N: w.Cols, Inc: 1, Data: x[t*w.Cols : (t+1)*w.Cols]},
-					0, blas32.Vector{N: hi - lo, Inc: 1, Data: dst[t*w.Rows+lo : t*w.Rows+hi]})
+				in := blas32.Vector{N: w.Cols, Inc: 1, Data: x[t*w.Cols:]}
+				out := blas32.Vector{N: part.Rows, Inc: 1, Data: dst[t*w.Rows+lo:]}
+				blas32.Gemv(blas.NoTrans, 1, part, in, beta, out)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ func TestMultiply(t *testing.T) {
 		want := make([]float32, n*rows)
 		for tok := range n {
 			one := &Runner[*cpu.Buffer]{threads: 1}
-			one.multiply(want[tok*rows:], m.Embed, x[tok*cols:], 1)
+			one.multiply(0, want[tok*rows:], m.Embed, x[tok*cols:], 1)
 			wide := make([]float64, cols)
 			for i := range wide {
 				wide[i] = float64(x[tok*cols+i])
@@ -31,7 +31,7 @@ func TestMultiply(t *testing.T) {
 		for threads := range 4 {
 			r := &Runner[*cpu.Buffer]{threads: threads + 1}
 			got := make([]float32, n*rows)
-			r.multiply(got, m.Embed, x, n)
+			r.multiply(0, got, m.Embed, x, n)
 			require.Equal(t, want, got, "%v on %d threads", size, threads+1)
 		}
 	}

@@ -49,51 +49,37 @@ var ggml = naming{
 	gate: "ffn_gate", up: "ffn_up", down: "ffn_down",
 }
 
-// model decodes the weights that cfg needs. Layers are reserved one by one, so a
-// file that claims more than it holds fails at the first one missing.
+// model decodes the weights that cfg needs, unless reading the archive or the
+// configuration has failed. Layers are reserved one by one, so a file that claims
+// more than it holds fails at the first one missing.
 func (a *archive) model(cfg Config, n naming) (*Model, error) {
-	if err := cfg.check(a.file); err != nil {
-		return nil, err
-	}
-	var failed error
-	keep := func(err error) {
-		if failed == nil {
-			failed = err
-		}
-	}
-	matrix := func(name string, rows, cols int) (m blas32.General) {
-		if failed == nil {
-			var err error
-			m, err = a.matrix(name, rows, cols)
-			keep(err)
-		}
-		return m
-	}
-	vector := func(name string) (v []float32) {
-		if failed == nil {
-			var err error
-			v, err = a.floats(name, cfg.Dim)
-			keep(err)
+	err := a.err
+	floats := func(name string, shape ...int) (v []float32) {
+		if err == nil {
+			v, err = a.floats(name, shape...)
 		}
 		return v
 	}
-	m := &Model{Config: cfg, Embed: matrix(n.embed, cfg.Vocab, cfg.Dim), Norm: vector(n.norm)}
+	matrix := func(name string, rows, cols int) blas32.General {
+		return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: floats(name, rows, cols)}
+	}
+	m := &Model{Config: cfg, Embed: matrix(n.embed, cfg.Vocab, cfg.Dim), Norm: floats(n.norm, cfg.Dim)}
 	if m.Output = m.Embed; !cfg.Tied {
 		m.Output = matrix(n.output, cfg.Vocab, cfg.Dim)
 	}
 	q, kv := cfg.Heads*cfg.HeadDim, cfg.KVHeads*cfg.HeadDim
-	for l := 0; l < cfg.Layers && failed == nil; l++ {
+	for l := 0; l < cfg.Layers && err == nil; l++ {
 		in := func(part string) string { return fmt.Sprintf(n.layer, l, part) }
 		m.Layers = append(m.Layers, Layer{
-			AttnNorm: vector(in(n.attnNorm)), FFNNorm: vector(in(n.ffnNorm)),
+			AttnNorm: floats(in(n.attnNorm), cfg.Dim), FFNNorm: floats(in(n.ffnNorm), cfg.Dim),
 			Q: matrix(in(n.q), q, cfg.Dim), K: matrix(in(n.k), kv, cfg.Dim), V: matrix(in(n.v), kv, cfg.Dim),
 			O:    matrix(in(n.o), cfg.Dim, q),
 			Gate: matrix(in(n.gate), cfg.Hidden, cfg.Dim), Up: matrix(in(n.up), cfg.Hidden, cfg.Dim),
 			Down: matrix(in(n.down), cfg.Dim, cfg.Hidden),
 		})
 	}
-	if failed != nil {
-		return nil, failed
+	if err != nil {
+		return nil, err
 	}
 	return m, nil
 }

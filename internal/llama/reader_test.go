@@ -101,21 +101,31 @@ func TestHostileSafetensors(t *testing.T) {
 	} {
 		data := withHeader(c.header, make([]byte, 16))
 		bounded(t, len(data), func() {
-			_, err := parseSafetensors(file{"m.safetensors", data})
+			err := parseSafetensors(file{"m.safetensors", data}).err
 			refused(t, err, "m.safetensors", c.field, c.why, c.name)
 		})
 	}
-	_, err := parseSafetensors(file{"m", join(u64(math.MaxUint64), make([]byte, 100))})
+	err := parseSafetensors(file{"m", join(u64(math.MaxUint64), make([]byte, 100))}).err
 	refused(t, err, "m", "header", "100 left", "header length")
 
 	// Types that are not decoded may be listed, as long as nobody needs them.
-	a, err := parseSafetensors(file{"m", withHeader(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}`, make([]byte, 12))})
-	require.NoError(t, err)
+	a := parseSafetensors(file{"m", withHeader(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}`, make([]byte, 12))})
+	require.NoError(t, a.err)
 	_, err = a.floats("a", 1)
 	require.Equal(t, ErrUnsupported{File: "m", Feature: "tensor type I64 (of a)"}, err)
 	v, err := a.floats("b")
 	require.NoError(t, err)
 	require.Equal(t, []float32{0}, v)
+}
+
+func ggufError(f file) error {
+	_, a := parseGGUF(f)
+	return a.err
+}
+
+func checkpointError(f file) error {
+	_, a := parseCheckpoint(f)
+	return a.err
 }
 
 func refused(t *testing.T, err error, file, field, why, name string) {
@@ -144,19 +154,22 @@ func TestHostileGGUF(t *testing.T) {
 	}{
 		{"general.alignment", "power of two", number(33)},
 		{"general.alignment", "power of two", number(0)},
-		{"general.alignment", "need int64", join(u32(ggufString), text("x"))},
+		{"general.alignment", "is x, need an integer of 32 bits", join(u32(ggufString), text("x"))},
 		{"general.architecture", "need string", number(1)},
-		{"llama.block_count", "need int64", join(u32(ggufU64), u64(math.MaxUint64))},
+		{"llama.block_count", "need an integer of 32 bits", join(u32(ggufU64), u64(math.MaxUint64))},
 		{"llama.block_count", "is missing", nil},
 		{"x", "unknown type 13", u32(13)},
 		{"x", "nested type 9", join(u32(ggufArray), u32(ggufArray), u64(1))},
 		{"x", "array of 1152921504606846976 elements", join(u32(ggufArray), u32(ggufU8), u64(1<<60))},
 		{"x", "array of 1152921504606846976 elements", join(u32(ggufArray), u32(ggufString), u64(1<<60))},
 		{"x", "bytes at offset", join(u32(ggufString), u64(math.MaxUint64))},
-		{"tokenizer.ggml.scores", "no array of 5", join(u32(ggufArray), u32(ggufF32), u64(1), u32(0))},
-		{"tokenizer.ggml.token_type", "no array of 5", join(u32(ggufArray), u32(ggufI64), u64(5), make([]byte, 40))},
-		{"tokenizer.ggml.tokens", "need []string", join(u32(ggufArray), u32(ggufU8), u64(1), []byte{0})},
-		{"tokenizer.ggml.tokens", "has 1 tokens", join(u32(ggufArray), u32(ggufString), u64(1), text("a"))},
+		{"tokenizer.ggml.scores", "has 1 values of type float64, need 5", join(u32(ggufArray), u32(ggufF32), u64(1), u32(0))},
+		{"tokenizer.ggml.token_type", "has 0 values of type float64, need 5", join(u32(ggufArray), u32(ggufString), u64(5), make([]byte, 40))},
+		{"tokenizer.ggml.scores", "is missing", nil},
+		{"llama.block_count", "need an integer of 32 bits", join(u32(ggufF32), u32(math.Float32bits(1.5)))},
+		{"llama.block_count", "is [1 1], need an integer of 32 bits", join(u32(ggufArray), u32(ggufU8), u64(2), []byte{1, 1})},
+		{"tokenizer.ggml.tokens", "has 0 values of type string, need 5", join(u32(ggufArray), u32(ggufU8), u64(1), []byte{0})},
+		{"tokenizer.ggml.tokens", "has 1 values of type string, need 5", join(u32(ggufArray), u32(ggufString), u64(1), text("a"))},
 	} {
 		err := open(func(meta map[string][]byte, _ []array) {
 			if meta[c.key] = c.value; c.value == nil {
@@ -180,7 +193,7 @@ func TestHostileGGUF(t *testing.T) {
 	refused(t, err, "m.gguf", "tensor token_embd.weight", "twice", "duplicate tensor")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].name = "rope_freqs.weight" })
 	require.ErrorIs(t, err, ErrUnsupported{File: "m.gguf", Feature: "rope_freqs.weight"})
-	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = []int{1 << 40, 1 << 40} })
+	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = []int{math.MaxInt, math.MaxInt} })
 	refused(t, err, "m.gguf", "tensor output_norm.weight", "overflows", "shape")
 	err = open(func(_ map[string][]byte, arrays []array) { arrays[1].shape = make([]int, 5) })
 	refused(t, err, "m.gguf", "tensor output_norm.weight", "5 dimensions", "shape")
@@ -192,26 +205,26 @@ func TestHostileGGUF(t *testing.T) {
 	head := func(version uint32, tensors, keys uint64, more ...[]byte) file {
 		return file{"m", join([]byte("GGUF"), u32(version), u64(tensors), u64(keys), join(more...))}
 	}
-	_, _, err = parseGGUF(head(1, 0, 0))
+	err = ggufError(head(1, 0, 0))
 	require.Equal(t, ErrUnsupported{File: "m", Feature: "GGUF version 1"}, err)
-	_, _, err = parseGGUF(head(3, math.MaxUint64, 0))
+	err = ggufError(head(3, math.MaxUint64, 0))
 	refused(t, err, "m", "tensor name", "0 left", "tensor count")
-	_, _, err = parseGGUF(head(3, 0, math.MaxUint64))
+	err = ggufError(head(3, 0, math.MaxUint64))
 	refused(t, err, "m", "metadata key", "0 left", "metadata count")
 	key := join(text("k"), u32(ggufU8), []byte{0})
-	_, _, err = parseGGUF(head(3, 0, 2, key, key))
+	err = ggufError(head(3, 0, 2, key, key))
 	refused(t, err, "m", "metadata k", "twice", "duplicate key")
 	tensor := func(name string, kind uint32, off uint64) []byte {
 		return join(text(name), u32(1), u64(1), u32(kind), u64(off))
 	}
-	_, _, err = parseGGUF(head(3, 2, 0, tensor("a", 0, 0), tensor("b", 0, 0), make([]byte, 99)))
+	err = ggufError(head(3, 2, 0, tensor("a", 0, 0), tensor("b", 0, 0), make([]byte, 99)))
 	refused(t, err, "m", "tensor", "inside of tensor", "overlap")
-	_, _, err = parseGGUF(head(3, 1, 0, tensor("a", 0, 4), make([]byte, 99)))
+	err = ggufError(head(3, 1, 0, tensor("a", 0, 4), make([]byte, 99)))
 	refused(t, err, "m", "tensor a", "multiple of the alignment", "alignment")
-	_, _, err = parseGGUF(head(3, 1, 0, tensor("a", 0, math.MaxUint64&^31)))
+	err = ggufError(head(3, 1, 0, tensor("a", 0, math.MaxUint64&^31)))
 	refused(t, err, "m", "tensor a", "offset", "offset")
-	_, a, err := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
-	require.NoError(t, err)
+	_, a := parseGGUF(head(3, 2, 0, tensor("a", 12, 0), tensor("b", 99, 0), make([]byte, 99)))
+	require.NoError(t, a.err)
 	_, err = a.floats("a", 1)
 	require.EqualError(t, err, "m: tensor type Q4_K (of a) is not supported by this runner")
 	_, err = a.floats("b", 1)
@@ -245,9 +258,9 @@ func TestHostileCheckpoint(t *testing.T) {
 			}
 		})
 	}
-	_, _, err := parseCheckpoint(file{"m.bin", append(whole, 0)})
+	err := checkpointError(file{"m.bin", append(whole, 0)})
 	refused(t, err, "m.bin", "size", "1 bytes follow", "longer")
-	_, _, err = parseCheckpoint(file{"m.bin", join([]byte("24ka"), u32(2), make([]byte, 256))})
+	err = checkpointError(file{"m.bin", join([]byte("24ka"), u32(2), make([]byte, 256))})
 	require.Equal(t, ErrUnsupported{File: "m.bin", Feature: "version 2 of the llama2.c checkpoint"}, err)
 }
 
@@ -275,10 +288,10 @@ func TestConfig(t *testing.T) {
 
 	for more, feature := range map[string]string{
 		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling of type dynamic",
-		`,"rope_scaling":{"type":"yarn","factor":2,"mscale":1}`:       "rope_scaling with mscale",
+		`,"rope_scaling":{"type":"yarn","factor":2,"mscale":1}`:       "rope_scaling.mscale 1",
 		`,"model_type":"mistral"`:                                     "model_type mistral",
 		`,"hidden_act":"gelu"`:                                        "hidden_act gelu",
-		`,"attention_bias":true`:                                      "a bias in attention_bias or mlp_bias",
+		`,"attention_bias":true`:                                      "attention_bias true",
 		`,"rope_parameters":{"rope_type":"longrope","rope_theta":10}`: "rope_scaling of type longrope",
 	} {
 		_, err := parse(more)

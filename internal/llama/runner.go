@@ -8,7 +8,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // Options says how to run a model.
@@ -34,18 +33,10 @@ type Runner[B backend.Buffer] struct {
 	rows    int // tokens of the largest step
 	threads int
 
-	q, k, v, out port[B]        // [rows, heads*HeadDim]
-	x, h         []float32      // [rows, Dim]
-	gate, up     []float32      // [rows, Hidden]
-	logits       blas32.General // [tokens asked for, Vocab], grows
-}
-
-// port is an activation that host and device exchange. Where device memory is
-// host memory, host is the buffer itself and nothing is copied.
-type port[B backend.Buffer] struct {
-	buf    B
-	host   []float32
-	shared bool
+	q, k, v, out *port[B]  // [rows, heads*HeadDim]
+	x, h         []float32 // [rows, Dim]
+	gate, up     []float32 // [rows, Hidden]
+	logits       []float32 // [tokens asked for, Vocab], grows
 }
 
 // New makes a runner of m on be. Both stay the caller's and must outlive it.
@@ -74,13 +65,11 @@ func (o Options) cache(m *Model) (kvcache.Config, error) {
 		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
 	}
 	resolved, err := cfg.Resolve()
-	if err == nil && resolved.Capacity > m.Context {
-		cfg.Capacity = m.Context
-	}
+	cfg.Capacity = min(resolved.Capacity, m.Context)
 	return cfg, err
 }
 
-func (r *Runner[B]) allocate(opt Options) (err error) {
+func (r *Runner[B]) allocate(opt Options) error {
 	m := r.model
 	if r.threads <= 0 {
 		r.threads = runtime.GOMAXPROCS(0)
@@ -93,53 +82,16 @@ func (r *Runner[B]) allocate(opt Options) (err error) {
 	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > (1<<30)/widest {
 		return backend.ErrShape{Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
 	}
-	for _, p := range []struct {
-		port  *port[B]
-		heads int
-	}{{&r.q, m.Heads}, {&r.k, m.KVHeads}, {&r.v, m.KVHeads}, {&r.out, m.Heads}} {
-		if *p.port, err = newPort(r.be, r.rows*p.heads*m.HeadDim); err != nil {
-			return err
-		}
-	}
+	var errs [5]error
+	r.q, errs[0] = newPort(r.be, r.rows, m.Heads*m.HeadDim)
+	r.k, errs[1] = newPort(r.be, r.rows, m.KVHeads*m.HeadDim)
+	r.v, errs[2] = newPort(r.be, r.rows, m.KVHeads*m.HeadDim)
+	r.out, errs[3] = newPort(r.be, r.rows, m.Heads*m.HeadDim)
+	r.stream, errs[4] = r.be.NewStream()
 	r.x, r.h = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim)
 	r.gate, r.up = make([]float32, r.rows*m.Hidden), make([]float32, r.rows*m.Hidden)
 	r.step = r.pool.NewBatch()
-	r.stream, err = r.be.NewStream()
-	return err
-}
-
-func newPort[B backend.Buffer](be backend.Backend[B], n int) (p port[B], err error) {
-	if p.buf, err = be.Alloc(backend.F32, n); err != nil {
-		return p, err
-	}
-	access, ok := backend.HostAccessOf(be)
-	if !ok {
-		p.host = make([]float32, n)
-		return p, nil
-	}
-	bytes, err := access.HostBytes(p.buf)
-	if err != nil {
-		return p, errors.Join(err, be.Free(p.buf))
-	}
-	p.host, p.shared = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), n), true
-	return p, nil
-}
-
-// send makes the first n elements visible to the device. Its earlier reads of
-// them are done: receive has waited for the layer before.
-func (r *Runner[B]) send(p port[B], n int) error {
-	if p.shared {
-		return nil
-	}
-	return backend.Upload(r.be, r.stream, p.buf, 0, p.host[:n])
-}
-
-// receive waits for the device and makes the first n elements visible to the host.
-func (r *Runner[B]) receive(p port[B], n int) error {
-	if p.shared {
-		return r.stream.Sync()
-	}
-	return backend.Download(r.be, r.stream, p.host[:n], p.buf, 0)
+	return errors.Join(errs[:]...)
 }
 
 // Pool is the cache, for opening, forking and measuring sequences. The runner
@@ -156,10 +108,54 @@ func (r *Runner[B]) Close() error {
 	if r.stream != nil {
 		errs = append(errs, r.stream.Close())
 	}
-	for _, p := range []port[B]{r.q, r.k, r.v, r.out} {
-		if p.host != nil {
+	for _, p := range []*port[B]{r.q, r.k, r.v, r.out} {
+		if p != nil {
 			errs = append(errs, r.be.Free(p.buf))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// port is an activation [rows, width] that host and device exchange. Where device
+// memory is host memory, host is the buffer itself and nothing is copied.
+type port[B backend.Buffer] struct {
+	be     backend.Backend[B]
+	buf    B
+	host   []float32
+	width  int
+	shared bool
+}
+
+func newPort[B backend.Buffer](be backend.Backend[B], rows, width int) (*port[B], error) {
+	n := rows * width
+	buf, err := be.Alloc(backend.F32, n)
+	if err != nil {
+		return nil, err
+	}
+	access, shared := backend.HostAccessOf(be)
+	if !shared {
+		return &port[B]{be, buf, make([]float32, n), width, false}, nil
+	}
+	bytes, err := access.HostBytes(buf)
+	if err != nil {
+		return nil, errors.Join(err, be.Free(buf))
+	}
+	return &port[B]{be, buf, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), n), width, true}, nil
+}
+
+// send makes the first n rows visible to the device. Its earlier reads of them
+// are done: receive has waited for the layer before.
+func (p *port[B]) send(s backend.Stream, n int) error {
+	if p.shared {
+		return nil
+	}
+	return backend.Upload(p.be, s, p.buf, 0, p.host[:n*p.width])
+}
+
+// receive waits for the device and makes the first n rows visible to the host.
+func (p *port[B]) receive(s backend.Stream, n int) error {
+	if p.shared {
+		return s.Sync()
+	}
+	return backend.Download(p.be, s, p.host[:n*p.width], p.buf, 0)
 }

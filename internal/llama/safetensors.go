@@ -2,66 +2,53 @@ package llama
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 )
 
 // parseSafetensors lists the tensors of a safetensors file: the length of the
 // header (u64), the header (JSON), and the data that it describes.
-func parseSafetensors(f file) (*archive, error) {
-	c := cursor{file: f}
-	header := c.string("header")
-	if c.err != nil {
-		return nil, c.err
-	}
-	a := &archive{file: f}
+func parseSafetensors(f file) *archive {
+	a := newArchive(&reader{file: f})
 	// Decoding into a map would not see a name that is there twice.
-	d := json.NewDecoder(bytes.NewReader([]byte(header)))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, f.bad("header", "is no JSON object")
+	header := json.NewDecoder(bytes.NewReader(a.bytes("header", a.u64("header"))))
+	if t, err := header.Token(); err != nil || t != json.Delim('{') {
+		a.fail("header", "is no JSON object")
 	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, f.bad("header", "%v", err)
+	for a.err == nil && header.More() {
+		var entry struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets []int  `json:"data_offsets"`
 		}
+		key, err := header.Token()
+		name, _ := key.(string)
 		if name == "__metadata__" {
-			err = d.Decode(new(map[string]string))
-		} else {
-			err = a.addEntry(name.(string), c.at, d)
+			err = cmp.Or(err, header.Decode(new(map[string]string)))
+		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
+			a.entry(name, entry.DType, entry.Shape, entry.Offsets)
 		}
 		if err != nil {
-			if _, typed := err.(ErrFile); !typed {
-				err = f.bad("header", "%v", err)
-			}
-			return nil, err
+			a.fail("header", "%v", err)
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return nil, f.bad("header", "%v", err)
+	if _, err := header.Token(); err != nil {
+		a.fail("header", "%v", err)
 	}
-	return a, a.disjoint()
+	a.disjoint()
+	return a
 }
 
-// addEntry reads a tensor's description from the header of a file with data from
-// byte start on.
-func (a *archive) addEntry(name string, start int, d *json.Decoder) error {
-	var entry struct {
-		DType   string `json:"dtype"`
-		Shape   []int  `json:"shape"`
-		Offsets []int  `json:"data_offsets"`
+// entry adds a tensor whose data, from where the header ends, are in the range of
+// offsets.
+func (a *archive) entry(name, kind string, shape, offsets []int) {
+	field, o := "tensor "+name, offsets
+	if len(o) != 2 || o[0] < 0 || o[1] < o[0] || o[1] > a.left() {
+		a.fail(field, "data_offsets %v, need a range within the %d bytes of data", o, a.left())
+		return
 	}
-	if err := d.Decode(&entry); err != nil {
-		return err
-	}
-	o := entry.Offsets
-	if len(o) != 2 || o[0] < 0 || o[1] < o[0] || o[1] > len(a.data)-start {
-		return a.bad("tensor "+name, "data_offsets %v, need a range within the %d bytes of data", o, len(a.data)-start)
-	}
-	if err := a.add(name, entry.DType, entry.Shape, start+o[0]); err != nil {
-		return err
-	}
+	a.add(name, kind, shape, a.at+o[0])
 	if t := a.tensors[name]; t.data != nil && len(t.data) != o[1]-o[0] {
-		return a.bad("tensor "+name, "shape %v of %s has %d bytes, data_offsets %v", t.shape, t.encoding, len(t.data), o)
+		a.fail(field, "shape %v of %s has %d bytes, data_offsets %v", shape, kind, len(t.data), o)
 	}
-	return nil
 }

@@ -1,10 +1,11 @@
 package llama
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sort"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -21,10 +22,10 @@ type Sampling struct {
 type Sampler struct {
 	Sampling
 	rng   *rand.Rand
-	order []candidateToken // scratch
+	order []candidate // scratch
 }
 
-type candidateToken struct {
+type candidate struct {
 	token  uint32
 	weight float64
 }
@@ -37,9 +38,7 @@ func NewSampler(s Sampling, stream uint64) (*Sampler, error) {
 	if !(s.TopP >= 0 && s.TopP <= 1) {
 		return nil, backend.ErrShape{Op: "sampling", What: fmt.Sprintf("top-p: have %v, need 0 to 1", s.TopP)}
 	}
-	if s.TopP == 0 {
-		s.TopP = 1
-	}
+	s.TopP = cmp.Or(s.TopP, 1)
 	return &Sampler{Sampling: s, rng: rand.New(rand.NewPCG(s.Seed, stream))}, nil
 }
 
@@ -64,21 +63,18 @@ func (s *Sampler) Sample(logits []float32) uint32 {
 	s.order = s.order[:0]
 	total := 0.0
 	for i, l := range logits {
-		w := math.Exp((float64(l) - top) / s.Temperature)
-		if w > 0 { // neither underflow nor NaN
-			s.order = append(s.order, candidateToken{uint32(i), w})
+		if w := math.Exp((float64(l) - top) / s.Temperature); w > 0 { // neither underflow nor NaN
+			s.order = append(s.order, candidate{uint32(i), w})
 			total += w
 		}
 	}
 	if s.TopP < 1 {
-		sort.SliceStable(s.order, func(i, j int) bool { return s.order[i].weight > s.order[j].weight })
-		kept := 0.0
-		for i, c := range s.order {
-			if kept += c.weight; kept >= s.TopP*total {
-				s.order, total = s.order[:i+1], kept
-				break
-			}
+		slices.SortStableFunc(s.order, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
+		goal, kept := s.TopP*total, 0
+		for total = 0; total < goal && kept < len(s.order); kept++ {
+			total += s.order[kept].weight
 		}
+		s.order = s.order[:max(kept, 1)]
 	}
 	at := s.rng.Float64() * total
 	for _, c := range s.order {

@@ -2,7 +2,7 @@ package llama
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +14,7 @@ type Tokenizer struct {
 	bos    uint32
 	spaced bool // a text begins with a space, which decoding takes away again
 	pieces []piece
-	ids    map[string]uint32 // of normal pieces
+	ids    map[string]uint32 // of pieces that are made by merging
 	bytes  [256]uint32       // the token of each byte; token 0, unknown, where there is none
 }
 
@@ -24,12 +24,14 @@ type piece struct {
 	kind  pieceKind
 }
 
-type pieceKind uint8
+// pieceKind is numbered as in SentencePiece and GGUF. Others stand for no text.
+type pieceKind int
 
 const (
-	normalPiece  pieceKind = iota
-	bytePiece              // <0x0A>: a byte, for text that no other piece covers
-	controlPiece           // stands for no text
+	normalPiece  pieceKind = 1
+	controlPiece pieceKind = 3
+	userPiece    pieceKind = 4
+	bytePiece    pieceKind = 6 // <0x0A>: a byte, for text that no other piece covers
 )
 
 // newTokenizer indexes a SentencePiece vocabulary. f is only named in errors.
@@ -43,33 +45,30 @@ func newTokenizer(f file, pieces []piece, bos uint32) (*Tokenizer, error) {
 		if p.score != p.score {
 			return nil, f.bad("vocabulary", "the score of token %d is not a number", i)
 		}
-		if p.kind == bytePiece {
-			b, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(p.text, "<0x"), ">"), 16, 8)
-			if err != nil || p.text != fmt.Sprintf("<0x%02X>", b) {
+		switch p.kind {
+		case normalPiece, userPiece:
+			if _, twice := t.ids[p.text]; !twice { // of equal pieces the first counts
+				t.ids[p.text] = uint32(i)
+			}
+		case bytePiece:
+			var b byte
+			if _, err := fmt.Sscanf(p.text, "<0x%02X>", &b); err != nil || p.text != fmt.Sprintf("<0x%02X>", b) {
 				return nil, f.bad("vocabulary", "byte token %d is %q, need the form <0x0A>", i, p.text)
 			}
-			t.bytes[b] = uint32(i)
-			p.text = string([]byte{byte(b)})
-			continue
-		}
-		// Of equal pieces the first counts.
-		if _, twice := t.ids[p.text]; !twice && p.kind == normalPiece && p.text != "" {
-			t.ids[p.text] = uint32(i)
+			t.bytes[b], p.text = uint32(i), string([]byte{b})
+		default:
+			p.text = ""
 		}
 	}
 	return t, nil
 }
 
 // newByteTokenizer is the vocabulary in which byte b is token b. The tokens
-// behind the bytes, up to vocab, are control tokens.
+// behind the bytes, up to vocab, stand for no text.
 func newByteTokenizer(vocab int, bos uint32) *Tokenizer {
 	t := &Tokenizer{bos: bos, pieces: make([]piece, vocab)}
-	for i := range t.pieces {
-		t.pieces[i].kind = controlPiece
-		if i < len(t.bytes) {
-			t.bytes[i] = uint32(i)
-			t.pieces[i] = piece{text: string([]byte{byte(i)}), kind: bytePiece}
-		}
+	for i := range t.bytes {
+		t.bytes[i], t.pieces[i].text = uint32(i), string([]byte{byte(i)})
 	}
 	return t
 }
@@ -86,18 +85,17 @@ func isByteLevel(c Config) bool {
 // (i32) and text. Tokens 0 to 2 are unknown, BOS and EOS.
 func parseTokenizer(f file, vocab int) (*Tokenizer, error) {
 	const bos, eos = 1, 2
-	c := cursor{file: f}
-	c.u32("longest token")
+	r := reader{file: f}
+	r.u32("longest token")
 	var pieces []piece
-	for i := 0; i < vocab && c.err == nil; i++ {
+	for i := 0; i < vocab && r.err == nil; i++ {
 		field := fmt.Sprintf("token %d", i)
-		p := piece{score: c.f32(field)}
-		n := int32(c.u32(field))
+		p := piece{score: r.f32(field), kind: normalPiece}
+		n := int32(r.u32(field))
 		if n < 0 {
-			c.fail(field, "has a length of %d", n)
-			break
+			r.fail(field, "has a length of %d", n)
 		}
-		p.text = string(c.bytes(field, uint64(n)))
+		p.text = string(r.bytes(field, uint64(n)))
 		switch {
 		case i <= eos:
 			p.kind = controlPiece
@@ -106,33 +104,61 @@ func parseTokenizer(f file, vocab int) (*Tokenizer, error) {
 		}
 		pieces = append(pieces, p)
 	}
-	if c.err == nil && c.left() != 0 {
-		c.fail("size", "%d bytes follow the %d tokens of the model's vocabulary", c.left(), vocab)
+	if r.left() != 0 {
+		r.fail("size", "%d bytes follow the %d tokens of the model's vocabulary", r.left(), vocab)
 	}
-	if c.err != nil {
-		return nil, c.err
+	if r.err != nil {
+		return nil, r.err
 	}
 	return newTokenizer(f, pieces, bos)
 }
 
 // Encode gives the tokens of text, BOS first. Text that the vocabulary does not
 // have, also invalid UTF-8, is encoded byte by byte, so nothing is lost.
+//
+// Starting from characters, the pair of neighbours with the best score, of equal
+// ones the first, becomes one symbol until no pair is a token. The time is the
+// square of the length, which prompts that fit a model's context can afford.
 func (t *Tokenizer) Encode(text string) []uint32 {
-	tokens := []uint32{t.bos}
-	if text == "" {
-		return tokens
-	}
-	if t.spaced {
+	if t.spaced && text != "" {
 		text = " " + text
 	}
-	return t.merge(text, tokens)
+	var begin []int // of each symbol, and the end of the text
+	for at := range text {
+		begin = append(begin, at)
+	}
+	begin = append(begin, len(text))
+	for best := 0; best >= 0; {
+		best = -1
+		var top float32
+		for i := range max(len(begin)-2, 0) {
+			if id, ok := t.ids[text[begin[i]:begin[i+2]]]; ok && (best < 0 || t.pieces[id].score > top) {
+				best, top = i, t.pieces[id].score
+			}
+		}
+		if best >= 0 {
+			begin = slices.Delete(begin, best+1, best+2)
+		}
+	}
+	tokens := []uint32{t.bos}
+	for i, end := range begin[1:] {
+		symbol := text[begin[i]:end]
+		if id, ok := t.ids[symbol]; ok {
+			tokens = append(tokens, id)
+			continue
+		}
+		for _, b := range []byte(symbol) {
+			tokens = append(tokens, t.bytes[b])
+		}
+	}
+	return tokens
 }
 
 // Decode is the text of token after prev (BOS at the beginning of a text): a
 // part of a character where the vocabulary has it in bytes, nothing for a token
 // that stands for no text or is not in the vocabulary.
 func (t *Tokenizer) Decode(prev, token uint32) string {
-	if uint64(token) >= uint64(len(t.pieces)) || t.pieces[token].kind == controlPiece {
+	if uint64(token) >= uint64(len(t.pieces)) {
 		return ""
 	}
 	text := t.pieces[token].text
