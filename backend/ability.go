@@ -1,7 +1,5 @@
 package backend
 
-import "fmt"
-
 // HostAccess is the ability of devices whose memory is host memory (CPU, unified
 // memory of Apple GPUs): a buffer's bytes without a copy.
 type HostAccess[B Buffer] interface {
@@ -28,9 +26,10 @@ func (e erased[B]) hostAccess() (HostAccess[AnyBuffer], bool) {
 type erasedHostAccess[B Buffer] struct{ a HostAccess[B] }
 
 func (e erasedHostAccess[B]) HostBytes(b AnyBuffer) ([]byte, error) {
-	buf, ok := b.buf.(B)
-	if !ok {
-		return nil, fmt.Errorf("backend: host access: operand %w", ErrForeign)
+	var u unwrapper[B]
+	buf := u.buf(b)
+	if err := u.ok("host bytes"); err != nil {
+		return nil, err
 	}
 	return e.a.HostBytes(buf)
 }

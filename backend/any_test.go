@@ -74,6 +74,8 @@ func TestErasedAbilities(t *testing.T) {
 	require.Equal(t, []uint32{9}, got)
 	_, err = access.HostBytes(backend.Wrap(otherBuffer{}))
 	require.ErrorIs(t, err, backend.ErrForeign)
+	_, err = access.HostBytes(backend.AnyBuffer{})
+	require.ErrorIs(t, err, backend.ErrShape{})
 }
 
 // Every operation reports an operand of another kind of device and one that holds

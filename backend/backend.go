@@ -120,7 +120,8 @@ type Backend[B Buffer] interface {
 	// the device waits as it must. Freeing twice is ErrFreed.
 	Free(b B) error
 	// Import wraps n elements of memory that the caller owns, without a copy. The
-	// memory must stay valid until Free, which forgets it and frees nothing.
+	// memory must stay valid until Free, which forgets it and frees nothing, and
+	// until the work that was enqueued before has finished.
 	Import(h Handle, dt DType, n int) (B, error)
 	// Handle is the memory of b in the device's own terms. The backend keeps
 	// ownership; the handle must not be used after Free.

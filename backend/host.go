@@ -35,7 +35,7 @@ func AllocFrom[B Buffer, T Number](be Backend[B], s Stream, dt DType, src []T) (
 	data := BytesOf(src)
 	n := len(data)
 	if bits := dt.Bits(); bits > 0 {
-		n = len(data) * 8 / bits
+		n = int(int64(len(data)) * 8 / int64(bits))
 	}
 	b, err := be.Alloc(dt, n)
 	if err != nil {

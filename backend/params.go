@@ -46,8 +46,8 @@ type CacheView[B Buffer] struct {
 type Ragged[B Buffer] struct {
 	Seqs, Tokens int
 	// Table is U32 [Seqs, TableStride]: the block that holds a sequence's tokens
-	// i*BlockSize and on. Entries behind the context are not read. Unset: sequence i
-	// lies in block i.
+	// i*BlockSize and on. Entries of blocks that no query sees do not matter. Unset:
+	// sequence i lies in block i.
 	Table       Opt[B]
 	TableStride int
 	// ContextLens is U32 [Seqs]: tokens in the cache, this call's included.
@@ -59,10 +59,12 @@ type Ragged[B Buffer] struct {
 
 // AppendParams writes Tokens new rows. K is [Tokens, KVHeads, K dim], V is
 // [Tokens, KVHeads, V dim], both of the activation type; they are converted to
-// the storage type of the planes. Slots is I64 [Tokens]; −1 skips a row.
+// the storage type of the planes. Slots is I64 [Tokens]; −1 skips a row, any
+// other slot may appear once.
 //
 // With Rope set, keys are rotated on their way into the cache, and Q, where
-// QHeads says that there is one, is rotated in place: [Tokens, QHeads, K dim].
+// QHeads says that there is one, is rotated in place: [Tokens, QHeads, K dim], all
+// rows, also those that Slots skips.
 type AppendParams[B Buffer] struct {
 	Cache  CacheView[B]
 	Tokens int
@@ -206,8 +208,9 @@ type MoveSlotsParams[B Buffer] struct {
 	N     int
 }
 
-// RotateParams turns the keys at Slots (I64 [N], −1 skips) by Deltas (I32 [N])
-// positions, forward or back, by less than Rope.Positions.
+// RotateParams turns the keys at Slots (I64 [N], −1 skips, any other slot may
+// appear once) by Deltas (I32 [N]) positions, forward or back, by less than
+// Rope.Positions.
 type RotateParams[B Buffer] struct {
 	Cache         CacheView[B]
 	Slots, Deltas B

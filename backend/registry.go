@@ -42,6 +42,8 @@ var registry struct {
 	drivers []driver // by rank, then name
 }
 
+const noDriver = "no driver is linked into this program; import github.com/ferrumkv/ferrumkv/backend/all"
+
 // planned are kinds of device that a program can ask for although no driver of
 // theirs is linked in.
 var planned = []string{"cuda", "metal"}
@@ -83,6 +85,9 @@ func Open(name string) (Backend[AnyBuffer], error) {
 		}
 		known = append(known, d.name)
 	}
+	if known == nil {
+		return nil, ErrUnavailable{Backend: name, Why: noDriver}
+	}
 	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s", strings.Join(known, ", "))}
 }
 
@@ -120,7 +125,7 @@ func Default() (Backend[AnyBuffer], error) {
 		why = append(why, err.Error())
 	}
 	if why == nil {
-		why = []string{"no driver is linked into this program; import github.com/ferrumkv/ferrumkv/backend/all"}
+		why = []string{noDriver}
 	}
 	return nil, ErrUnavailable{Backend: "default", Why: strings.Join(why, "; ")}
 }

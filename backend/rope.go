@@ -69,6 +69,8 @@ func (r RoPE) Resolve(headDim int) (RoPE, error) {
 		return bad("original context: have %d, this scaling needs it", r.OriginalContext)
 	case r.Scaling == YaRNScaling && !(r.BetaFast > r.BetaSlow && r.BetaSlow > 0):
 		return bad("betas: have %v and %v, need fast > slow > 0", r.BetaFast, r.BetaSlow)
+	case !(r.Attention >= 0) || math.IsInf(r.Attention, 0):
+		return bad("attention factor: have %v, need a finite number from 0", r.Attention)
 	case r.Scaling == Llama3Scaling && !(r.HighFreq > r.LowFreq && r.LowFreq > 0):
 		return bad("frequency factors: have low %v and high %v, need high > low > 0", r.LowFreq, r.HighFreq)
 	}

@@ -107,6 +107,7 @@ func TestRoPEResolve(t *testing.T) {
 		{Scaling: backend.YaRNScaling, Factor: 2, OriginalContext: 9, BetaFast: 1, BetaSlow: 2},
 		{Scaling: backend.Llama3Scaling, Factor: 2, OriginalContext: 9, LowFreq: 4, HighFreq: 4},
 		{Scaling: backend.Llama3Scaling, Factor: 2, OriginalContext: -1},
+		{Attention: -1}, {Attention: nan}, {Attention: math.Inf(1)},
 	} {
 		_, err := bad.Resolve(80)
 		require.ErrorIs(t, err, backend.ErrShape{}, "%+v", bad)

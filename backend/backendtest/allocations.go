@@ -11,7 +11,8 @@ func allocationChecks[B backend.Buffer]() []check[B] {
 	return []check[B]{{"a warm step allocates nothing on the Go heap", checkWarmStep[B]}}
 }
 
-// checkWarmStep plans, appends, attends and merges with operands that exist.
+// checkWarmStep plans, uploads, copies blocks, appends, attends and merges with
+// operands that exist.
 func checkWarmStep[B backend.Buffer](r *rig[B]) {
 	if raceDetector {
 		r.skip("the race detector allocates")
@@ -27,13 +28,17 @@ func checkWarmStep[B backend.Buffer](r *rig[B]) {
 	merged := backend.MergeParams[B]{Parts: 1, Tokens: s.tokens(), Heads: s.qHeads, Dim: s.vDim, In: a.out.buf,
 		LSE: r.region("log-sum-exp", backend.F32, 0, s.tokens()*s.qHeads).buf,
 		Out: r.vectors("merged", f.Act, s.tokens(), s.qHeads*s.vDim, false).rows()}
+	copied := copyOperation[B]().good(r)
 	r.push()
+	lens := backend.BytesOf(a.shape.ContextLens)
 	a.shape.Work = make([]uint32, 0, len(a.params.Plan.Work))
 	for name, step := range map[string]func() error{
 		"plan": func() error {
 			_, err := r.be.PlanAttend(a.shape)
 			return err
 		},
+		"upload": func() error { return r.be.Upload(r.s, a.params.Batch.ContextLens, 0, lens) },
+		"copy":   func() error { return r.be.CopyBlocks(r.s, copied) },
 		"append": func() error { return r.be.Append(r.s, appended.params) },
 		"attend": func() error { return r.be.Attend(r.s, a.params) },
 		"merge":  func() error { return r.be.Merge(r.s, merged) },

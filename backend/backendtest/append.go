@@ -27,7 +27,7 @@ func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	for i, f := range caps.Formats {
 		if f.Act.Float() && f.K.Float() && f.V.Float() {
 			specs = append(specs, appendSpec{name: "stores " + formatName(f), kvHeads: 2, kDim: 64, vDim: 64,
-				block: 8, blocks: 6, tokens: 19, format: f, strided: i%2 == 0})
+				block: 8, blocks: 6, tokens: 19, format: f, strided: i%2 == 0}.listed(caps))
 		}
 	}
 	rotate := func(name string, e rotary, change func(*appendSpec)) {
@@ -37,7 +37,7 @@ func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 			if change != nil {
 				change(&s)
 			}
-			specs = append(specs, s)
+			specs = append(specs, s.listed(caps))
 		}
 	}
 	full := rotary{theta: 10000, dims: 64, magnitude: 1}
@@ -50,21 +50,30 @@ func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	rotate("with a magnitude", rotary{10000, 48, backend.HalfSplit, 1.25}, nil)
 	rotate("K wider than V", rotary{10000, 64, backend.Interleaved, 1.25}, func(s *appendSpec) { s.kDim, s.vDim = 192, 128 })
 
+	block := listedBlock(caps, 16)
 	for _, dim := range dimAxis {
 		specs = append(specs, appendSpec{name: fmt.Sprintf("dims %dx%d", dim[0], dim[1]), kvHeads: 4, kDim: dim[0], vDim: dim[1],
-			block: 16, blocks: 4, tokens: 11, format: f32})
+			block: block, blocks: 4, tokens: 11, format: plainFormat(caps)})
 	}
+	kDim, vDim := listedDims(caps, 64, 64)
 	for _, block := range []int{8, 16, 32, 64, 37} {
-		specs = append(specs, appendSpec{name: fmt.Sprintf("block of %d", block), kvHeads: 1, kDim: 64, vDim: 64,
-			block: block, blocks: 3, tokens: block + 1, format: f32})
+		specs = append(specs, appendSpec{name: fmt.Sprintf("block of %d", block), kvHeads: 1, kDim: kDim, vDim: vDim,
+			block: block, blocks: 3, tokens: block + 1, format: plainFormat(caps)})
 	}
 	var out []check[B]
 	for _, s := range specs {
 		out = append(out, check[B]{s.name, func(r *rig[B]) { checkAppend(r, s) }})
 	}
-	return append(out, check[B]{"one token", func(r *rig[B]) {
-		checkAppend(r, appendSpec{kvHeads: 8, kDim: 128, vDim: 128, block: 16, blocks: 2, tokens: 1, format: f32})
-	}})
+	one := appendSpec{kvHeads: 8, kDim: 128, vDim: 128, block: 16, blocks: 2, tokens: 1, format: plainFormat(caps)}.listed(caps)
+	return append(out, check[B]{"one token", func(r *rig[B]) { checkAppend(r, one) }}, check[B]{"no tokens", checkAppendNothing[B]})
+}
+
+// listed is a case that is not about head dims and block sizes, with ones that
+// the device lists.
+func (s appendSpec) listed(caps backend.Caps) appendSpec {
+	s.kDim, s.vDim = listedDims(caps, s.kDim, s.vDim)
+	s.block = listedBlock(caps, s.block)
+	return s
 }
 
 // appendRun is a case of appending on a device.
@@ -128,6 +137,15 @@ func checkAppend[B backend.Buffer](r *rig[B], s appendSpec) {
 	r.push()
 	require.NoError(r, r.be.Append(r.s, a.params))
 	a.accept(r)
+	r.verify()
+}
+
+// checkAppendNothing appends none of the rows of a good call.
+func checkAppendNothing[B backend.Buffer](r *rig[B]) {
+	p := appendOperation[B]().good(r)
+	p.Tokens = 0
+	r.push()
+	require.NoError(r, r.be.Append(r.s, p))
 	r.verify()
 }
 

@@ -17,9 +17,14 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	for _, row := range rows {
 		specs = append(specs, gridSpec(row))
 	}
-	specs = append(specs, maskSpecs()...)
-	specs = append(specs, borderSpecs()...)
-	specs = append(specs, formatSpecs(caps)...)
+	for _, s := range append(maskSpecs(), borderSpecs()...) {
+		s.format = plainFormat(caps)
+		specs = append(specs, s.listed(caps))
+	}
+	for _, s := range formatSpecs(caps) {
+		specs = append(specs, s.listed(caps))
+	}
+	specs = append(specs, dimSpecs()...)
 	if !o.Reduced {
 		specs = append(specs, largeSpecs()...)
 	}
@@ -52,6 +57,20 @@ func small(name string, seqs ...sequence) attendSpec {
 		output: outputSpec{lse: true, mass: true}, format: f32}
 }
 
+// listed is a paged case that is not about head dims and block sizes, with ones
+// that the device lists.
+func (s attendSpec) listed(caps backend.Caps) attendSpec {
+	s.kDim, s.vDim = listedDims(caps, s.kDim, s.vDim)
+	s.layout.block = listedBlock(caps, s.layout.block)
+	return s
+}
+
+// with is a case with a change.
+func (s attendSpec) with(change func(*attendSpec)) attendSpec {
+	change(&s)
+	return s
+}
+
 // maskSpecs is a small case of every mask, for devices that skip large ones.
 func maskSpecs() []attendSpec {
 	var out []attendSpec
@@ -68,10 +87,6 @@ func maskSpecs() []attendSpec {
 
 // borderSpecs are cases where a rule changes its meaning.
 func borderSpecs() []attendSpec {
-	with := func(s attendSpec, change func(*attendSpec)) attendSpec {
-		change(&s)
-		return s
-	}
 	var decode []sequence
 	for i := range 67 {
 		decode = append(decode, sequence{1, i * 3 % 41})
@@ -80,23 +95,45 @@ func borderSpecs() []attendSpec {
 		small("queries before the context", sequence{5, 2}, sequence{3, 0}, sequence{3, 3}),
 		small("many sequences", decode...),
 		small("sequences without queries", sequence{0, 0}, sequence{2, 20}, sequence{0, 33}),
-		with(small("window of one key", sequence{9, 40}), func(s *attendSpec) { s.mask.window = 1 }),
-		with(small("window as long as the context", sequence{9, 40}), func(s *attendSpec) { s.mask.window = 40 }),
-		with(small("window beyond the context", sequence{9, 40}), func(s *attendSpec) { s.mask.window = 1 << 30 }),
-		with(small("window of one block", sequence{33, 64}), func(s *attendSpec) { s.mask.window = 16 }),
-		with(small("sinks overlap the window", sequence{9, 40}), func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 36 }),
-		with(small("sinks beyond the context", sequence{9, 40}), func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 1000 }),
-		with(small("sinks without a window", sequence{9, 40}), func(s *attendSpec) { s.mask.sinkTokens = 4 }),
-		with(small("sink logits and empty contexts", sequence{2, 0}, sequence{1, 3}), func(s *attendSpec) { s.mask.sinkLogits = true }),
-		with(small("large scores", sequence{1, 90}, sequence{5, 5}), func(s *attendSpec) { s.smallIntegers = true }),
-		with(small("noncausal prefill", sequence{40, 40}), func(s *attendSpec) { s.mask.nonCausal = true }),
-		with(small("contexts shorter than a window in blocks of 64", sequence{70, 130}, sequence{1, 3}), func(s *attendSpec) {
+		small("window of one key", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window = 1 }),
+		small("window as long as the context", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window = 40 }),
+		small("window beyond the context", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window = 1 << 30 }),
+		small("window of one block", sequence{33, 64}).with(func(s *attendSpec) { s.mask.window = 16 }),
+		small("sinks overlap the window", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 36 }),
+		small("sinks beyond the context", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 1000 }),
+		small("sinks without a window", sequence{9, 40}).with(func(s *attendSpec) { s.mask.sinkTokens = 4 }),
+		small("sink logits and empty contexts", sequence{2, 0}, sequence{1, 3}).with(func(s *attendSpec) { s.mask.sinkLogits = true }),
+		small("large scores", sequence{1, 90}, sequence{5, 5}).with(func(s *attendSpec) { s.smallIntegers = true }),
+		small("noncausal prefill", sequence{40, 40}).with(func(s *attendSpec) { s.mask.nonCausal = true }),
+		small("contexts shorter than a window in blocks of 64", sequence{70, 130}, sequence{1, 3}).with(func(s *attendSpec) {
 			s.layout, s.mask.window, s.mask.sinkTokens = layoutAxis[3], 70, 2
 		}),
-		with(small("one block shared by whole sequences", sequence{1, 16}, sequence{2, 16}), func(s *attendSpec) { s.output.shared = true }),
-		with(small("head dims of no power of two", sequence{3, 20}), func(s *attendSpec) { s.kDim, s.vDim = 112, 40 }),
-		with(small("head dim 8", sequence{3, 20}), func(s *attendSpec) { s.kDim, s.vDim = 8, 8 }),
-		with(small("a query group of three", sequence{3, 20}), func(s *attendSpec) { s.qHeads = 6 }),
+		small("one block shared by whole sequences", sequence{1, 16}, sequence{2, 16}).with(func(s *attendSpec) { s.output.shared = true }),
+		small("a query group of three", sequence{3, 20}).with(func(s *attendSpec) { s.qHeads = 6 }),
+		small("no tokens", sequence{0, 20}, sequence{0, 0}),
+		small("every bias and no causal mask", sequence{3, 20}, sequence{2, 0}).with(func(s *attendSpec) {
+			s.mask = maskSpec{nonCausal: true, softCap: 1.5, alibi: true, sinkLogits: true}
+		}),
+		small("a plan without a window", sequence{1, 700}, sequence{9, 40}).with(func(s *attendSpec) {
+			s.mask.window, s.mask.sinkTokens = 20, 3
+			s.planned = func(p *backend.AttendShape) { p.Window, p.SinkTokens = 0, 0 }
+		}),
+		small("a plan for a wider window", sequence{1, 700}, sequence{9, 40}).with(func(s *attendSpec) {
+			s.mask.window, s.mask.sinkTokens = 300, 2
+			s.planned = func(p *backend.AttendShape) { p.Window, p.SinkTokens = 301, 40 }
+		}),
+		small("a plan for mass that is not wanted", sequence{1, 700}, sequence{9, 40}).with(func(s *attendSpec) {
+			s.output.mass = false
+			s.planned = func(p *backend.AttendShape) { p.Mass = true }
+		}),
+	}
+}
+
+// dimSpecs are head dims that few devices list.
+func dimSpecs() []attendSpec {
+	return []attendSpec{
+		small("head dims of no power of two", sequence{3, 20}).with(func(s *attendSpec) { s.kDim, s.vDim = 112, 40 }),
+		small("head dim 8", sequence{3, 20}).with(func(s *attendSpec) { s.kDim, s.vDim = 8, 8 }),
 	}
 }
 

@@ -49,6 +49,9 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 		a.shape.ContextLens = append(a.shape.ContextLens, uint32(seq.context))
 		a.shape.QueryLens = append(a.shape.QueryLens, uint32(seq.queries))
 	}
+	if s.planned != nil {
+		s.planned(&a.shape)
+	}
 	a.params.Plan, a.params.Work, a.params.Workspace = r.plan(a.shape)
 	return a
 }

@@ -47,8 +47,9 @@ type attendSpec struct {
 	output        outputSpec
 	format        backend.Format
 	strided       bool
-	smallIntegers bool // queries and keys of −1, 0, 1 and no scale: large scores that are exact
-	omitOffsets   bool // one query a sequence, and no QueryOffsets
+	smallIntegers bool                       // queries and keys of −1, 0, 1 and no scale: large scores that are exact
+	omitOffsets   bool                       // one query a sequence, and no QueryOffsets
+	planned       func(*backend.AttendShape) // what the plan serves beyond the case; nil: nothing
 }
 
 // tokens is the number of queries of the batch.

@@ -41,7 +41,7 @@ func appendSpoils[B backend.Buffer]() []spoil[B, backend.AppendParams[B]] {
 	rowSpoils(add, "Q", func(p *params) *backend.Rows[B] { return &p.Q })
 	plain("query heads that are no multiple", func(p *params) { p.QHeads = 3 })
 	plain("negative query heads", func(p *params) { p.QHeads = -2 })
-	plain("query heads that overflow", func(p *params) { p.QHeads = 1 << 62 })
+	plain("query heads that overflow", func(p *params) { p.QHeads = math.MaxInt/2 + 1 })
 	plain("no positions", func(p *params) { p.Positions = backend.Opt[B]{} })
 	plain("positions and no rope", func(p *params) { p.Rope = backend.Rope[B]{} })
 	add("positions that are too short", func(r *rig[B], p *params) {

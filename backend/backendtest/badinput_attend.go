@@ -33,7 +33,7 @@ func attendSpoils[B backend.Buffer]() []spoil[B, backend.AttendParams[B]] {
 	plain("no query heads", func(p *params) { p.QHeads = 0 })
 	plain("negative query heads", func(p *params) { p.QHeads = -4 })
 	plain("query heads that are no multiple", func(p *params) { p.QHeads = 3 })
-	plain("query heads that overflow", func(p *params) { p.QHeads = 1 << 62 })
+	plain("query heads that overflow", func(p *params) { p.QHeads = math.MaxInt/2 + 1 })
 	for name, v := range map[string]float64{"no": 0, "a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
 		plain(name+" scale", func(p *params) { p.Scale = float32(v) })
 	}

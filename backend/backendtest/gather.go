@@ -42,8 +42,12 @@ func gatherChecks[B backend.Buffer]() []check[B] {
 // checkGather reads a sequence that lies in shuffled blocks.
 func checkGather[B backend.Buffer](r *rig[B], s gatherSpec, dt backend.DType) {
 	f := backend.Format{Act: dt, K: dt, V: dt}
-	r.needs(f, 192, 128, s.block, s.table)
-	c := r.cache(geometry{3, s.block, 8, 192, 128, f})
+	kDim, vDim := r.dims(192, 128)
+	if s.table {
+		s.block = r.blockSize(s.block)
+	}
+	r.needs(f, kDim, vDim, s.block, s.table)
+	c := r.cache(geometry{3, s.block, max(8, 64/s.block), kDim, vDim, f})
 	order := r.rng.Perm(c.blocks)
 	if !s.table {
 		order = []int{s.tableOffset}

@@ -31,6 +31,7 @@ func mergeChecks[B backend.Buffer]() []check[B] {
 	add("one part", mergeSpec{parts: 1, tokens: 3, heads: 2, dim: 64, lse: true})
 	add("two parts", mergeSpec{parts: 2, tokens: 65, heads: 8, dim: 128, lse: true})
 	add("two parts to strided rows", mergeSpec{parts: 2, tokens: 5, heads: 4, dim: 80, strided: true})
+	add("no tokens", mergeSpec{parts: 2, heads: 2, dim: 64, lse: true})
 	add("many parts", mergeSpec{parts: 33, tokens: 2, heads: 3, dim: 192, lse: true})
 	var out []check[B]
 	for _, s := range specs {
@@ -47,7 +48,9 @@ func mergeChecks[B backend.Buffer]() []check[B] {
 // not matter.
 func checkMerge[B backend.Buffer](r *rig[B], s mergeSpec) {
 	f := backend.Format{Act: s.out, K: s.out, V: s.out}
-	r.needs(f, s.dim, s.dim, 0, false)
+	kDim, vDim := r.dims(s.dim, s.dim)
+	r.needs(f, kDim, vDim, 0, false)
+	s.dim = vDim
 	r.seed(s.name)
 	rows := s.tokens * s.heads
 	in := r.region("parts", s.in, 0, s.parts*rows*s.dim)
@@ -97,12 +100,13 @@ func checkMerge[B backend.Buffer](r *rig[B], s mergeSpec) {
 // by all sequences' queries as one sequence, without a causal mask.
 func checkCascade[B backend.Buffer](r *rig[B], f backend.Format) {
 	const prefixBlocks, parts = 3, 2
-	s := small("cascade", sequence{1, 70}, sequence{5, 53}, sequence{3, 51})
+	s := small("cascade").listed(r.be.Caps())
+	prefix := prefixBlocks * s.block()
+	s.seqs = []sequence{{1, prefix + 22}, {5, prefix + 5}, {3, prefix + 3}}
 	s.format, s.output = f, outputSpec{}
 	r.needs(f, s.kDim, s.vDim, s.layout.block, true)
 	r.seed(s.name)
 	a := newAttend(r, s)
-	prefix := prefixBlocks * s.block()
 	for i := range a.tables { // all sequences share the first one's prefix
 		copy(a.tables[i], a.tables[0][:prefixBlocks])
 	}

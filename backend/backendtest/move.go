@@ -61,10 +61,18 @@ func flat[T uint32 | int64](pairs [][2]T) []T {
 	return out
 }
 
-func checkCopyBlocks[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]uint32) {
-	r.needs(f, 192, 128, 8, true)
-	c := r.cache(geometry{3, 8, 6, 192, 128, f})
+// moved is a filled cache of at least 48 slots and 6 blocks.
+func (r *rig[B]) moved(f backend.Format) *cache[B] {
+	kDim, vDim := r.dims(192, 128)
+	block := r.blockSize(8)
+	r.needs(f, kDim, vDim, block, true)
+	c := r.cache(geometry{3, block, max(6, 48/block), kDim, vDim, f})
 	c.fill(r)
+	return c
+}
+
+func checkCopyBlocks[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]uint32) {
+	c := r.moved(f)
 	p := backend.CopyBlocksParams[B]{Cache: c.view(), N: len(pairs), Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.CopyBlocks(r.s, p))
@@ -78,9 +86,7 @@ func checkCopyBlocks[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]u
 
 // checkMoveSlots compares with the pairs done one after another on the image.
 func checkMoveSlots[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]int64) {
-	r.needs(f, 192, 128, 8, true)
-	c := r.cache(geometry{3, 8, 6, 192, 128, f})
-	c.fill(r)
+	c := r.moved(f)
 	p := backend.MoveSlotsParams[B]{Cache: c.view(), N: len(pairs), Pairs: constant(r, "pairs", backend.I64, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.MoveSlots(r.s, p))

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -136,49 +137,49 @@ func (r *rig[B]) needs(f backend.Format, kDim, vDim, block int, paged bool) {
 	if !caps.SupportsDims(kDim, vDim) {
 		r.skip("the device does not list head dims K %d, V %d", kDim, vDim)
 	}
-	if !paged || caps.BlockSizes == nil {
-		return
+	if paged && caps.BlockSizes != nil && !slices.Contains(caps.BlockSizes, block) {
+		r.skip("the device does not list block size %d", block)
 	}
-	for _, have := range caps.BlockSizes {
-		if have == block {
-			return
-		}
-	}
-	r.skip("the device does not list block size %d", block)
 }
 
 // plain returns a format that the device lists and that stores what it computes
 // with, f32 if there is one, for checks that are not about formats.
 func (r *rig[B]) plain() backend.Format {
-	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
-		if f := (backend.Format{Act: dt, K: dt, V: dt}); r.be.Caps().Supports(f) {
+	f := plainFormat(r.be.Caps())
+	if !r.be.Caps().Supports(f) {
+		r.skip("the device lists no format whose activations and storage are of one type")
+	}
+	return f
+}
+
+func plainFormat(caps backend.Caps) backend.Format {
+	for _, f := range formatAxis[:3] {
+		if caps.Supports(f) {
 			return f
 		}
 	}
-	r.skip("the device lists no format whose activations and storage are of one type")
-	return backend.Format{}
+	return f32
 }
 
 // dims returns head dims that the device lists, the given ones if it does.
 func (r *rig[B]) dims(kDim, vDim int) (int, int) {
-	caps := r.be.Caps()
-	if caps.SupportsDims(kDim, vDim) {
+	require.False(r, r.be.Caps().HeadDims != nil && len(r.be.Caps().HeadDims) == 0, "Caps.HeadDims is empty and not nil")
+	return listedDims(r.be.Caps(), kDim, vDim)
+}
+
+func listedDims(caps backend.Caps, kDim, vDim int) (int, int) {
+	if caps.SupportsDims(kDim, vDim) || len(caps.HeadDims) == 0 {
 		return kDim, vDim
 	}
-	require.NotEmpty(r, caps.HeadDims, "Caps.HeadDims is empty and not nil")
 	return caps.HeadDims[0][0], caps.HeadDims[0][1]
 }
 
 // blockSize returns a block size that the device lists, the given one if it does.
-func (r *rig[B]) blockSize(want int) int {
-	sizes := r.be.Caps().BlockSizes
-	for _, have := range sizes {
-		if have == want {
-			return want
-		}
+func (r *rig[B]) blockSize(want int) int { return listedBlock(r.be.Caps(), want) }
+
+func listedBlock(caps backend.Caps, want int) int {
+	if len(caps.BlockSizes) == 0 || slices.Contains(caps.BlockSizes, want) {
+		return want
 	}
-	if len(sizes) > 0 {
-		return sizes[0]
-	}
-	return want
+	return caps.BlockSizes[0]
 }

@@ -27,8 +27,10 @@ func rotateChecks[B backend.Buffer]() []check[B] {
 // reaches, and leaves everything else bit by bit as it was.
 func checkRotate[B backend.Buffer](r *rig[B], dt backend.DType, e rotary) {
 	f := backend.Format{Act: dt, K: dt, V: dt}
-	r.needs(f, 64, 64, 16, true)
-	c := r.cache(geometry{2, 16, 4, 64, 64, f})
+	kDim, vDim := r.dims(64, 64)
+	block := r.blockSize(16)
+	r.needs(f, kDim, vDim, block, true)
+	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f})
 	c.fill(r)
 	slots := []int64{3, 63, -1, 0, 17, 16, 15, -1, 40}
 	deltas := []int32{1, -1, 5, 0, ropePositions - 1, 1 - ropePositions, 100, -7, -200}

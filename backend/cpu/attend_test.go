@@ -77,6 +77,35 @@ func TestAttendSplitContext(t *testing.T) {
 	}
 }
 
+// Masks meet the borders of parts: contexts that are split, under any mask, and
+// under plans that were made for more.
+func TestAttendSplitContextUnderMasks(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		c := scene{kDim: 4, vDim: 3, act: backend.F32, k: backend.F32, v: backend.F32,
+			kvHeads: rapid.IntRange(1, 2).Draw(r, "kv heads"),
+			block:   rapid.SampledFrom([]int{0, 1, 16, 64}).Draw(r, "block"),
+			threads: rapid.IntRange(2, 9).Draw(r, "threads"), mass: rapid.Bool().Draw(r, "mass")}
+		c.qHeads = c.kvHeads * rapid.SampledFrom([]int{1, 3}).Draw(r, "group")
+		for range rapid.IntRange(1, 2).Draw(r, "seqs") {
+			c.ctx = append(c.ctx, rapid.SampledFrom([]int{0, 30, 511, 512, 513, 769, 1300}).Draw(r, "ctx"))
+			c.queries = append(c.queries, rapid.SampledFrom([]int{0, 1, 2, 34}).Draw(r, "queries"))
+		}
+		c.mask = mask{nonCausal: rapid.Bool().Draw(r, "non-causal"), alibi: rapid.Bool().Draw(r, "alibi"),
+			logits: rapid.Bool().Draw(r, "logits"), softCap: rapid.SampledFrom([]float32{0, 2}).Draw(r, "soft-cap")}
+		if !c.mask.nonCausal {
+			c.mask.window = rapid.SampledFrom([]int{0, 0, 1, 33, 300, 600, math.MaxInt}).Draw(r, "window")
+			c.mask.sinks = rapid.SampledFrom([]int{0, 4, 300, 600}).Draw(r, "sinks")
+		}
+		st := c.set(t, rapid.Uint64().Draw(r, "seed"))
+		if rapid.Bool().Draw(r, "wide plan") {
+			st.shape.Window, st.shape.SinkTokens = 0, 0
+			st.plan(t)
+		}
+		compare(r, c, st.attend(t), st.reference(c))
+		require.NoError(r, st.be.Close())
+	})
+}
+
 // A plan serves layers whose window is narrower than its own, and no wider ones.
 func TestAttendNarrowerWindow(t *testing.T) {
 	c := scene{qHeads: 2, kvHeads: 1, kDim: 16, vDim: 16, act: backend.F32, k: backend.F32, v: backend.F32,

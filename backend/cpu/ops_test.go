@@ -157,6 +157,13 @@ func TestAttendMaskedInfinity(t *testing.T) {
 	require.True(t, math.IsNaN(float64(got.out[11*4])), "who sees it is told")
 }
 
+// A merge of no rows has nothing that bounds their dims, and needs no scratch for them.
+func TestMergeOfNoRows(t *testing.T) {
+	be, s := open(t, 1)
+	b, out := floats(t, be, backend.F32, make([]float32, 4)), floats(t, be, backend.F32, make([]float32, 4))
+	require.NoError(t, be.Merge(s, backend.MergeParams[*Buffer]{Parts: 1, Heads: 1, Dim: math.MaxInt / 2, In: b, LSE: b, Out: backend.Dense(out)}))
+}
+
 func TestNoAllocationsWhenWarm(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")

@@ -15,8 +15,8 @@ const (
 	// chunk is how many keys are scored at a time. Chunks start at multiples of it,
 	// so that results do not depend on how a prompt was cut.
 	chunk = 32
-	// minPart is how many keys a part of a split context has at least: below, the
-	// merge costs more than the parallelism saves.
+	// minPart is how many keys a part of a split context has at least, but for the
+	// last: below, the merge costs more than the parallelism saves.
 	minPart = 256
 )
 
@@ -190,6 +190,6 @@ func (sp *splitter) partsOf(keys, rows int) (parts, size int) {
 	if sp.threads == 1 || parts < 2 || int64(parts)*int64(rows) > math.MaxUint32-int64(sp.rows) {
 		return 1, keys
 	}
-	size = (keys/parts + chunk - 1) / chunk * chunk
+	size = ((keys+parts-1)/parts + chunk - 1) / chunk * chunk
 	return (keys + size - 1) / size, size
 }

@@ -101,6 +101,7 @@ func TestPlanSplitsOnlyWhereItPays(t *testing.T) {
 		{16, 8, []uint32{8192}, 4},
 		{8, 1, []uint32{511}, 0},
 		{8, 1, []uint32{512}, 2},
+		{8, 1, []uint32{513}, 2}, // and no third for one key
 		{4, 1, []uint32{8192, 30, 30}, 8},
 		{4, 1, []uint32{400, 400, 400, 400, 400, 400, 400, 400}, 0},
 	} {

@@ -234,6 +234,23 @@ func TestInterleavedRowsAreApart(t *testing.T) {
 	require.NoError(t, Attend(caps, p), "one after the other")
 }
 
+// Queries are rotated in place: not over the keys and values of the same call,
+// unless the three are parts of one fused projection.
+func TestAppendedRowsAreApart(t *testing.T) {
+	const q, k, v = 32, 16, 12
+	p := appendParams(f16)
+	fused := buf(backend.F16, 3*(q+k+v))
+	rows := func(offset int) backend.Rows[*fake] {
+		return backend.Rows[*fake]{Buf: fused, Offset: offset, Stride: q + k + v}
+	}
+	p.Q, p.K, p.V = rows(0), rows(q), rows(q+k)
+	require.NoError(t, Append(caps, p))
+	p.K = rows(q - 1)
+	require.ErrorContains(t, Append(caps, p), "q: overlaps k in one buffer")
+	p.K, p.V = rows(q), rows(5)
+	require.ErrorContains(t, Append(caps, p), "q: overlaps v in one buffer")
+}
+
 func TestQuantizedPlanes(t *testing.T) {
 	wide := caps
 	wide.HeadDims = nil

@@ -58,7 +58,7 @@ func stride[B backend.Buffer](r backend.Rows[B], width int) int {
 // apart checks that a call does not write over what it reads: n output rows
 // against n input rows, both already checked. Rows that interleave without
 // touching, as the parts of a fused projection do, are apart.
-func apart[B backend.Buffer](c *checker, out backend.Rows[B], outWidth int, name string, in backend.Rows[B], inWidth, n int) {
+func apart[B backend.Buffer](c *checker, outName string, out backend.Rows[B], outWidth int, name string, in backend.Rows[B], inWidth, n int) {
 	if c.err != nil || n == 0 || any(out.Buf) != any(in.Buf) {
 		return
 	}
@@ -76,7 +76,7 @@ func apart[B backend.Buffer](c *checker, out backend.Rows[B], outWidth int, name
 			return
 		}
 	}
-	c.shape("out: overlaps %s in one buffer", name)
+	c.shape("%s: overlaps %s in one buffer", outName, name)
 }
 
 // cache checks the dims of a cache and both of its planes.

@@ -18,11 +18,14 @@ func Append[B backend.Buffer](caps backend.Caps, p backend.AppendParams[B]) erro
 		return c.err
 	}
 	heads, dim := p.Cache.KVHeads, p.Cache.K.Dim
-	rows(c, "k", p.K, p.Tokens, c.product("k", heads, dim), act)
-	rows(c, "v", p.V, p.Tokens, c.product("v", heads, p.Cache.V.Dim), act)
+	kWidth, vWidth, qWidth := c.product("k", heads, dim), c.product("v", heads, p.Cache.V.Dim), c.product("q", p.QHeads, dim)
+	rows(c, "k", p.K, p.Tokens, kWidth, act)
+	rows(c, "v", p.V, p.Tokens, vWidth, act)
 	if p.QHeads > 0 {
 		c.heads(p.QHeads, heads)
-		rows(c, "q", p.Q, p.Tokens, c.product("q", p.QHeads, dim), act)
+		rows(c, "q", p.Q, p.Tokens, qWidth, act)
+		apart(c, "q", p.Q, qWidth, "k", p.K, kWidth, p.Tokens)
+		apart(c, "q", p.Q, qWidth, "v", p.V, vWidth, p.Tokens)
 	}
 	operand(c, "slots", p.Slots, backend.I64, p.Tokens)
 	if p.Rope.Table.Set {
@@ -76,7 +79,7 @@ func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) erro
 	tokens, kWidth, vWidth := p.Batch.Tokens, c.product("q", p.QHeads, p.Cache.K.Dim), c.product("out", p.QHeads, p.Cache.V.Dim)
 	rows(c, "q", p.Q, tokens, kWidth, act)
 	rows(c, "out", p.Out.Rows, tokens, vWidth, act)
-	apart(c, p.Out.Rows, vWidth, "q", p.Q, kWidth, tokens)
+	apart(c, "out", p.Out.Rows, vWidth, "q", p.Q, kWidth, tokens)
 	if out := any(p.Out.Rows.Buf); out == any(p.Cache.K.Data) || out == any(p.Cache.V.Data) {
 		c.shape("out: is memory of the cache")
 	}

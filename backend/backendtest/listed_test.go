@@ -1,0 +1,51 @@
+package backendtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/stretchr/testify/require"
+)
+
+// narrow is a device that lists one format, one pair of head dims and one block size.
+type narrow struct{ device }
+
+func (narrow) Caps() backend.Caps {
+	return backend.Caps{Formats: []backend.Format{{Act: backend.BF16, K: backend.BF16, V: backend.BF16}},
+		HeadDims: [][2]int{{128, 128}}, BlockSizes: []int{32}, DeviceTable: true}
+}
+
+// What a device does not list is skipped, and what the suite has to say about
+// masks, borders, moves and errors is still said.
+func TestNarrowDeviceIsChecked(t *testing.T) {
+	if raceDetector {
+		t.Skip("arithmetic is slow under the race detector, and the conformance test of the CPU runs the same checks")
+	}
+	be, err := cpu.Open(cpu.Options{Threads: 2})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	b := bench[*cpu.Buffer]{be: narrow{be}, open: func() device {
+		other, err := cpu.Open(cpu.Options{Threads: 1})
+		require.NoError(t, err)
+		return narrow{other}
+	}}
+	skips := map[string]int{}
+	for _, room := range rooms[*cpu.Buffer](b.be.Caps(), Options{Reduced: true, MaxWork: 1 << 24}) {
+		for _, c := range room.checks {
+			var skip skipped
+			err := b.attempt(c.run)
+			if errors.As(err, &skip) {
+				skips[room.name]++
+				continue
+			}
+			require.NoError(t, err, "%s: %s", room.name, c.name)
+		}
+		require.Less(t, skips[room.name], len(room.checks), "nothing is left of %q", room.name)
+	}
+	require.Equal(t, len(attendGrid().each())+len(dimSpecs()), skips["attend"], "the grid names its axes, the rest does without")
+	for _, room := range []string{"bad input", "bad ids", "lifetime", "streams", "plan"} {
+		require.Zero(t, skips[room], room)
+	}
+}
