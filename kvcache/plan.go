@@ -182,7 +182,7 @@ func (b *Batch[B]) copyShared() error {
 	ix.pairs.host = ix.pairs.host[:0]
 	for i := range b.entries {
 		if e := &b.entries[i]; e.copies {
-			ix.pairs.host = append(ix.pairs.host, e.seq.blocks[e.seq.len/e.seq.pool.cfg.slots()].ID, e.blocks[0].ID)
+			ix.pairs.host = append(ix.pairs.host, e.seq.tail().ID, e.blocks[0].ID)
 		}
 	}
 	if len(ix.pairs.host) == 0 {
