@@ -3,7 +3,8 @@ package backend
 import "math"
 
 // Buffer is a piece of one device's memory. Its elements are of one DType.
-// A Buffer stays valid until it is freed or its backend is closed.
+// A Buffer stays valid until it is freed or its backend is closed. The zero value
+// of a buffer type, a nil pointer say, is no buffer: its methods return 0 and Invalid.
 type Buffer interface {
 	Len() int     // elements
 	DType() DType // storage type of an element

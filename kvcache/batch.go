@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -18,6 +19,8 @@ type Batch[B backend.Buffer] struct {
 	stream  backend.Stream
 	fence   *fence // of the last step: its index vectors may still be read
 	mass    bool
+	written []bool // layers that got their rows in this step
+	foreign bool   // kernels of the runner's own write, too: see Index
 	index   index[B]
 }
 
@@ -40,7 +43,7 @@ const (
 	stepClosed
 )
 
-var stepNames = [...]string{"is not planned yet", "is planned", "is committed; reset it first", "was closed"}
+var stepNames = [...]string{"is not planned yet; Plan it first", "is planned; commit or reset it first", "is committed; reset it first", "was closed"}
 
 // NewBatch returns an empty step.
 func (p *Pool[B]) NewBatch() *Batch[B] {
@@ -69,8 +72,10 @@ func (b *Batch[B]) want(op string, state stepState) error {
 // mass through AttendTo, which costs a second pass over the keys.
 func (b *Batch[B]) AccumulateMass(on bool) { b.mass = on }
 
-// Add gives seq new tokens in this step. Their rows in k, v, q and out follow
-// those of the sequences added before. A sequence is in one open step at a time.
+// Add gives seq new tokens in this step, at positions seq.Len() and on. Their rows
+// in k, v, q and out follow those of the sequences added before. A sequence is in
+// one open step at a time (ErrBusy), and its length at most the pool's capacity
+// (ErrCapacity).
 func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) error { return b.add(seq, len(tokens), true) }
 
 func (b *Batch[B]) add(seq *Sequence[B], n int, write bool) error {
@@ -81,7 +86,9 @@ func (b *Batch[B]) add(seq *Sequence[B], n int, write bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case seq == nil || seq.pool != p:
+	case seq == nil:
+		return backend.ErrShape{Op: "add", What: "the sequence is nil; open one with Pool.Open"}
+	case seq.pool != p:
 		return fmt.Errorf("kvcache: add: %w", ErrForeign)
 	case n <= 0:
 		return backend.ErrShape{Op: "add", What: "no tokens: a sequence without any is left out of the step"}
@@ -138,7 +145,7 @@ func (b *Batch[B]) AppendRows(layer int, k, v backend.Rows[B]) error {
 	if err != nil {
 		return err
 	}
-	return b.enqueued(b.pool.be.Append(b.stream, p))
+	return b.append(layer, p)
 }
 
 // AppendRotated is Append for a runner that leaves RoPE to the library: q and k
@@ -158,15 +165,27 @@ func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
 		return backend.ErrUnsupported{Op: "append rotated", Why: "Config.RoPE is not set"}
 	}
 	p.Rope, p.Positions = b.pool.rope, b.index.positions.buf
+	if err := b.pool.checkType("append", "q", q.Buf); err != nil {
+		return err
+	}
 	p.QHeads, p.Q = b.pool.cfg.QHeads, q
-	return b.enqueued(b.pool.be.Append(b.stream, p))
+	return b.append(layer, p)
+}
+
+func (b *Batch[B]) append(layer int, p backend.AppendParams[B]) error {
+	if err := b.pool.be.Append(b.stream, p); err != nil {
+		return b.enqueued(err)
+	}
+	b.written[layer] = true
+	return nil
 }
 
 func (b *Batch[B]) appendParams(layer int, k, v backend.Rows[B]) (backend.AppendParams[B], error) {
 	if err := b.want("append", stepPlanned); err != nil {
 		return backend.AppendParams[B]{}, err
 	}
-	if err := b.pool.checkLayer("append", layer); err != nil {
+	if err := firstOf(b.pool.checkLayer("append", layer),
+		firstOf(b.pool.checkType("append", "k", k.Buf), b.pool.checkType("append", "v", v.Buf))); err != nil {
 		return backend.AppendParams[B]{}, err
 	}
 	return backend.AppendParams[B]{
@@ -195,7 +214,8 @@ func (b *Batch[B]) AttendTo(layer int, q backend.Rows[B], out backend.Outputs[B]
 
 func (b *Batch[B]) attend(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
 	p := b.pool
-	if err := p.checkLayer("attend", layer); err != nil {
+	if err := firstOf(p.checkLayer("attend", layer),
+		firstOf(p.checkType("attend", "q", q.Buf), p.checkType("attend", "out", out.Rows.Buf))); err != nil {
 		return err
 	}
 	return b.enqueued(p.be.Attend(b.stream, backend.AttendParams[B]{
@@ -219,12 +239,14 @@ func (b *Batch[B]) enqueued(err error) error {
 }
 
 // Commit ends the step: its tokens belong to their sequences from here on. The
-// device may still be at work; what it reads stays held until it is done.
+// device may still be at work; what it reads stays held until it is done. A step
+// in which a layer got no keys and values is ErrStep, unless the runner writes by
+// itself (see Index).
 func (b *Batch[B]) Commit() error {
 	p := b.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := b.want("commit", stepPlanned); err != nil {
+	if err := firstOf(b.want("commit", stepPlanned), b.complete()); err != nil {
 		return err
 	}
 	f, err := p.fences.record(p.be, b.stream)
@@ -237,6 +259,16 @@ func (b *Batch[B]) Commit() error {
 	b.used(f)
 	b.state = stepCommitted
 	return firstOf(err, p.reclaim())
+}
+
+// complete reports the first layer that a step with new tokens left out.
+func (b *Batch[B]) complete() error {
+	writes := slices.ContainsFunc(b.entries, func(e entry[B]) bool { return e.write })
+	layer := slices.Index(b.written, false)
+	if b.foreign || !writes || layer < 0 {
+		return nil
+	}
+	return ErrStep{Op: "commit", Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer, or reset the step", layer)}
 }
 
 // commit hands the step's blocks to the sequence.

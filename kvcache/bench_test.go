@@ -21,7 +21,7 @@ func BenchmarkStep(b *testing.B) {
 				for i := range all {
 					all[i] = r.open()
 					require.NoError(b, r.plan(r.s, feed[*cpu.Buffer]{all[i], prompt}))
-					require.NoError(b, r.step.Commit())
+					require.NoError(b, r.commit())
 				}
 				token := []uint32{1}
 				b.ReportAllocs()
@@ -30,7 +30,7 @@ func BenchmarkStep(b *testing.B) {
 					for _, s := range all {
 						err = firstOf(err, r.step.Add(s, token))
 					}
-					if err = firstOf(err, firstOf(r.step.Plan(r.s), r.step.Commit())); err != nil {
+					if err = firstOf(err, firstOf(r.step.Plan(r.s), r.commit())); err != nil {
 						b.Fatal(err)
 					}
 					for _, s := range all {
@@ -50,14 +50,14 @@ func BenchmarkForkAndWrite(b *testing.B) {
 	r := cpuRig(b, Config{Layout: Paged, Layers: 32, KVHeads: 8, HeadDim: 128, Capacity: 512, MaxSeqs: 2})
 	root := r.open()
 	require.NoError(b, r.plan(r.s, feed[*cpu.Buffer]{root, make([]uint32, 500)}))
-	require.NoError(b, r.step.Commit())
+	require.NoError(b, r.commit())
 	b.ReportAllocs()
 	for b.Loop() {
 		child, err := root.Fork()
 		if err == nil {
 			err = r.plan(r.s, feed[*cpu.Buffer]{child, []uint32{1}})
 		}
-		if err = firstOf(err, r.step.Commit()); err != nil {
+		if err = firstOf(err, r.commit()); err != nil {
 			b.Fatal(err)
 		}
 		if err := child.Release(); err != nil {

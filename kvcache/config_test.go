@@ -208,6 +208,8 @@ func FuzzEnvironment(f *testing.F) {
 // A configuration that was changed after Resolve is checked again, and keeps the
 // origin of what was not.
 func TestResolvedConfigIsCheckedAgain(t *testing.T) {
+	be := openCPU(t)
+	defer func() { require.NoError(t, be.Close()) }()
 	for _, layout := range []Layout{Contiguous, Paged} {
 		base, err := small(layout).ResolveWith(Environment{MaxBlocks: 7})
 		require.NoError(t, err)
@@ -222,7 +224,7 @@ func TestResolvedConfigIsCheckedAgain(t *testing.T) {
 			spoil(&bad)
 			_, err := bad.Bytes()
 			require.ErrorIs(t, err, ErrConfig{})
-			_, err = NewPool[*cpu.Buffer](nil, bad)
+			_, err = NewPool[*cpu.Buffer](be, bad)
 			require.ErrorIs(t, err, ErrConfig{})
 		}
 	}

@@ -36,5 +36,6 @@
 // # Concurrency
 //
 // A Pool is safe for concurrent use. A Sequence or Batch is used by one goroutine
-// at a time.
+// at a time. Steps may run on different streams: one that uses a sequence waits, on
+// the device, for the earlier steps of that sequence.
 package kvcache

@@ -92,5 +92,5 @@ func kvTypeNames() string {
 	for dt := backend.F32; dt <= backend.Int4; dt++ {
 		names = append(names, dt.String())
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(append(names, "fp32", "fp16"), ", ")
 }

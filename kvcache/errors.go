@@ -3,6 +3,9 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -13,7 +16,7 @@ var (
 	// ErrClosed is a closed pool, batch or cache.
 	ErrClosed = backend.ErrClosed
 	// ErrReleased is a sequence that was given back.
-	ErrReleased = errors.New("sequence was released")
+	ErrReleased = errors.New("already released")
 	// ErrBusy is a sequence that was added to a step which is neither committed nor reset.
 	ErrBusy = errors.New("sequence is part of an open step; commit or reset the step first")
 	// ErrForeign is a sequence of another pool. A buffer or stream of another device
@@ -48,7 +51,11 @@ type ErrConfig struct {
 }
 
 func (e ErrConfig) Error() string {
-	return fmt.Sprintf("kvcache: %s=%q: %s", e.Name, e.Value, e.Why)
+	value := e.Value
+	if value == "" || strings.ContainsFunc(value, unicode.IsSpace) {
+		value = strconv.Quote(value)
+	}
+	return fmt.Sprintf("kvcache: %s=%s: %s", e.Name, value, e.Why)
 }
 
 // Is matches any ErrConfig with errors.Is(err, ErrConfig{}).

@@ -102,14 +102,15 @@ func (fs *fences) drop(f *fence) {
 	}
 }
 
-// close waits for every fence and gives the events back.
+// close waits for every fence and gives the events back. It returns the first of
+// the errors: on a device that is gone they are all alike.
 func (fs *fences) close() error {
-	var errs []error
+	var err error
 	for _, f := range fs.all {
-		errs = append(errs, f.wait(), f.event.Close())
+		err = firstOf(err, firstOf(f.wait(), f.event.Close()))
 	}
 	fs.all, fs.idle = nil, nil
-	return errors.Join(errs...)
+	return err
 }
 
 // retired are references to blocks that are given up once the device is past a fence.

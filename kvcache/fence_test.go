@@ -140,7 +140,7 @@ func TestDeviceFailures(t *testing.T) {
 			ids := []uint32{7, 8, 9, 10}
 			step := r.plan(s2, feed[*cpu.Buffer]{b, ids})
 			if step == nil {
-				if step = r.step.Commit(); step != nil {
+				if step = r.commit(); step != nil {
 					step = errors.Join(step, r.step.Reset())
 				}
 			}
@@ -172,10 +172,11 @@ func TestLostDeviceClosesPool(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
 	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, []uint32{1}}))
+	k := r.vector(r.s, make([]float32, 16))
 	dev.fail = func(string) error { return backend.ErrLost }
-	k := &cpu.Buffer{}
 	require.ErrorIs(t, r.step.Append(0, k, k), backend.ErrLost)
 	dev.fail = nil
+	require.NoError(t, dev.Free(k))
 	require.NoError(t, r.step.Reset())
 	require.ErrorIs(t, r.plan(r.s, feed[*cpu.Buffer]{a, []uint32{1}}), backend.ErrLost)
 	_, err := a.Fork()

@@ -151,10 +151,13 @@ type Index[B backend.Buffer] struct {
 	Positions B // U32 [Tokens]
 }
 
-// Index returns the index vectors of the planned step.
+// Index returns the index vectors of the planned step. From here on the runner may
+// write keys and values by itself, on the step's stream, and Commit does not ask
+// whether every layer got some.
 func (b *Batch[B]) Index() (Index[B], error) {
 	if err := b.want("index", stepPlanned); err != nil {
 		return Index[B]{}, err
 	}
+	b.foreign = true
 	return Index[B]{Ragged: b.index.ragged(), Slots: b.index.slots.buf.Buf, Positions: b.index.positions.buf.Buf}, nil
 }

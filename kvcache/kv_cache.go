@@ -202,7 +202,12 @@ func (c *KvCache[B]) Truncate(n int) error {
 }
 
 // Reset empties the cache and keeps its memory.
-func (c *KvCache[B]) Reset() error { return c.Truncate(0) }
+func (c *KvCache[B]) Reset() error {
+	if err := c.alone("reset"); err != nil {
+		return err
+	}
+	return c.Truncate(0)
+}
 
 // Shift drops tokens [begin, end) and rotates the keys behind them; see Sequence.Shift.
 func (c *KvCache[B]) Shift(s backend.Stream, begin, end int) error {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -42,6 +43,8 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 	if err := b.enqueuePlan(); err != nil {
 		return errors.Join(p.device(err), b.abandon())
 	}
+	b.written, b.foreign = slices.Grow(b.written[:0], len(p.layers))[:len(p.layers)], false
+	clear(b.written)
 	b.state = stepPlanned
 	return nil
 }

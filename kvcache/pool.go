@@ -49,6 +49,9 @@ type Match struct {
 // a combination of types or sizes that the device cannot do an ErrUnsupported, a
 // cache that does not fit its memory an ErrOutOfMemory that says how much it needs.
 func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], error) {
+	if be == nil {
+		return nil, backend.ErrShape{Op: "pool", What: "the backend is nil; open one with backend.Open"}
+	}
 	cfg, err := cfg.Resolve()
 	if err != nil {
 		return nil, err
@@ -171,10 +174,10 @@ func (p *Pool[B]) freeBuffers() {
 	p.owned = nil
 }
 
-// Open starts a sequence for a prompt and says how much of it has to be computed:
-// the caller adds the last match.Recompute tokens of it to its steps. No blocks
-// are taken before a step needs them. A prompt longer than a sequence may be is
-// an ErrCapacity.
+// Open starts an empty sequence for a prompt and says how much of the prompt has to
+// be computed: the caller adds its last match.Recompute tokens to steps. The prompt
+// may be nil. No blocks are taken before a step needs them. A prompt longer than a
+// sequence may be is an ErrCapacity.
 func (p *Pool[B]) Open(ctx context.Context, prompt []uint32) (*Sequence[B], Match, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, Match{}, err
@@ -217,6 +220,14 @@ func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
 func (p *Pool[B]) checkLayer(op string, layer int) error {
 	if layer < 0 || layer >= len(p.layers) {
 		return backend.ErrShape{Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, len(p.layers))}
+	}
+	return nil
+}
+
+// checkType checks that an activation is of the type that the pool was made for.
+func (p *Pool[B]) checkType(op, operand string, b B) error {
+	if dt := b.DType(); dt != p.cfg.Act {
+		return backend.ErrShape{Op: op, What: fmt.Sprintf("%s: elements are %s, Config.Act is %s", operand, dt, p.cfg.Act)}
 	}
 	return nil
 }

@@ -151,6 +151,14 @@ func (r *rig[B]) feed(feeds ...feed[B]) error {
 	return r.step.Commit()
 }
 
+// commit ends a step whose rows do not matter.
+func (r *rig[B]) commit() error {
+	if _, err := r.step.Index(); err != nil {
+		return err
+	}
+	return r.step.Commit()
+}
+
 func (r *rig[B]) vector(s backend.Stream, host []float32) B {
 	r.t.Helper()
 	b, err := backend.AllocFrom(r.be, s, backend.F32, host)

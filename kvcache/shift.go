@@ -12,8 +12,8 @@ import (
 // become free, turning its keys back by as many (RoPE re-rotation, as in
 // StreamingLLM and llama.cpp's K-shift). Whole blocks are dropped from the table;
 // a range that does not fall on block borders has its slots moved. Blocks that
-// others share are copied before they change. Without Config.RoPE it is
-// ErrUnsupported.
+// others share are copied before they change. The next token's position is Len, as
+// ever. Without Config.RoPE it is ErrUnsupported.
 //
 // Should the device fail once slots have begun to move, the sequence's content is
 // undefined and it can only be released. Any failure before leaves it as it was.

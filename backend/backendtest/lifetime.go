@@ -163,6 +163,9 @@ func checkUseAfterClose[B backend.Buffer](r *rig[B]) {
 // checkNothing hands over the zero value where a buffer or stream belongs.
 func checkNothing[B backend.Buffer](r *rig[B]) {
 	var none B
+	require.Zero(r, none.Len())
+	require.Equal(r, backend.Invalid, none.DType())
+	require.Zero(r, none.Bytes())
 	p := r.probe(r.be)
 	errs := p.uses(r.be, r.s, none)
 	errs["no stream"] = r.be.Fill(nil, p.good, 0, 1, 0)

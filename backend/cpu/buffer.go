@@ -20,13 +20,28 @@ type Buffer struct {
 }
 
 // Len is the number of elements.
-func (b *Buffer) Len() int { return b.n }
+func (b *Buffer) Len() int {
+	if b == nil {
+		return 0
+	}
+	return b.n
+}
 
-// DType is the storage type of an element.
-func (b *Buffer) DType() backend.DType { return b.dt }
+// DType is the storage type of an element; Invalid of a nil buffer.
+func (b *Buffer) DType() backend.DType {
+	if b == nil {
+		return backend.Invalid
+	}
+	return b.dt
+}
 
 // Bytes is the storage of all elements.
-func (b *Buffer) Bytes() int64 { return int64(b.size) }
+func (b *Buffer) Bytes() int64 {
+	if b == nil {
+		return 0
+	}
+	return int64(b.size)
+}
 
 // view is the memory of b as host numbers; elements of dt and T have one size.
 func view[T backend.Number](b *Buffer) []T { return of[T](b.mem) }
