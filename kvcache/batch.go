@@ -197,7 +197,8 @@ func (b *Batch[B]) appendParams(layer int, k, v backend.Rows[B]) (backend.Append
 // Attend computes a layer's attention for the step's queries [tokens, query heads,
 // head dim] over all tokens of their sequences, the step's own included, into out
 // [tokens, query heads, value head dim]. Both are of the activation type and may not
-// overlap.
+// overlap. Of several new tokens of a sequence each sees those before it, so a draft
+// of k tokens is verified in one step.
 func (b *Batch[B]) Attend(layer int, q, out B) error {
 	return b.AttendTo(layer, backend.Dense(q), backend.Outputs[B]{Rows: backend.Dense(out)})
 }

@@ -10,7 +10,7 @@
 // the sequences that get new tokens, and the plan (slots, block tables, lengths,
 // division of work) that is made once and serves every layer:
 //
-//	step.Reset()
+//	step.Reset()                         // a new step is empty
 //	step.Add(seq, tokens)                // for each sequence of the step
 //	step.Plan(stream)                    // takes blocks, uploads the index vectors
 //	for layer := range layers {
@@ -37,5 +37,6 @@
 //
 // A Pool is safe for concurrent use. A Sequence or Batch is used by one goroutine
 // at a time. Steps may run on different streams: one that uses a sequence waits, on
-// the device, for the earlier steps of that sequence.
+// the device, for the earlier steps of that sequence, and a fork's for those of its
+// origin before the fork. Steps with no sequence in common have no order.
 package kvcache

@@ -2,55 +2,39 @@ package interop_test
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
-// The runner's slices are the operands: what attention writes is in the runner's
-// memory at once. On a GPU the handle is a device pointer instead.
+// The runner's slices are the operands, and attention writes into the runner's
+// memory. For a GPU the handles would be its pointers and its queue, and Sync is
+// where the results are known to be there; the CPU is done at once.
 func Example() {
-	if err := attend(); err != nil {
-		log.Fatal(err)
-	}
-	// Output: [1 2 3 4]
-}
-
-func attend() error {
-	be, err := cpu.Open(cpu.Options{})
-	if err != nil {
-		return err
-	}
+	be := demo.Must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	stream, err := be.ImportStream(backend.Handle{}) // the device's default queue
-	if err != nil {
-		return err
-	}
+	stream := demo.Must(be.ImportStream(backend.Handle{})) // the device's default queue
 	defer stream.Close()
 
-	q, k := []float32{1, 0, 0, 0}, []float32{1, 0, 0, 0}
-	v, out := []float32{1, 2, 3, 4}, make([]float32, 4)
-	var operands [4]*cpu.Buffer
-	for i, slice := range [][]float32{q, k, v, out} {
-		if operands[i], err = be.Import(backend.HostHandle(slice), backend.F32, len(slice)); err != nil {
-			return err
-		}
-		defer be.Free(operands[i]) // forgets the slice, which stays the runner's
+	// Import holds on to a slice until Free, so the garbage collector does not take it.
+	operand := func(slice []float32) *cpu.Buffer {
+		return demo.Must(be.Import(backend.HostHandle(slice), backend.F32, len(slice)))
 	}
+	result := make([]float32, 4)
+	q, k := operand([]float32{1, 0, 0, 0}), operand([]float32{1, 0, 0, 0})
+	v, out := operand([]float32{1, 2, 3, 4}), operand(result)
 
-	cache, err := kvcache.NewKvCache(be, kvcache.Config{KVHeads: 1, HeadDim: 4, K: backend.F32})
-	if err != nil {
-		return err
-	}
+	cache := demo.Must(kvcache.NewKvCache(be, kvcache.Config{KVHeads: 1, HeadDim: 4, K: backend.F32}))
 	defer cache.Release()
-	if err := cache.Append(stream, operands[1], operands[2], 1); err != nil {
-		return err
+	demo.Check(cache.Append(stream, k, v, 1))
+	demo.Check(cache.Attend(stream, q, out, 1))
+	demo.Check(stream.Sync()) // result is the runner's to read from here on
+	fmt.Println(result)       // one key: all of the probability is on its value
+
+	for _, b := range []*cpu.Buffer{q, k, v, out} {
+		demo.Check(be.Free(b)) // forgets the slice, which stays the runner's
 	}
-	if err := cache.Attend(stream, operands[0], operands[3], 1); err != nil {
-		return err
-	}
-	fmt.Println(out) // one key: all of the probability is on its value
-	return nil
+	// Output: [1 2 3 4]
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	_ "github.com/ferrumkv/ferrumkv/backend/all"
+	_ "github.com/ferrumkv/ferrumkv/backend/all" // every backend there is
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
@@ -17,7 +17,6 @@ func Example() {
 	}))
 	defer pool.Close()
 	stream, step := must(be.NewStream()), pool.NewBatch()
-
 	prompt := []uint32{11, 42, 7}
 	seq, _, err := pool.Open(context.Background(), prompt)
 	check(err)
@@ -27,11 +26,10 @@ func Example() {
 	check(step.Add(seq, prompt)) // more sequences alike: they are one batch
 	check(step.Plan(stream))     // blocks, slots and tables, once for all layers
 	for layer := range 2 {
-		check(step.Append(layer, k, v)) // the model fills q, k and v before,
-		check(step.Attend(layer, q, out))
-	} // and goes on with out
-	check(step.Commit()) // the sequence has three tokens now
-
+		check(step.Append(layer, k, v))   // the model fills q, k and v before,
+		check(step.Attend(layer, q, out)) // and goes on with out
+	}
+	check(step.Commit())     // the sequence has three tokens now
 	fork := must(seq.Fork()) // shares all blocks until one of the two writes
 	fmt.Println(seq.Len(), fork.Len(), must(pool.Stats()).Held)
 	// Output: 3 3 1

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README shows the body of Example, line for line.
+// The README shows the imports and the body of Example, line for line.
 func TestReadmeShowsTheExample(t *testing.T) {
-	readme := read(t, "../../README.md")
-	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)
-	require.NotNil(t, block, "README.md has no Go code")
-	body := regexp.MustCompile(`(?s)func Example\(\) \{\n(.*?)\n\}\n`).FindStringSubmatch(read(t, "example_test.go"))
-	require.NotNil(t, body)
-	require.Equal(t, strings.ReplaceAll("\n"+body[1]+"\n", "\n\t", "\n"), "\n"+block[1])
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), 2)
+	require.Len(t, blocks, 2, "blocks of Go code in README.md")
+	example := regexp.MustCompile(`(?s)\n(import \(\n.*?\n\)\n)\nfunc Example\(\) \{\n(.*?\n)\}\n`).FindStringSubmatch(read(t, "example_test.go"))
+	require.NotNil(t, example)
+	require.Equal(t, example[1], blocks[0][1])
+	require.Equal(t, strings.ReplaceAll("\n"+example[2], "\n\t", "\n"), "\n"+blocks[1][1])
 }
 
 // Links to files of the project lead somewhere.
