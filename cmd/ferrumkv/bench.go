@@ -72,6 +72,9 @@ func (f benchFlags) run(cmd *cobra.Command) error {
 		}
 		selected = append(selected, k)
 	}
+	if f.budget <= 0 {
+		return fmt.Errorf("--time %s: need more than 0", f.budget)
+	}
 	if f.memory < 1 || f.memory > 1<<20 {
 		return fmt.Errorf("--footprint %d: accepts 1 to %d", f.memory, 1<<20)
 	}
@@ -105,6 +108,13 @@ func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, b.be.Close()) }()
+	for i := range shapes {
+		kv, err := heldType(b.be, "--kv-dtype ", shapes[i].DType)
+		if err != nil {
+			return err
+		}
+		shapes[i].DType = kv.String() // one spelling
+	}
 	if b.stream, err = b.be.NewStream(); err != nil {
 		return err
 	}

@@ -34,11 +34,6 @@ func (l benchLists) shapes() ([]shape, error) {
 		out = append(out, all...)
 	}
 	for i := range out {
-		kv, _, err := out[i].storage()
-		if err != nil {
-			return nil, err
-		}
-		out[i].DType = kv.String() // one spelling
 		if err := out[i].check(); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ type row struct {
 // storage is the type of keys and values, and that of the activations with it.
 func (s shape) storage() (kv, act backend.DType, err error) {
 	if kv, err = kvcache.ParseKVType(s.DType); err != nil {
-		return kv, act, asFlag(err, "dtype", "--kv-dtype")
+		return kv, act, err
 	}
 	if kv.Float() {
 		return kv, kv, nil

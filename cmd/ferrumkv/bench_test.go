@@ -61,10 +61,13 @@ func TestBenchBadFlags(t *testing.T) {
 		"--layout paged --block-size 0":            {"--block-size 0", "power of two"},
 		"--batch 2000000000 --context 2000000000":  {"overflow"},
 		"--batch 10000 --context 10000000":         {"--batch 10000 --context 10000000", "TiB", "to spare"},
+		"--kv-dtype foo":                           {"--kv-dtype foo: cpu holds keys and values in f32, f16, bf16"},
+		"--time 0":                                 {"--time 0s: need more than 0"},
+		"--time -1s":                               {"--time -1s: need more than 0"},
 		"--footprint 0":                            {"--footprint 0"},
 		"--backend vulkan":                         {"vulkan is not available"},
 		"--threads 1,-1 --time 1ms --context 8":    {"--threads -1"},
-		"--threads 1000000 --context 8 --time 1ms": {"threads"},
+		"--threads 1000000 --context 8 --time 1ms": {"--threads 1000000", "4096"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			fails(t, append([]string{"bench", "--footprint", "1"}, strings.Fields(args)...), want...)

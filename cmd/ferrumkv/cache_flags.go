@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/spf13/cobra"
 )
@@ -21,18 +23,14 @@ func (f *cacheFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values: f32, f16 or bf16 (default: what %s says, else %s)", kvcache.EnvDType, kvcache.DefaultDType))
 }
 
-// config is what the flags say of a cache; the model's part is left open.
+// config is what the flags say of a cache; the types, which depend on the device,
+// and the model's part are left open.
 func (f cacheFlags) config() (kvcache.Config, error) {
 	var cfg kvcache.Config
 	var err error
 	if f.layout != "" {
 		if cfg.Layout, err = parseLayout(f.layout); err != nil {
 			return cfg, err
-		}
-	}
-	if f.kvDType != "" {
-		if cfg.K, err = kvcache.ParseKVType(f.kvDType); err != nil {
-			return cfg, asFlag(err, "dtype", "--kv-dtype")
 		}
 	}
 	if f.blockSize < 0 {
@@ -42,13 +40,49 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 	return cfg, nil
 }
 
-// explain names the flag where the library names a field of its configuration.
-func (f cacheFlags) explain(err error) error { return asFlag(err, "BlockSize", "--block-size") }
+// kvType is the storage type that the flag, else the environment, asks for; unset
+// where neither does. A type that be cannot hold comes with an error, a name that
+// is none with an error and no type.
+func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
+	if f.kvDType != "" {
+		return heldType(be, "--kv-dtype ", f.kvDType)
+	}
+	if name := os.Getenv(kvcache.EnvDType); name != "" {
+		return heldType(be, kvcache.EnvDType+"=", name)
+	}
+	return backend.Invalid, nil
+}
 
-func asFlag(err error, field, flag string) error {
+// flagOf is the flag that sets a field of the library's configurations.
+var flagOf = map[string]string{"BlockSize": "--block-size", "Temperature": "--temperature", "TopP": "--top-p"}
+
+// asFlag names the flag where the library names a field.
+func asFlag(err error) error {
 	var config kvcache.ErrConfig
-	if errors.As(err, &config) && config.Name == field {
-		return fmt.Errorf("%s %s: %s", flag, config.Value, config.Why)
+	if errors.As(err, &config) && flagOf[config.Name] != "" {
+		return fmt.Errorf("%s %s: %s", flagOf[config.Name], config.Value, config.Why)
+	}
+	return err
+}
+
+// lowerSize is what to do about a cache that is too large.
+const lowerSize = "lower " + kvcache.EnvMaxSeqs + ", " + kvcache.EnvMaxBlocks + " or " + kvcache.EnvCapacity
+
+// asVariable says of a cache that is full, or too large for a device, which
+// variables change that.
+func asVariable(err error, cfg kvcache.Config, device string) error {
+	full := errors.Is(err, kvcache.ErrOutOfBlocks{})
+	switch {
+	case full && cfg.Layout == kvcache.Contiguous:
+		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.MaxSeqs, "sequence"), count(cfg.Capacity, "token"), kvcache.EnvMaxSeqs)
+	case full:
+		raise := kvcache.EnvMaxBlocks
+		if os.Getenv(raise) == "" { // the blocks follow from the sequences
+			raise = kvcache.EnvMaxSeqs + " or " + raise
+		}
+		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Blocks, "block"), count(cfg.BlockSize, "token"), raise)
+	case errors.Is(err, backend.ErrOutOfMemory):
+		return fmt.Errorf("the cache does not fit the memory of %s; %s", device, lowerSize)
 	}
 	return err
 }

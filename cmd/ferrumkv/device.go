@@ -2,11 +2,16 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/spf13/cobra"
 )
+
+// maxThreads is the most threads that the cpu backend starts.
+const maxThreads = 4096
 
 // deviceFlags choose the device and how much of the host works.
 type deviceFlags struct {
@@ -26,8 +31,8 @@ func registerBackend(cmd *cobra.Command, name *string) {
 // open opens the device. Threads apply to the cpu backend; another device has its own units.
 func (f deviceFlags) open() (backend.Backend[backend.AnyBuffer], error) {
 	name := f.backend
-	if f.threads < 0 {
-		return nil, fmt.Errorf("--threads %d: accepts 0 (all) and positive numbers", f.threads)
+	if f.threads < 0 || f.threads > maxThreads {
+		return nil, fmt.Errorf("--threads %d: accepts 0 (one for each CPU) to %d", f.threads, maxThreads)
 	}
 	if name == "" {
 		name = bestDevice()
@@ -51,18 +56,19 @@ func bestDevice() string {
 	return ""
 }
 
-// checkKVType is an error that says what the device can hold, where it cannot hold
-// keys and values in kv; an unset kv is left to the library.
-func checkKVType(be backend.Backend[backend.AnyBuffer], act, kv backend.DType) error {
-	caps := be.Caps()
-	if kv == backend.Invalid || caps.Supports(backend.Format{Act: act, K: kv, V: kv}) {
-		return nil
+// heldType is the type called name, which the flag or variable origin asks for. The
+// error says in what be can hold keys and values, where that is not one of them.
+func heldType(be anyBackend, origin, name string) (backend.DType, error) {
+	dt, err := kvcache.ParseKVType(name)
+	held := heldTypes(be.Caps())
+	if err == nil && slices.Contains(held, dt.String()) {
+		return dt, nil
 	}
-	return fmt.Errorf("--kv-dtype %s: %s holds keys and values in %s", kv, be.Info().Name, dtypesOf(caps))
+	return dt, fmt.Errorf("%s%s: %s holds keys and values in %s", origin, name, be.Info().Name, strings.Join(held, ", "))
 }
 
-// dtypesOf lists the types in which a device can hold keys and values.
-func dtypesOf(caps backend.Caps) string {
+// heldTypes lists the types in which a device can hold keys and values.
+func heldTypes(caps backend.Caps) []string {
 	var names []string
 	for dt := backend.F32; dt <= backend.Int4; dt++ {
 		for _, f := range caps.Formats {
@@ -72,5 +78,5 @@ func dtypesOf(caps backend.Caps) string {
 			}
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }

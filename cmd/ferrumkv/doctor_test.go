@@ -29,6 +29,7 @@ func TestDoctorJSON(t *testing.T) {
 		b := b.(map[string]any)
 		if b["available"].(bool) {
 			require.NotContains(t, b, "why")
+			require.Equal(t, []any{"f32", "f16", "bf16"}, b["kv_types"])
 			available = append(available, b["name"].(string))
 		} else {
 			require.NotEmpty(t, b["why"])
@@ -41,13 +42,21 @@ func TestDoctorJSON(t *testing.T) {
 	require.Equal(t, 131072., cache["bytes_per_token"], "32 layers × 2 × 8 heads × 128 × 2 bytes")
 	require.Equal(t, 131072*8*4096., cache["bytes"])
 	require.Contains(t, cache["settings"], map[string]any{"name": "layout", "value": "paged", "source": "option", "variable": "FERRUM_METAL_PAGED_KV"})
-	require.Contains(t, cache["settings"], map[string]any{"name": "block size", "value": "16", "source": "default"})
+	require.Contains(t, cache["settings"], map[string]any{"name": "block size", "value": 16., "source": "default"})
+	require.Contains(t, cache["settings"], map[string]any{"name": "layers", "value": 32., "source": "option"})
+	require.Contains(t, cache["settings"], map[string]any{"name": "query heads", "value": 32., "source": "option"})
+	require.Equal(t, []any{}, lines[0]["problems"])
 }
 
 func TestDoctorShowsTheErrorToo(t *testing.T) {
-	r := fails(t, []string{"doctor", "--kv-heads", "3"}, "QHeads", "multiple of KVHeads, 3")
+	r := fails(t, []string{"doctor", "--kv-heads", "3"}, "--q-heads 4: must be a multiple of --kv-heads 3")
 	require.Contains(t, r.stdout, "error: ")
 	r = fails(t, []string{"doctor", "--json", "--layout", "none"}, "--layout none")
-	require.Contains(t, jsonLines(t, r.stdout)[0]["cache"], "error")
-	fails(t, []string{"doctor", "--layers", "-1"}, "Layers", "-1")
+	doctor := jsonLines(t, r.stdout)[0]
+	require.Contains(t, doctor["cache"], "error")
+	require.Equal(t, []any{doctor["cache"].(map[string]any)["error"]}, doctor["problems"])
+	fails(t, []string{"doctor", "--layers", "-1"}, "--layers -1: accepts 1 to")
+	fails(t, []string{"doctor", "--layers", "0"}, "--layers 0: accepts 1 to")
+	fails(t, []string{"doctor", "--block-size", "16"}, "--block-size 16: applies to the paged layout only")
+	fails(t, []string{"doctor", "--kv-dtype", "foo"}, "--kv-dtype foo: cpu holds keys and values in f32, f16, bf16")
 }

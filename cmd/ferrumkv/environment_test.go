@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,67 @@ func TestEnvironmentBadValue(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
 		require.Equal(t, exitError, cmd.ProcessState.ExitCode())
-		require.Contains(t, string(out), `FERRUM_METAL_PAGED_KV="yes": accepts 0 (contiguous) and 1 (paged)`)
+		require.Contains(t, string(out), `FERRUM_METAL_PAGED_KV=yes: accepts 0 (contiguous) and 1 (paged)`)
+	}
+}
+
+// A failure that a variable can cure names it, and so does one that a variable causes.
+func TestErrorsNameVariables(t *testing.T) {
+	two := []string{"--prompt", "a", "--prompt", "b"}
+	for _, c := range []struct {
+		env, args []string
+		want      string
+		text      bool // is shown before the failure
+	}{
+		{env: []string{"FERRUM_KV_MAX_BLOCKS=3"}, args: []string{"--layout", "paged"}, text: true,
+			want: "the cache is full: it holds 3 blocks of 16 tokens; raise FERRUM_KV_MAX_BLOCKS"},
+		{env: []string{"FERRUM_PAGED_MAX_SEQS=1", "FERRUM_KV_CAPACITY=32"}, args: append(two, "--layout", "paged"), text: true,
+			want: "the cache is full: it holds 2 blocks of 16 tokens; raise FERRUM_PAGED_MAX_SEQS or FERRUM_KV_MAX_BLOCKS"},
+		{env: []string{"FERRUM_KV_MAX_BLOCKS=3"}, args: []string{"--layout", "paged", "--json"},
+			want: "the cache is full: it holds 3 blocks of 16 tokens; raise FERRUM_KV_MAX_BLOCKS"},
+		{env: []string{"FERRUM_PAGED_MAX_SEQS=1"}, args: two,
+			want: "the cache is full: it holds 1 sequence of 1024 tokens; raise FERRUM_PAGED_MAX_SEQS"},
+		{env: []string{"FERRUM_PAGED_MAX_SEQS=1000000000"},
+			want: "the cache does not fit the memory of cpu; lower FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY"},
+		{env: []string{"FERRUM_KV_DTYPE=int8"}, want: "FERRUM_KV_DTYPE=int8: cpu holds keys and values in f32, f16, bf16"},
+		{env: []string{"FERRUM_KV_DTYPE=foo"}, want: "FERRUM_KV_DTYPE=foo: cpu holds keys and values in f32, f16, bf16"},
+		{env: []string{"FERRUM_KV_CAPACITY=10"},
+			want: "--prompt 1 of 1: its 17 tokens are more than the capacity of 10 tokens, which FERRUM_KV_CAPACITY sets"},
+	} {
+		cmd := program(t, c.env, append([]string{"generate"}, c.args...)...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.Error(t, err)
+		require.Equal(t, exitError, cmd.ProcessState.ExitCode(), "%v", c.env)
+		require.True(t, strings.HasSuffix(stderr.String(), "ferrumkv: "+c.want+"\n"), "%v: %s", c.env, &stderr)
+		require.Equal(t, c.text, len(out) > 0)
+		require.Equal(t, c.text, strings.Contains(stderr.String(), "\ndecode "), "the report of the text")
+	}
+}
+
+// A capacity that no table could be made for is lowered to the model's context first.
+func TestCapacityIsLoweredToTheContext(t *testing.T) {
+	out, err := program(t, []string{"FERRUM_KV_CAPACITY=2147483647"}, "generate", "--json", "--max-tokens", "1").Output()
+	require.NoError(t, err)
+	require.Equal(t, 1024., jsonLines(t, string(out))[1]["report"].(map[string]any)["block_tokens"])
+}
+
+func TestDoctorFindsProblems(t *testing.T) {
+	for _, c := range []struct{ env, want string }{
+		{"FERRUM_KV_DTYPE=int8", "FERRUM_KV_DTYPE=int8: cpu holds keys and values in f32, f16, bf16"},
+		{"FERRUM_PAGED_MAX_SEQS=1000000000", `the cache of .* does not fit the memory of cpu, .*; lower FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY`},
+	} {
+		out, err := program(t, []string{c.env}, "doctor").Output()
+		require.Error(t, err)
+		require.Regexp(t, `\n  bytes of all .*\n  warning: `+c.want+`\n$`, string(out), "beside the settings")
+		cmd := program(t, []string{c.env}, "doctor", "--json")
+		out, err = cmd.Output()
+		require.Error(t, err)
+		require.Equal(t, exitError, cmd.ProcessState.ExitCode())
+		problems := jsonLines(t, string(out))[0]["problems"].([]any)
+		require.Len(t, problems, 1)
+		require.Regexp(t, c.want, problems[0])
 	}
 }
 
@@ -34,4 +95,5 @@ func TestDoctorShowsOrigins(t *testing.T) {
 	require.Regexp(t, `capacity +512 +environment +FERRUM_KV_CAPACITY\n`, string(out))
 	require.Regexp(t, `block size +8 +option\n`, string(out))
 	require.Regexp(t, `max sequences +8 +default +FERRUM_PAGED_MAX_SEQS\n`, string(out))
+	require.Regexp(t, `\n  layers +4 +model\n  query heads +4 +model\n  KV heads +2 +model\n  head dim +64 +model\n`, string(out))
 }

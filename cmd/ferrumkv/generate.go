@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
@@ -75,44 +74,52 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if len(f.prompts) > kvcache.DefaultMaxSeqs {
 		cfg.MaxSeqs = len(f.prompts)
 	}
-	model, tokenizer, err := f.load()
-	if err != nil {
-		return err
-	}
 	if _, err := llama.NewSampler(f.sampling, 0); err != nil {
-		return err
+		return asFlag(err)
 	}
 	be, err := f.device.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	if err := checkKVType(be, backend.F32, cfg.K); err != nil {
+	if cfg.K, err = f.cache.kvType(be); err != nil {
+		return err
+	}
+	model, tokenizer, err := f.load()
+	if err != nil {
 		return err
 	}
 	runner, err := llama.New(be, model, llama.Options{Cache: cfg, Threads: f.device.threads})
 	if err != nil {
-		return f.cache.explain(err)
+		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 
-	t := newTranscript(cmd, f, tokenizer, runner.Pool().Config().Capacity)
-	stats, err := t.generate(cmd.Context(), runner)
-	if err = errors.Join(err, t.finish(err)); err != nil {
+	cfg = runner.Pool().Config()
+	t := newTranscript(cmd, f, tokenizer, cfg.Capacity)
+	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}
-	numbers := newReport(f, be.Info(), runner.Pool().Config(), stats)
-	if f.json {
-		return writeJSON(cmd.OutOrStdout(), map[string]report{"report": numbers})
+	stats, failed := t.generate(cmd.Context(), runner)
+	if failed != nil && !t.presentable() {
+		return asVariable(failed, cfg, be.Info().Name)
 	}
-	return numbers.write(cmd.ErrOrStderr())
+	err = t.finish()
+	if err == nil {
+		err = newReport(f, be.Info(), cfg, stats).show(cmd, f.json)
+	}
+	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
 }
 
 // load reads the model that was asked for.
 func (f generateFlags) load() (*llama.Model, *llama.Tokenizer, error) {
 	switch {
 	case f.model != "":
-		return llama.Load(f.model, f.tokenizer)
+		model, tokenizer, err := llama.Load(f.model, f.tokenizer)
+		if err == nil && tokenizer == nil {
+			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary that can be used; name its tokenizer file with --tokenizer", f.model, model.Vocab)
+		}
+		return model, tokenizer, err
 	case f.tokenizer != "":
 		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
 	}

@@ -75,6 +75,16 @@ func TestGenerateJSON(t *testing.T) {
 	}
 }
 
+func TestGenerateReport(t *testing.T) {
+	one := succeeds(t, "generate", "--max-tokens", "1", "--layout", "paged", "--block-size", "1", "--prompt", "").stderr
+	require.Contains(t, one, "blocks of 1 token,")
+	require.Contains(t, one, "\nprefill  1 token in ")
+	require.NotContains(t, one, "decode", "nothing was decoded")
+	equal := []string{"generate", "--max-tokens", "4", "--prompt", "Once upon a time", "--prompt", "Once upon a time", "--layout"}
+	require.Contains(t, succeeds(t, append(equal, "contiguous")...).stderr, "2 of 8 used, none shared (equal prompts share blocks in the paged layout)\n")
+	require.Contains(t, succeeds(t, append(equal, "paged")...).stderr, "1 more saved by sharing\n")
+}
+
 func TestGenerateSampling(t *testing.T) {
 	args := []string{"generate", "--max-tokens", "40", "--temperature", "1", "--top-p", "0.9", "--seed"}
 	one, again, two := succeeds(t, append(args, "1")...), succeeds(t, append(args, "1")...), succeeds(t, append(args, "2")...)
@@ -101,28 +111,39 @@ func TestGenerateModelFolder(t *testing.T) {
 }
 
 func TestGenerateBadFlags(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "broken.gguf")
+	dir := t.TempDir()
+	dumb := filepath.Join(dir, "dumb.bin") // a checkpoint of 7 sizes and 160 weights, without a vocabulary
+	checkpoint := make([]byte, 4*(7+160))
+	for i, size := range []byte{4, 4, 1, 1, 1, 5, 4} {
+		checkpoint[4*i] = size
+	}
+	require.NoError(t, os.WriteFile(dumb, checkpoint, 0o600))
+	broken := filepath.Join(dir, "broken.gguf")
 	require.NoError(t, os.WriteFile(broken, []byte("not a model"), 0o600))
 	for _, c := range []struct {
 		args string
 		want []string
 	}{
 		{"--layout diagonal", []string{"--layout diagonal", "contiguous", "paged"}},
-		{"--kv-dtype f8", []string{"--kv-dtype f8", "f32, f16, bf16"}},
+		{"--kv-dtype foo", []string{"--kv-dtype foo: cpu holds keys and values in f32, f16, bf16\n"}},
 		{"--kv-dtype int8", []string{"--kv-dtype int8", "cpu", "f32, f16, bf16"}},
 		{"--backend cuda", []string{"cuda is not available", "it has cpu"}},
 		{"--backend cpu:fast", []string{"cpu:threads=N"}},
 		{"--threads -1", []string{"--threads -1"}},
+		{"--threads 4097", []string{"--threads 4097: accepts 0 (one for each CPU) to 4096"}},
 		{"--block-size 16", []string{"--block-size 16", "paged layout only"}},
 		{"--layout paged --block-size 12", []string{"--block-size 12", "power of two"}},
 		{"--layout paged --block-size -16", []string{"--block-size -16", "power of two"}},
 		{"--max-tokens 0", []string{"--max-tokens 0", "at least 1"}},
 		{"--max-tokens many", []string{`"many"`, "generate --help"}},
-		{"--temperature -1", []string{"temperature", "-1"}},
-		{"--temperature NaN", []string{"temperature", "NaN"}},
-		{"--top-p 1.5", []string{"top-p", "1.5"}},
+		{"--temperature -1", []string{"--temperature -1: accepts finite numbers from 0"}},
+		{"--temperature NaN", []string{"--temperature NaN"}},
+		{"--top-p 1.5", []string{"--top-p 1.5: accepts 0 to 1"}},
 		{"--tokenizer tok.bin", []string{"--tokenizer tok.bin", "--model"}},
-		{"--model no/such/model", []string{"no/such/model"}},
+		{"--model no/such/model", []string{"ferrumkv: no/such/model: "}},
+		{"--model " + dir, []string{"ferrumkv: " + filepath.Join(dir, "model.safetensors") + ": "}},
+		{"--model ../../testdata/model --tokenizer /no/such/file", []string{"ferrumkv: /no/such/file: "}},
+		{"--model " + dumb, []string{"--model " + dumb + ": its 5 tokens", "name its tokenizer file with --tokenizer"}},
 		{"--model main.go", []string{"main.go", ".gguf"}},
 		{"--model " + broken, []string{"broken.gguf"}},
 		{"--frobnicate", []string{"--frobnicate", "generate --help"}},
@@ -136,7 +157,8 @@ func TestGenerateBadFlags(t *testing.T) {
 }
 
 func TestGeneratePromptTooLong(t *testing.T) {
-	r := fails(t, []string{"generate", "--prompt", strings.Repeat("x", 2000)}, "2001 tokens", "1024")
+	r := fails(t, []string{"generate", "--prompt", "short", "--prompt", strings.Repeat("x", 2000)},
+		"--prompt 2 of 2: its 2001 tokens are more than the model's context of 1024 tokens\n")
 	require.Empty(t, r.stdout)
 }
 
@@ -158,7 +180,7 @@ func TestGenerateInterrupted(t *testing.T) {
 	defer cancel()
 	out, stderr := &interrupter{cancel: cancel}, &bytes.Buffer{}
 	require.Equal(t, exitInterrupted, run(ctx, []string{"generate", "--backend", "counted"}, out, stderr))
-	require.Equal(t, "ferrumkv: interrupted\n", stderr.String())
+	require.Regexp(t, `\ndecode   \d+ tokens in (.|\n)*\nferrumkv: interrupted\n$`, stderr.String(), "the report of the text so far")
 	first := golden(t)[0]
 	require.Equal(t, expected(first.Prompt, first.Text)[:41]+"\n", string(out.seen), "the text so far, on a line that is ended")
 	noLeftovers(t)
@@ -170,11 +192,11 @@ type closedPipe struct{}
 func (closedPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
 func TestGenerateOutputFails(t *testing.T) {
-	for _, args := range [][]string{{}, {"--json"}} {
+	for _, args := range [][]string{{}, {"--json"}, {"--prompt", "a", "--prompt", "b"}} {
 		var stderr bytes.Buffer
 		args = append([]string{"generate", "--backend", "counted", "--max-tokens", "3"}, args...)
 		require.Equal(t, exitError, run(t.Context(), args, closedPipe{}, &stderr))
-		require.Contains(t, stderr.String(), os.ErrClosed.Error())
+		require.Equal(t, "ferrumkv: "+os.ErrClosed.Error()+"\n", stderr.String(), "once, and no report of what nobody has read")
 	}
 	noLeftovers(t)
 }

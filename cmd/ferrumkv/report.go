@@ -3,16 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/spf13/cobra"
 )
 
 // report is what a generation cost, as --json prints it. Blocks and bytes are of
 // the moment when most blocks were in use.
 type report struct {
 	Model             string  `json:"model"`
+	Prompts           int     `json:"prompts"`
 	Backend           string  `json:"backend"`
 	Device            string  `json:"device"`
 	Threads           int     `json:"threads"`
@@ -44,7 +47,7 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama
 	}
 	s := r.Cache
 	return report{
-		Model: model, Backend: device.Name, Device: device.Device, Threads: device.Units,
+		Model: model, Prompts: len(f.prompts), Backend: device.Name, Device: device.Device, Threads: device.Units,
 		Layout: cfg.Layout.String(), BlockTokens: block, KType: cfg.K.String(), VType: cfg.V.String(),
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
 		DecodeTokens: r.DecodeTokens, DecodeSeconds: r.Decode.Seconds(), DecodePerSecond: perSecond(r.DecodeTokens, r.Decode),
@@ -54,23 +57,44 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama
 	}
 }
 
-// write prints the report for people.
-func (r report) write(w io.Writer) error {
-	shared := "none shared"
-	if r.BlocksSavedShared > 0 {
-		shared = fmt.Sprintf("%d more saved by sharing", r.BlocksSavedShared)
+// show prints the report: as a line of the output, or for people beside it.
+func (r report) show(cmd *cobra.Command, asJSON bool) error {
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), map[string]report{"report": r})
 	}
-	_, err := fmt.Fprintf(w, `
-cache    %s, blocks of %d tokens, K %s, V %s, on %s
-prefill  %d tokens in %s, %.0f tokens/s
-decode   %d tokens in %s, %.0f tokens/s
-blocks   %d of %d used, %s
-memory   %s of %s used
-`,
-		r.Layout, r.BlockTokens, r.KType, r.VType, r.Backend,
-		r.PrefillTokens, seconds(r.PrefillSeconds), r.PrefillPerSecond,
-		r.DecodeTokens, seconds(r.DecodeSeconds), r.DecodePerSecond,
-		r.BlocksUsed, r.BlocksTotal, shared,
-		byteSize(r.BytesUsed), byteSize(r.BytesTotal))
+	return r.write(cmd.ErrOrStderr())
+}
+
+// write prints the report for people.
+func (r report) write(out io.Writer) error {
+	var w strings.Builder
+	fmt.Fprintf(&w, "\ncache    %s, blocks of %s, K %s, V %s, on %s\n", r.Layout, count(r.BlockTokens, "token"), r.KType, r.VType, r.Backend)
+	for _, phase := range []struct {
+		name          string
+		tokens        int
+		seconds, rate float64
+	}{
+		{"prefill", r.PrefillTokens, r.PrefillSeconds, r.PrefillPerSecond},
+		{"decode", r.DecodeTokens, r.DecodeSeconds, r.DecodePerSecond},
+	} {
+		if phase.tokens > 0 {
+			fmt.Fprintf(&w, "%-8s %s in %s, %.0f tokens/s\n", phase.name, count(phase.tokens, "token"), seconds(phase.seconds), phase.rate)
+		}
+	}
+	fmt.Fprintf(&w, "blocks   %d of %d used, %s\n", r.BlocksUsed, r.BlocksTotal, r.sharing())
+	fmt.Fprintf(&w, "memory   %s of %s used\n", byteSize(r.BytesUsed), byteSize(r.BytesTotal))
+	_, err := io.WriteString(out, w.String())
 	return err
+}
+
+// sharing is what equal prompts saved. In the contiguous layout they share only
+// until they differ, and then each has a block of its own.
+func (r report) sharing() string {
+	switch {
+	case r.BlocksSavedShared > 0:
+		return fmt.Sprintf("%d more saved by sharing", r.BlocksSavedShared)
+	case r.Prompts > 1 && r.Layout == kvcache.Contiguous.String():
+		return "none shared (equal prompts share blocks in the paged layout)"
+	}
+	return "none shared"
 }

@@ -70,5 +70,6 @@ func TestUnits(t *testing.T) {
 	for s, want := range map[float64]string{2: "2 s", 0.0123: "12.3 ms", 0.5e-3: "500 µs"} {
 		require.Equal(t, want, seconds(s))
 	}
+	require.Equal(t, []string{"0 tokens", "1 token", "2 tokens"}, []string{count(0, "token"), count(1, "token"), count(2, "token")})
 	require.Zero(t, perSecond(5, 0))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/spf13/cobra"
 )
 
@@ -26,6 +27,7 @@ type transcript struct {
 	begun     bool // the stream
 	json      bool
 	emitted   int
+	broken    bool // the output
 }
 
 // text is one prompt and what came of it.
@@ -54,12 +56,28 @@ func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *llama.Tokeniz
 	return t
 }
 
+// checkPrompts is an error for a prompt that does not fit the cache. It says
+// whether that is due to the model, which was made for context tokens.
+func (t *transcript) checkPrompts(context int) error {
+	limit := fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), kvcache.EnvCapacity)
+	if t.capacity == context {
+		limit = fmt.Sprintf("the model's context of %s", count(context, "token"))
+	}
+	for i, text := range t.texts {
+		if text.PromptTokens > t.capacity {
+			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.texts), count(text.PromptTokens, "token"), limit)
+		}
+	}
+	return nil
+}
+
 // generate decodes all prompts as one batch.
 func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.AnyBuffer]) (llama.Report, error) {
 	prompts := make([][]uint32, len(t.texts))
 	for i, text := range t.texts {
 		prompts[i] = text.prompt
 	}
+	defer t.progress.clear()
 	return runner.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
 }
 
@@ -85,17 +103,18 @@ func (t *transcript) write(piece string) error {
 		piece = t.texts[0].Prompt + piece
 	}
 	_, err := io.WriteString(t.out, piece)
+	t.broken = err != nil
 	return err
 }
 
-// finish shows what is complete. After an error only a streamed line is ended.
-func (t *transcript) finish(failed error) error {
-	t.progress.clear()
-	if t.stream && (t.begun || failed == nil) {
+// presentable reports whether the text of a generation that failed is shown: by
+// people a part is read, but what reads JSON gets all or nothing.
+func (t *transcript) presentable() bool { return t.emitted > 0 && !t.json && !t.broken }
+
+// finish shows what is not streamed.
+func (t *transcript) finish() error {
+	if t.stream {
 		return t.write("\n")
-	}
-	if failed != nil {
-		return nil
 	}
 	for i, text := range t.texts {
 		text.Text, text.Stop = text.pieces.String(), t.stop(text)

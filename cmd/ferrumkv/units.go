@@ -28,6 +28,14 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%.3g µs", s*1e6)
 }
 
+// count is a number of things for people: "1 token", "2 tokens".
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // perSecond is the rate of n things in d; 0 where no time passed.
 func perSecond(n int, d time.Duration) float64 {
 	if d <= 0 {

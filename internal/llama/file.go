@@ -2,6 +2,7 @@ package llama
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -18,13 +19,16 @@ type file struct {
 func open(fsys fs.FS, name string) (file, error) {
 	f := file{name: name}
 	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return f, err
-	}
-	if !info.Mode().IsRegular() {
+	if err == nil && !info.Mode().IsRegular() {
 		return f, f.bad("type", "is not a regular file")
 	}
-	f.data, err = fs.ReadFile(fsys, name)
+	if err == nil {
+		f.data, err = fs.ReadFile(fsys, name)
+	}
+	var failed *fs.PathError
+	if errors.As(err, &failed) { // the system call that failed says nothing to a user
+		err = fmt.Errorf("%s: %w", name, failed.Err)
+	}
 	return f, err
 }
 

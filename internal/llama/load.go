@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -11,26 +10,30 @@ import (
 // Load reads a model from disk. path is a folder with model.safetensors and
 // config.json, a .safetensors file with config.json beside it, a .gguf file, or a
 // .bin checkpoint of llama2.c. tokenizer is a tokenizer file of llama2.c; "" is
-// what the model brings: the vocabulary inside of a GGUF file, or bytes.
+// what the model brings: the vocabulary inside of a GGUF file, or bytes. The
+// tokenizer is nil if the model brings none that can be used.
 //
-// Errors are ErrFile and ErrUnsupported, or those of the file system.
+// Errors are ErrFile and ErrUnsupported, or those of the file system. Each begins
+// with the path of the file that it is about.
 func Load(path, tokenizer string) (*Model, *Tokenizer, error) {
-	m, t, err := LoadFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	m, t, err := LoadFS(disk{}, filepath.ToSlash(path))
 	if err == nil && tokenizer != "" {
-		t, err = loadTokenizer(tokenizer, m.Vocab)
+		var f file
+		if f, err = open(disk{}, tokenizer); err == nil {
+			t, err = parseTokenizer(f, m.Vocab)
+		}
 	}
-	if err == nil && t == nil {
-		err = ErrFile{File: filepath.Base(path), Field: "vocabulary", Why: fmt.Sprintf(
-			"its %d tokens are not bytes and the model brings no vocabulary that can be used; name its tokenizer file", m.Vocab)}
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("llama: model %s: %w", path, err)
-	}
-	return m, t, nil
+	return m, t, err
 }
 
-// LoadFS is Load from any file system, as of a model that is embedded in the
-// program. The tokenizer is nil if the model brings none that can be used.
+// disk is the files of this machine by the paths that its user writes: os.DirFS
+// knows, and names in errors, only a path below its folder.
+type disk struct{}
+
+func (disk) Open(name string) (fs.File, error)     { return os.Open(name) }
+func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+// LoadFS is Load from any file system, as of a model that is embedded in the program.
 func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		name = path.Join(name, "model.safetensors")
@@ -77,12 +80,4 @@ func loadGGUF(f file) (*Model, *Tokenizer, error) {
 	}
 	t, err := ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
 	return m, t, err
-}
-
-func loadTokenizer(path string, vocab int) (*Tokenizer, error) {
-	f, err := open(os.DirFS(filepath.Dir(path)), filepath.Base(path))
-	if err != nil {
-		return nil, err
-	}
-	return parseTokenizer(f, vocab)
 }

@@ -64,7 +64,8 @@ func (o Options) cache(m *Model) (kvcache.Config, error) {
 	if cfg.Capacity > m.Context {
 		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
 	}
-	resolved, err := cfg.Resolve()
+	// Of one head, so that nothing overflows before the capacity is lowered.
+	resolved, err := kvcache.Config{Layout: kvcache.Contiguous, Layers: 1, KVHeads: 1, HeadDim: 1, Capacity: cfg.Capacity, MaxSeqs: 1}.Resolve()
 	cfg.Capacity = min(resolved.Capacity, m.Context)
 	return cfg, err
 }

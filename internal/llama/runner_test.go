@@ -329,7 +329,7 @@ func TestGenerateEndsCleanly(t *testing.T) {
 		{[][]uint32{prompt, {}}, Sampling{}, backend.ErrShape{}},
 		{[][]uint32{prompt, {1, 259}}, Sampling{}, backend.ErrShape{}},
 		{[][]uint32{prompt, make([]uint32, 65)}, Sampling{}, kvcache.ErrCapacity{Have: 65, Max: 64}},
-		{[][]uint32{prompt}, Sampling{TopP: 2}, backend.ErrShape{}},
+		{[][]uint32{prompt}, Sampling{TopP: 2}, kvcache.ErrConfig{Name: "TopP", Value: "2", Why: "accepts 0 to 1"}},
 		{[][]uint32{{1}, {2}, {3}, {4}, {5}, {6}}, Sampling{}, kvcache.ErrOutOfBlocks{}},
 	} {
 		_, err := r.Generate(context.Background(), c.prompts, 60, c.s, none)

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
 // Sampling says how the next token is chosen. The zero value is greedy.
@@ -30,13 +30,13 @@ type candidate struct {
 	weight float64
 }
 
-// NewSampler checks s; an ErrShape says what is out of range. Sequences of one seed draw from different streams.
+// NewSampler checks s; a kvcache.ErrConfig names the field that is out of range. Sequences of one seed draw from different streams.
 func NewSampler(s Sampling, stream uint64) (*Sampler, error) {
 	if !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0) {
-		return nil, backend.ErrShape{Op: "sampling", What: fmt.Sprintf("temperature: have %v, need a finite number from 0", s.Temperature)}
+		return nil, kvcache.ErrConfig{Name: "Temperature", Value: fmt.Sprint(s.Temperature), Why: "accepts finite numbers from 0"}
 	}
 	if !(s.TopP >= 0 && s.TopP <= 1) {
-		return nil, backend.ErrShape{Op: "sampling", What: fmt.Sprintf("top-p: have %v, need 0 to 1", s.TopP)}
+		return nil, kvcache.ErrConfig{Name: "TopP", Value: fmt.Sprint(s.TopP), Why: "accepts 0 to 1"}
 	}
 	s.TopP = cmp.Or(s.TopP, 1)
 	return &Sampler{Sampling: s, rng: rand.New(rand.NewPCG(s.Seed, stream))}, nil

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -32,7 +32,7 @@ func TestSamplingParameters(t *testing.T) {
 		{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()},
 	} {
 		_, err := NewSampler(s, 0)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%+v", s)
+		require.ErrorIs(t, err, kvcache.ErrConfig{}, "%+v", s)
 	}
 }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
+)
+
+// cacheStatus is the configuration that a program would get.
+type cacheStatus struct {
+	Model         string          `json:"model"`
+	Error         string          `json:"error,omitempty"`
+	Settings      []settingStatus `json:"settings,omitempty"`
+	BytesPerToken int64           `json:"bytes_per_token,omitempty"`
+	Bytes         int64           `json:"bytes,omitempty"`
+}
+
+type settingStatus struct {
+	Name     string `json:"name"`
+	Value    any    `json:"value"` // a string, or a json.Number
+	Source   string `json:"source"`
+	Variable string `json:"variable,omitempty"`
+}
+
+// configure resolves what the flags leave open, and finds what keeps the device
+// from holding the result.
+func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be anyBackend) (problems []error, err error) {
+	cfg, err := f.cache.config()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.shape(given, f, &cfg); err != nil {
+		return nil, err
+	}
+	kv, unheld := f.cache.kvType(be)
+	switch {
+	case kv == backend.Invalid && unheld != nil:
+		return nil, unheld
+	case unheld != nil:
+		problems = append(problems, unheld)
+	}
+	if f.cache.kvDType != "" {
+		cfg.K = kv
+	}
+	if cfg, err = cfg.Resolve(); err != nil {
+		return nil, asFlag(err)
+	}
+	for _, set := range cfg.Settings() {
+		if set.Name != queryHeads { // listed with the shape
+			s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), set.Source.String(), set.Variable})
+		}
+	}
+	if s.BytesPerToken, err = cfg.BytesPerToken(); err != nil {
+		return nil, err
+	}
+	if s.Bytes, err = cfg.Bytes(); err != nil {
+		return nil, err
+	}
+	if info := be.Info(); info.FreeMemory > 0 && s.Bytes > info.FreeMemory {
+		problems = append(problems, fmt.Errorf("the cache of %s does not fit the memory of %s, %s; %s",
+			byteSize(s.Bytes), info.Name, byteSize(info.FreeMemory), lowerSize))
+	}
+	return problems, nil
+}
+
+// queryHeads is what the library calls the only part of the shape that it has a default for.
+const queryHeads = "query heads"
+
+// shape lists the model's shape and puts it into cfg: what no flag gives is that
+// of the embedded model.
+func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kvcache.Config) error {
+	m, _, err := llama.LoadFS(modeldata.Files, ".")
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name, flag   string
+		to           *int
+		asked, model int
+	}{
+		{"layers", "layers", &cfg.Layers, f.layers, len(m.Layers)},
+		{queryHeads, "q-heads", &cfg.QHeads, f.qHeads, m.Heads},
+		{"KV heads", "kv-heads", &cfg.KVHeads, f.kvHeads, m.KVHeads},
+		{"head dim", "head-dim", &cfg.HeadDim, f.headDim, m.HeadDim},
+	} {
+		*part.to = part.model
+		source := "model"
+		if given(part.flag) {
+			if part.asked < 1 || part.asked > math.MaxInt32 {
+				return fmt.Errorf("--%s %d: accepts 1 to %d", part.flag, part.asked, math.MaxInt32)
+			}
+			*part.to, source = part.asked, kvcache.FromOption.String()
+		}
+		s.Settings = append(s.Settings, settingStatus{Name: part.name, Value: numberOr(strconv.Itoa(*part.to)), Source: source})
+	}
+	if cfg.QHeads%cfg.KVHeads != 0 {
+		return fmt.Errorf("--q-heads %d: must be a multiple of --kv-heads %d", cfg.QHeads, cfg.KVHeads)
+	}
+	s.Model = fmt.Sprintf("%s, %s, %s of %d", count(cfg.Layers, "layer"), count(cfg.QHeads, "query head"), count(cfg.KVHeads, "KV head"), cfg.HeadDim)
+	return nil
+}
+
+// numberOr is value as the number that it is in JSON, or else as it is.
+func numberOr(value string) any {
+	if _, err := strconv.ParseFloat(value, 64); err != nil {
+		return value
+	}
+	return json.Number(value)
+}
+
+func (c cacheStatus) write(w *strings.Builder) {
+	heading := "\ncache"
+	if c.Model != "" {
+		heading += ", for " + c.Model
+	}
+	fmt.Fprintln(w, heading)
+	if c.Error != "" {
+		fmt.Fprintf(w, "  error: %s\n", c.Error)
+		return
+	}
+	for _, s := range c.Settings {
+		line := fmt.Sprintf("  %-16s %-11s %-12s %s", s.Name, s.Value, s.Source, s.Variable)
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
+	fmt.Fprintf(w, "  %-16s %s\n  %-16s %s\n", "bytes of a token", byteSize(c.BytesPerToken), "bytes of all", byteSize(c.Bytes))
+}
