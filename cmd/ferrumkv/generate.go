@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -72,8 +73,8 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(f.prompts) > kvcache.DefaultMaxSeqs {
-		cfg.MaxSeqs = len(f.prompts)
+	if os.Getenv(kvcache.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
+		cfg.MaxSeqs = max(len(f.prompts), kvcache.DefaultMaxSeqs)
 	}
 	if _, err := llama.NewSampler(f.sampling, 0); err != nil {
 		return asFlag(err)
