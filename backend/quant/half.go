@@ -30,13 +30,11 @@ func F16(f float32) uint16 {
 
 // FromF16 is the value of a binary16.
 func FromF16(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	bits := uint32(h&0x7fff) << 13
-	if bits >= 0x0f800000 { // infinite or NaN
-		return math.Float32frombits(sign | bits | 0x7f800000)
+	bits := uint32(int32(int16(h))) << 13 & 0x8fffe000 // sign, exponent and fraction in their places
+	if h&0x7c00 == 0x7c00 {                            // infinite or NaN
+		return math.Float32frombits(bits | 0x7f800000)
 	}
-	// The product moves the exponent's bias and normalises subnormals.
-	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(bits)*0x1p112))
+	return math.Float32frombits(bits) * 0x1p112 // moves the exponent's bias and normalises subnormals
 }
 
 // BF16 is the bfloat16 nearest to f; NaN stays a (quiet) NaN.

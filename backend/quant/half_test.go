@@ -52,6 +52,9 @@ func TestHalfRoundsToNearestEven(t *testing.T) {
 			}
 		}
 	}
+	for h, want := range map[uint16]float32{0: 0, 1: 0x1p-24, 0x3ff: 0x3ffp-24, 0x400: 0x1p-14, 0x3c00: 1, 0x3555: 0x1.554p-2, 0xc000: -2, 0x7bff: 65504} {
+		require.Equal(t, want, FromF16(h), "f16 %#04x", h)
+	}
 	inf := float32(math.Inf(1))
 	require.Equal(t, uint16(0x7c00), F16(65520), "half way to 2^16 rounds to infinity")
 	require.Equal(t, uint16(0x7bff), F16(math.Nextafter32(65520, 0)))
