@@ -81,6 +81,10 @@ func TestStepMisuse(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrShape{})
 	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{a, 41}), ErrCapacity{})
 	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{nil, 4}), ErrForeign)
+	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{a, -1}), backend.ErrShape{})
+	var noContext context.Context
+	_, _, err = r.pool.Open(noContext, nil)
+	require.ErrorIs(t, err, backend.ErrShape{})
 
 	require.NoError(t, errors.Join(r.be.Free(k), r.be.Free(tiny), r.be.Free(ints), r.be.Free(half), second.Close()))
 	require.NoError(t, r.pool.Close())

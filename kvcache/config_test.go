@@ -262,7 +262,7 @@ func (smallBuffers) Caps() backend.Caps {
 }
 
 // What a device cannot hold or compute is an error before anything is allocated.
-func TestPoolRespectsCaps(t *testing.T) {
+func TestRegressionKernelWithoutProbe(t *testing.T) {
 	be := smallBuffers{openCPU(t)}
 	for _, c := range []struct {
 		change func(*Config)

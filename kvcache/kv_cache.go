@@ -131,12 +131,20 @@ func (c *KvCache[B]) write(s backend.Stream, n int, enqueue func(*Batch[B]) erro
 	if n > c.own.limit-c.Len {
 		return ErrCapacity{Have: c.Len + n, Max: c.own.limit}
 	}
-	if c.Len+n > c.Capacity {
-		if err := c.grow(s, c.Len+n); err != nil {
-			return err
-		}
+	if c.Len+n <= c.Capacity {
+		return c.run(s, n, true, enqueue)
 	}
-	return c.run(s, n, true, enqueue)
+	old := *c
+	if err := c.grow(s, c.Len+n); err != nil {
+		return err
+	}
+	if err := c.run(s, n, true, enqueue); err != nil { // as before, its memory included
+		err = errors.Join(err, c.seq.pool.Close())
+		*c = old
+		c.refresh()
+		return err
+	}
+	return old.seq.pool.Close()
 }
 
 // run does one step of n tokens.
@@ -242,7 +250,8 @@ func (c *KvCache[B]) Gather(s backend.Stream, k, v B) error {
 	return c.seq.gather(s, c.layer, k, v)
 }
 
-// grow moves a contiguous cache to one of at least need tokens.
+// grow puts a contiguous cache on a pool of at least need tokens, with its tokens.
+// The old pool is the caller's to close, or to go back to.
 func (c *KvCache[B]) grow(s backend.Stream, need int) error {
 	old := *c
 	own := *c.own
@@ -260,5 +269,5 @@ func (c *KvCache[B]) grow(s backend.Stream, need int) error {
 		return err
 	}
 	c.refresh()
-	return old.seq.pool.Close()
+	return nil
 }

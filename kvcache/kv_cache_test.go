@@ -217,7 +217,7 @@ func TestLayerOfSequence(t *testing.T) {
 }
 
 // A cache of its own never shows a device table that is not that of its tokens.
-func TestKvCacheDeviceTableIsCurrent(t *testing.T) {
+func TestRegressionStaleDeviceTable(t *testing.T) {
 	o := newCache(t, Config{Layout: Paged, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 50, RoPE: &backend.RoPE{}})
 	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set, "nothing was planned yet")
 	current := func() {
@@ -283,4 +283,27 @@ func warmCache[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Lay
 	}
 	require.NoError(t, s.Close())
 	require.Zero(t, be.Info().Buffers)
+}
+
+// A write that is refused leaves a cache that would have grown for it as it was,
+// down to its memory.
+func TestKvCacheRefusedWriteDoesNotGrow(t *testing.T) {
+	o := newCache(t, Config{Layout: Contiguous, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 1000})
+	ids := sequence(1, 200)
+	require.NoError(t, o.append(ids))
+	k, capacity, live := o.c.K, o.c.Capacity, o.be.Info().Buffers
+	half, err := o.be.Alloc(backend.F16, 2000)
+	require.NoError(t, err)
+	short := o.vector(make([]float32, 8))
+	for _, bad := range []*cpu.Buffer{half, short, nil} {
+		require.ErrorIs(t, o.c.Append(o.s, bad, bad, 100), backend.ErrShape{})
+		require.Equal(t, capacity, o.c.Capacity)
+		require.Same(t, k, o.c.K)
+		o.expect(ids)
+	}
+	require.NoError(t, errors.Join(o.be.Free(half), o.be.Free(short)))
+	require.LessOrEqual(t, o.be.Info().Buffers, live+2, "the table of Gather")
+	require.NoError(t, o.append(sequence(201, 100)))
+	o.expect(sequence(1, 300))
+	o.close()
 }

@@ -17,7 +17,7 @@ const DefaultPagedBlockSize = 16
 // that computes attention itself, or keeps any other list of vectors that grows
 // at one end and is forked. Appending allocates no memory.
 //
-// A cache may be used by one goroutine at a time, its clones by others at the same
+// The zero value is a released cache. A cache may be used by one goroutine at a time, its clones by others at the same
 // time. It must not be copied; Clone it. A copy that gives blocks back which the
 // original gave back before panics.
 type PagedKvCache[T float32 | float64] struct {
@@ -97,7 +97,12 @@ func (c *PagedKvCache[T]) IsEmpty() bool { return c.length == 0 }
 func (c *PagedKvCache[T]) MaxTokens() int { return c.maxTokens }
 
 // Dim is the number of elements of a token.
-func (c *PagedKvCache[T]) Dim() int { return c.store.dim }
+func (c *PagedKvCache[T]) Dim() int {
+	if c.store == nil {
+		return 0
+	}
+	return c.store.dim
+}
 
 // NumBlocks is the most blocks the cache can use: those for MaxTokens, or all of its store.
 func (c *PagedKvCache[T]) NumBlocks() int { return c.maxBlocks }
@@ -131,7 +136,7 @@ func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 
 func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	switch {
-	case c.released:
+	case c.released || c.store == nil:
 		return fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
 	case tokens > c.maxTokens-c.length:
 		return ErrCapacity{Have: c.length + tokens, Max: c.maxTokens}
@@ -183,6 +188,9 @@ func (c *PagedKvCache[T]) GetToken(i int) ([]T, error) {
 // valid until the cache is next changed, which must not happen in the loop.
 func (c *PagedKvCache[T]) Blocks() iter.Seq2[int, []T] {
 	return func(yield func(int, []T) bool) {
+		if c.length == 0 {
+			return
+		}
 		bs := c.store.blockSize
 		for i, b := range c.table {
 			if !yield(i*bs, c.store.rows(b, 0, min(bs, c.length-i*bs))) {
@@ -205,7 +213,7 @@ func (c *PagedKvCache[T]) AsTensor() Tensor[T] {
 // the half-filled last block when it is the first to write to it. ErrClosed after
 // Release.
 func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
-	if c.released {
+	if c.released || c.store == nil {
 		return nil, fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
 	}
 	clone, err := c.store.clone(c)
@@ -221,6 +229,9 @@ func (c *PagedKvCache[T]) Truncate(n int) error {
 	if n < 0 || n > c.length {
 		return ErrIndex{Index: n, Len: c.length}
 	}
+	if n == c.length {
+		return nil
+	}
 	keep := blocksFor(n, c.store.blockSize)
 	if keep < len(c.table) {
 		c.store.release(c.table[keep:])
@@ -233,7 +244,9 @@ func (c *PagedKvCache[T]) Truncate(n int) error {
 
 // Clear drops every token and gives all blocks back. The cache can be used again.
 func (c *PagedKvCache[T]) Clear() {
-	c.store.release(c.table)
+	if len(c.table) > 0 {
+		c.store.release(c.table)
+	}
 	c.table, c.length, c.exclusive = c.table[:0], 0, false
 }
 
@@ -241,7 +254,7 @@ func (c *PagedKvCache[T]) Clear() {
 // are ErrClosed. A cache that is dropped without it keeps its blocks from the
 // others of its store. Releasing twice does nothing.
 func (c *PagedKvCache[T]) Release() {
-	if c.released {
+	if c.released || c.store == nil {
 		return
 	}
 	c.Clear()

@@ -113,6 +113,21 @@ func (m *pagedMachine) agree() {
 		require.Equal(m.t, len(want.tokens), c.Len())
 		require.Equal(m.t, len(want.blocks), c.BlocksInUse())
 		require.True(m.t, slices.Equal(want.tokens, c.AsTensor().Data), "cache %d", i)
+		at := 0
+		for first, rows := range c.Blocks() {
+			require.Equal(m.t, at, first)
+			require.True(m.t, slices.Equal(want.tokens[at:at+len(rows)], rows))
+			at += len(rows)
+		}
+		require.Equal(m.t, len(want.tokens), at)
+		if at > 0 {
+			copied, err := c.GetToken(at / 2)
+			require.NoError(m.t, err)
+			view, err := c.Token(at / 2)
+			require.NoError(m.t, err)
+			require.Equal(m.t, want.tokens[at/2:at/2+1], copied)
+			require.Equal(m.t, copied, view)
+		}
 	}
 }
 
@@ -155,5 +170,51 @@ func TestPagedHistoriesMatchLists(t *testing.T) {
 		require.Zero(t, m.store.BlocksInUse())
 		require.NoError(t, m.store.Check())
 	}
-	rapid.Check(t, history)
+	for range 3 {
+		rapid.Check(t, history)
+	}
+}
+
+// Vectors of several float32 elements, appended one by one and many at a time,
+// truncated and cloned, read as rows of a plain matrix.
+func TestPagedFloat32Rows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dim := rapid.IntRange(1, 9).Draw(t, "dim")
+		c, err := NewPagedKvCache[float32](50, dim, PagedBlockSize(1<<rapid.IntRange(0, 4).Draw(t, "block size")))
+		require.NoError(t, err)
+		var want []float32
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			n := rapid.IntRange(0, 50-c.Len()).Draw(t, "tokens")
+			data := rapid.SliceOfN(rapid.Float32(), n*dim, n*dim).Draw(t, "data")
+			require.NoError(t, c.AppendTensor(Tensor[float32]{Data: data, Rows: n, Cols: dim}))
+			want = append(want, data...)
+			keep := rapid.IntRange(0, c.Len()).Draw(t, "keep")
+			clone, err := c.Clone()
+			require.NoError(t, err)
+			require.NoError(t, clone.Truncate(keep))
+			require.Equal(t, Tensor[float32]{Data: append([]float32{}, want...), Rows: len(want) / dim, Cols: dim}, c.AsTensor())
+			c.Release()
+			c, want = clone, want[:keep*dim:keep*dim]
+		}
+		c.Release()
+		require.NoError(t, c.store.Check())
+		require.Zero(t, c.store.BlocksInUse())
+	})
+}
+
+// The zero value is a released cache, not a trap.
+func TestPagedZeroValue(t *testing.T) {
+	var c PagedKvCache[float64]
+	require.ErrorIs(t, c.Append(nil), ErrClosed)
+	require.Error(t, c.Append([]float64{1}))
+	require.Error(t, c.AppendTensor(Tensor[float64]{Data: []float64{1}, Rows: 1, Cols: 1}))
+	_, err := c.Clone()
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = c.Token(0)
+	require.ErrorIs(t, err, ErrIndex{Index: 0, Len: 0})
+	require.NoError(t, c.Truncate(0))
+	require.Equal(t, Tensor[float64]{Data: []float64{}}, c.AsTensor())
+	require.Equal(t, "PagedKvCache(len=0, max=0, dim=0, blocks=0/0)", c.String())
+	c.Clear()
+	c.Release()
 }

@@ -179,6 +179,9 @@ func (p *Pool[B]) freeBuffers() {
 // may be nil. No blocks are taken before a step needs them. A prompt longer than a
 // sequence may be is an ErrCapacity.
 func (p *Pool[B]) Open(ctx context.Context, prompt []uint32) (*Sequence[B], Match, error) {
+	if ctx == nil {
+		return nil, Match{}, backend.ErrShape{Op: "open", What: "the context is nil; use context.Background()"}
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, Match{}, err
 	}

@@ -10,7 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each test here is a defect that an earlier system of this kind had.
+// Each test here is a defect that an earlier system of this kind had. Those of the
+// host cache of vectors are in paged_regression_test.go; the stale device table and
+// the kernel that was called without asking whether there is one have theirs in
+// kv_cache_test.go and config_test.go.
 
 // A pool without enough blocks reports the need, takes nothing, and goes on working.
 func TestRegressionExhaustedPool(t *testing.T) {
@@ -283,14 +286,15 @@ func TestRegressionInt32Offsets(t *testing.T) {
 		t.Skip("needs 4 GiB of address space that is backed on first touch")
 	}
 	be := openCPU(t)
-	cfg := Config{Layout: Paged, Layers: 1, KVHeads: 8, HeadDim: 256, VHeadDim: 1, K: backend.F16, Act: backend.F32, BlockSize: 16, Capacity: 64, Blocks: 1<<16 + 64}
+	cfg := Config{Layout: Paged, Layers: 1, KVHeads: 8, HeadDim: 256, VHeadDim: 1, K: backend.F32, RoPE: &backend.RoPE{},
+		BlockSize: 16, Capacity: 64, Blocks: 1<<16 + 64}
 	elements := cfg.Blocks * cfg.KVHeads * cfg.BlockSize * cfg.HeadDim
 	require.Greater(t, elements, math.MaxInt32)
-	if free := be.Info().FreeMemory; free < 2*int64(elements)+1<<30 {
-		t.Skipf("needs %d bytes, %d are free", 2*elements, free)
+	if free := be.Info().FreeMemory; free < 4*int64(elements)+1<<30 {
+		t.Skipf("needs %d bytes, %d are free", 4*elements, free)
 	}
 	r := newRig[*cpu.Buffer](t, be, cfg)
-	// Take all blocks but the last few, so that the sequence lies behind 2³¹.
+	// Take all blocks but the last few, so that the sequences lie behind 2³¹.
 	var low []*Sequence[*cpu.Buffer]
 	for range (1 << 16) / 4 {
 		s := r.open()
@@ -301,31 +305,81 @@ func TestRegressionInt32Offsets(t *testing.T) {
 		low = append(low, s)
 	}
 	a := r.open()
-	ids := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, ids}))
+	ids := sequence(1, 17)
+	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, ids}))
+	r.write(r.s, feed[*cpu.Buffer]{a, ids})
+	q, out := r.vector(r.s, rows(sequence(90, 17), 0, 8, 256, false)), r.vector(r.s, make([]float32, 17*8))
+	require.NoError(t, r.step.Attend(0, q, out))
+	require.NoError(t, r.step.Commit())
 	require.GreaterOrEqual(t, a.blocks[0].ID, uint32(1<<16))
-	layers, err := a.Layers(r.s)
-	require.NoError(t, err)
-	k, err := be.Alloc(backend.F32, 8*len(ids)*256)
-	require.NoError(t, err)
-	v, err := be.Alloc(backend.F32, 8*len(ids))
-	require.NoError(t, err)
-	require.NoError(t, layers[0].Gather(r.s, k, v))
-	keys, values := make([]float32, k.Len()), make([]float32, v.Len())
-	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, keys, k, 0))
-	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, values, v, 0))
-	for h := range 8 {
-		for i, id := range ids {
-			require.InDelta(t, element(id, 0, h, 0, true), values[h*len(ids)+i], 1e-3)
+	r.expect(r.s, a, tokens(ids...))
+
+	got := make([]float32, 8)
+	require.NoError(t, backend.Download[*cpu.Buffer](be, r.s, got, out, 16*8))
+	for h := range 8 { // the last token sees all
+		var sum, weighted float64
+		for _, id := range ids {
+			score := 0.0
 			for d := range 256 {
-				require.InDelta(t, element(id, 0, h, d, false), keys[(h*len(ids)+i)*256+d], 1e-3)
+				score += float64(element(106, 0, h, d, false)) * float64(element(id, 0, h, d, false)) / 16
 			}
+			sum += math.Exp(score)
+			weighted += math.Exp(score) * float64(element(id, 0, h, 0, true))
 		}
+		require.InDelta(t, weighted/sum, got[h], 1e-5)
 	}
-	for _, s := range append(low, a) {
+
+	b, err := a.Fork() // copies, moves and turns there, too
+	require.NoError(t, err)
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{b, []uint32{50}}))
+	require.NoError(t, b.Shift(r.s, 3, 5))
+	want := tokens(1, 2, 3)
+	for _, id := range append(sequence(6, 12), 50) {
+		want = append(want, token{id, -2})
+	}
+	r.expect(r.s, b, want)
+	r.expect(r.s, a, tokens(ids...))
+	for _, s := range append(low, a, b) {
 		require.NoError(t, s.Release())
 	}
-	require.NoError(t, errors.Join(be.Free(k), be.Free(v)))
+	require.NoError(t, errors.Join(be.Free(q), be.Free(out)))
+	r.close()
+}
+
+// Index vectors that grow for a larger step are not those of a smaller one on its way.
+func TestRegressionRegrownStepVectors(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Blocks = 200
+	r, dev, be := lateRig(t, cfg)
+	first := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{first, sequence(1, 3)}))
+	var feeds []feed[*cpu.Buffer]
+	for i := range 80 {
+		feeds = append(feeds, feed[*cpu.Buffer]{r.open(), sequence(100*(i+1), 1+i%5)})
+	}
+	require.NoError(t, r.feed(feeds...))
+	r.expect(r.s, first, tokens(sequence(1, 3)...))
+	for _, f := range feeds {
+		r.expect(r.s, f.seq, tokens(f.ids...))
+		require.NoError(t, f.seq.Release())
+	}
+	require.NoError(t, first.Release())
+	closeLate(t, r, dev, be)
+}
+
+// A shared prompt of exactly full blocks, whose last token is computed again, is not
+// written in place.
+func TestRegressionRefillOfSharedFullBlock(t *testing.T) {
+	r := cpuRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 8)}))
+	b, err := a.Fork()
+	require.NoError(t, err)
+	require.NoError(t, b.Truncate(7))
+	require.NoError(t, r.feed(feed[*cpu.Buffer]{b, []uint32{99}}))
+	r.expect(r.s, a, tokens(sequence(1, 8)...))
+	r.expect(r.s, b, tokens(1, 2, 3, 4, 5, 6, 7, 99))
+	require.NoError(t, errors.Join(a.Release(), b.Release()))
 	r.close()
 }
 

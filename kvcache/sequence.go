@@ -184,10 +184,13 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 		if err := r.Seq.idle("reserve"); err != nil {
 			return err
 		}
+		if r.Tokens < 0 {
+			return backend.ErrShape{Op: "reserve", What: fmt.Sprintf("%d tokens: need 0 or more", r.Tokens)}
+		}
 		if r.Tokens > p.cfg.Capacity {
 			return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
 		}
-		need := ceilDiv(max(r.Tokens, 0), p.cfg.slots()) - len(r.Seq.blocks)
+		need := ceilDiv(r.Tokens, p.cfg.slots()) - len(r.Seq.blocks)
 		owners, err := r.Seq.tailOwners()
 		if err != nil {
 			return err
