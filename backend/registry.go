@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -44,9 +45,13 @@ var registry struct {
 
 const noDriver = "no driver is linked into this program; import github.com/ferrumkv/ferrumkv/backend/all"
 
-// planned are kinds of device that a program can ask for although no driver of
-// theirs is linked in.
+// planned are kinds of device that a program can ask for although there is no
+// driver of theirs yet. Another module may bring one.
 var planned = []string{"cuda", "metal"}
+
+func notYet(kind string) error {
+	return ErrUnavailable{Backend: kind, Why: "not in this version of ferrumkv"}
+}
 
 // Register makes a kind of device known under name. Default prefers drivers of
 // higher rank; the CPU has rank 0. Registering a name twice or a name with a
@@ -85,6 +90,9 @@ func Open(name string) (Backend[AnyBuffer], error) {
 		}
 		known = append(known, d.name)
 	}
+	if slices.Contains(planned, kind) {
+		return nil, notYet(kind)
+	}
 	if known == nil {
 		return nil, ErrUnavailable{Backend: name, Why: noDriver}
 	}
@@ -108,7 +116,7 @@ func List() []Entry {
 	}
 	for _, name := range planned {
 		if !linked[name] {
-			out = append(out, Entry{Device: Device{Name: name}, Err: ErrUnavailable{Backend: name, Why: "no driver of its kind is linked into this program"}})
+			out = append(out, Entry{Device: Device{Name: name}, Err: notYet(name)})
 		}
 	}
 	return out

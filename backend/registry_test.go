@@ -54,8 +54,11 @@ func TestListAndDefault(t *testing.T) {
 	require.NotEmpty(t, cpu.Model)
 	for _, name := range []string{"cuda", "metal"} {
 		require.Positive(t, index(name), "a program can ask for it, so it is listed")
-		if err := list[index(name)].Err; err != nil {
-			require.ErrorIs(t, err, backend.ErrUnavailable{})
+		missing := backend.ErrUnavailable{Backend: name, Why: "not in this version of ferrumkv"}
+		require.Equal(t, missing, list[index(name)].Err)
+		for _, device := range []string{name, name + ":0"} {
+			_, err := backend.Open(device)
+			require.Equal(t, missing, err, "Open and List give the same reason")
 		}
 	}
 	be, err := backend.Default()

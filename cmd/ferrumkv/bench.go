@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/spf13/cobra"
 )
 
@@ -60,6 +62,10 @@ written). Flags take lists; every combination is a row.
 }
 
 func (f benchFlags) run(cmd *cobra.Command) error {
+	// The flags leave nothing to the environment, but a bad value is an error everywhere.
+	if _, err := kvcache.ParseEnvironment(os.LookupEnv); err != nil {
+		return err
+	}
 	shapes, err := f.lists.shapes()
 	if err != nil {
 		return err

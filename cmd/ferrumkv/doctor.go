@@ -48,8 +48,9 @@ func newDoctor() *cobra.Command {
 		Long: `doctor shows every backend, with the reason where one is not available, and the
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
-and so is a cache that the default device cannot hold. A model runner may lower the
-capacity to what its model was made for.`,
+and so is a cache that the default device cannot hold. Without flags it is the cache
+of generate, whose capacity is at most what the embedded model was made for; of
+another model only the shape is known, and its runner may lower the capacity too.`,
 		Example: `  ferrumkv doctor
   FERRUM_METAL_PAGED_KV=1 ferrumkv doctor
 
@@ -137,9 +138,14 @@ func (d diagnosis) write(out io.Writer) error {
 	return err
 }
 
+// memory claims nothing about use by others where the device counts only its own,
+// which is none yet.
 func (b backendStatus) memory() string {
-	if b.TotalMemory == 0 {
+	switch {
+	case b.TotalMemory == 0:
 		return "memory unknown"
+	case b.FreeMemory == 0 || b.FreeMemory == b.TotalMemory:
+		return byteSize(b.TotalMemory) + " of memory"
 	}
-	return fmt.Sprintf("%s of %s free", byteSize(b.FreeMemory), byteSize(b.TotalMemory))
+	return fmt.Sprintf("%s of %s of memory free", byteSize(b.FreeMemory), byteSize(b.TotalMemory))
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 
@@ -36,7 +38,8 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.shape(given, f, &cfg); err != nil {
+	context, err := s.shape(given, f, &cfg)
+	if err != nil {
 		return nil, err
 	}
 	kv, unheld := f.cache.kvType(be)
@@ -49,13 +52,26 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if f.cache.kvDType != "" {
 		cfg.K = kv
 	}
-	if cfg, err = cfg.Resolve(); err != nil {
+	env, err := kvcache.ParseEnvironment(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	lowered := context > 0 && cmp.Or(env.Capacity, kvcache.DefaultCapacity) > context
+	if lowered {
+		cfg.Capacity = context // as generate does
+	}
+	if cfg, err = cfg.ResolveWith(env); err != nil {
 		return nil, asFlag(err)
 	}
 	for _, set := range cfg.Settings() {
-		if set.Name != queryHeads { // listed with the shape
-			s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), set.Source.String(), set.Variable})
+		source := set.Source.String()
+		switch {
+		case set.Name == queryHeads: // listed with the shape
+			continue
+		case set.Name == "capacity" && lowered:
+			source = fromModel
 		}
+		s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), source, set.Variable})
 	}
 	if s.BytesPerToken, err = cfg.BytesPerToken(); err != nil {
 		return nil, err
@@ -73,13 +89,18 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 // queryHeads is what the library calls the only part of the shape that it has a default for.
 const queryHeads = "query heads"
 
+// fromModel is the source of what the embedded model sets.
+const fromModel = "model"
+
 // shape lists the model's shape and puts it into cfg: what no flag gives is that
-// of the embedded model.
-func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kvcache.Config) error {
+// of the embedded model. It returns the tokens that the model was made for, 0 where
+// flags make it another one.
+func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kvcache.Config) (context int, err error) {
 	m, _, err := llama.LoadFS(modeldata.Files, ".")
 	if err != nil {
-		return err
+		return 0, err
 	}
+	context = m.Context
 	for _, part := range []struct {
 		name, flag   string
 		to           *int
@@ -91,20 +112,20 @@ func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kv
 		{"head dim", "head-dim", &cfg.HeadDim, f.headDim, m.HeadDim},
 	} {
 		*part.to = part.model
-		source := "model"
+		source := fromModel
 		if given(part.flag) {
 			if part.asked < 1 || part.asked > math.MaxInt32 {
-				return fmt.Errorf("--%s %d: accepts 1 to %d", part.flag, part.asked, math.MaxInt32)
+				return 0, fmt.Errorf("--%s %d: accepts 1 to %d", part.flag, part.asked, math.MaxInt32)
 			}
-			*part.to, source = part.asked, kvcache.FromOption.String()
+			*part.to, source, context = part.asked, kvcache.FromOption.String(), 0
 		}
 		s.Settings = append(s.Settings, settingStatus{Name: part.name, Value: numberOr(strconv.Itoa(*part.to)), Source: source})
 	}
 	if cfg.QHeads%cfg.KVHeads != 0 {
-		return fmt.Errorf("--q-heads %d: must be a multiple of --kv-heads %d", cfg.QHeads, cfg.KVHeads)
+		return 0, fmt.Errorf("--q-heads %d: must be a multiple of --kv-heads %d", cfg.QHeads, cfg.KVHeads)
 	}
 	s.Model = fmt.Sprintf("%s, %s, %s of %d", count(cfg.Layers, "layer"), count(cfg.QHeads, "query head"), count(cfg.KVHeads, "KV head"), cfg.HeadDim)
-	return nil
+	return context, nil
 }
 
 // numberOr is value as the number that it is in JSON, or else as it is.

@@ -10,13 +10,24 @@ func TestDoctor(t *testing.T) {
 	r := succeeds(t, "doctor")
 	require.Empty(t, r.stderr)
 	require.Regexp(t, `go1\.\d+.*, \d+ CPUs\n`, r.stdout)
-	require.Regexp(t, `\n  cpu +.+ units, .+, keys and values in f32, f16, bf16\n`, r.stdout)
+	require.Regexp(t, `\n  cpu +.+ units, \d+\.\d \wiB of memory, keys and values in f32, f16, bf16\n`, r.stdout)
 	for _, missing := range []string{"cuda", "metal"} {
-		require.Regexp(t, `\n  `+missing+` +not available: no driver of its kind is linked into this program\n`, r.stdout)
+		require.Regexp(t, `\n  `+missing+` +not available: not in this version of ferrumkv\n`, r.stdout)
 	}
 	require.Regexp(t, `cache, for 4 layers, 4 query heads, 2 KV heads of 64\n`, r.stdout)
 	require.Regexp(t, `layout +contiguous +default +FERRUM_METAL_PAGED_KV\n`, r.stdout)
 	require.NotRegexp(t, ` \n`, r.stdout, "no blanks at the ends of lines")
+}
+
+func TestDoctorMemory(t *testing.T) {
+	for want, b := range map[string]backendStatus{
+		"memory unknown":                    {},
+		"2.0 GiB of memory":                 {TotalMemory: 2 << 30, FreeMemory: 2 << 30},
+		"3.0 GiB of memory":                 {TotalMemory: 3 << 30},
+		"1.0 GiB of 2.0 GiB of memory free": {TotalMemory: 2 << 30, FreeMemory: 1 << 30},
+	} {
+		require.Equal(t, want, b.memory())
+	}
 }
 
 func TestDoctorJSON(t *testing.T) {

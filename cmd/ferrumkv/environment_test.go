@@ -19,7 +19,7 @@ func TestEnvironmentChoosesLayout(t *testing.T) {
 }
 
 func TestEnvironmentBadValue(t *testing.T) {
-	for _, command := range []string{"generate", "doctor"} {
+	for _, command := range []string{"generate", "doctor", "bench"} {
 		cmd := program(t, []string{"FERRUM_METAL_PAGED_KV=yes"}, command)
 		out, err := cmd.CombinedOutput()
 		require.Error(t, err)
@@ -68,6 +68,30 @@ func TestCapacityIsLoweredToTheContext(t *testing.T) {
 	out, err := program(t, []string{"FERRUM_KV_CAPACITY=2147483647"}, "generate", "--json", "--max-tokens", "1").Output()
 	require.NoError(t, err)
 	require.Equal(t, 1024., jsonLines(t, string(out))[1]["report"].(map[string]any)["block_tokens"])
+}
+
+// What doctor shows without flags is the cache that generate makes.
+func TestDoctorAgreesWithGenerate(t *testing.T) {
+	for _, c := range []struct {
+		env      []string
+		capacity float64
+		source   string
+	}{
+		{nil, 1024, "model"},
+		{[]string{"FERRUM_METAL_PAGED_KV=1"}, 1024, "model"},
+		{[]string{"FERRUM_KV_CAPACITY=2147483647"}, 1024, "model"},
+		{[]string{"FERRUM_KV_CAPACITY=1025"}, 1024, "model"},
+		{[]string{"FERRUM_KV_CAPACITY=1024"}, 1024, "environment"},
+		{[]string{"FERRUM_KV_CAPACITY=512", "FERRUM_METAL_PAGED_KV=1"}, 512, "environment"},
+	} {
+		out, err := program(t, c.env, "doctor", "--json").Output()
+		require.NoError(t, err)
+		cache := jsonLines(t, string(out))[0]["cache"].(map[string]any)
+		require.Contains(t, cache["settings"], map[string]any{"name": "capacity", "value": c.capacity, "source": c.source, "variable": "FERRUM_KV_CAPACITY"}, "%v", c.env)
+		out, err = program(t, c.env, "generate", "--json", "--max-tokens", "1").Output()
+		require.NoError(t, err)
+		require.Equal(t, jsonLines(t, string(out))[1]["report"].(map[string]any)["bytes_total"], cache["bytes"], "%v", c.env)
+	}
 }
 
 func TestDoctorFindsProblems(t *testing.T) {

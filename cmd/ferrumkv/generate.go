@@ -35,8 +35,9 @@ func newGenerate() *cobra.Command {
 		Short: "Generate text with a model whose keys and values are in the cache",
 		Long: `generate continues a prompt with a Llama model, all of whose keys and values go
 through the cache. The text goes to standard output, a short report to standard
-error. Several prompts decode as one batch; in the paged layout equal ones share
-their blocks.`,
+error. One prompt streams. Several decode as one batch, and in the paged layout
+equal ones share their blocks; their texts are printed when all are done, labelled
+and in order.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
