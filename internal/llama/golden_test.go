@@ -60,6 +60,7 @@ type expectation struct {
 	Margin       float64            `json:"min_margin"`
 	Safe         int                `json:"bytes_before_margin_0_02"`
 	First        map[uint32]float64 `json:"first_logits"`
+	Same         map[string]int     `json:"same_bytes"`
 }
 
 func loadDemo(t testing.TB) (*Model, *Tokenizer, []expectation) {

@@ -126,63 +126,6 @@ func TestStoriesLogits(t *testing.T) {
 	}
 }
 
-// demoCase is a way to run the demo model.
-type demoCase struct {
-	layout       kvcache.Layout
-	block, chunk int
-	dt           backend.DType
-	batch        []int // prompts, by number; equal ones are forked
-}
-
-// The demo model's text does not depend on how it is cached and computed: as far
-// as the model card's margins allow, it is the text that other code gave.
-func TestDemoText(t *testing.T) {
-	be := openCPU(t)
-	m, tok, cases := loadDemo(t)
-	for _, c := range []demoCase{
-		{kvcache.Contiguous, 0, 256, backend.F32, []int{0}},
-		{kvcache.Contiguous, 0, 3, backend.F16, []int{0, 1, 2, 0, 1, 2, 0, 1}},
-		{kvcache.Contiguous, 0, 256, backend.BF16, []int{0, 1, 2}},
-		{kvcache.Paged, 16, 256, backend.F32, []int{2}},
-		{kvcache.Paged, 8, 5, backend.F32, []int{0, 1, 2, 0, 0, 0, 2, 1}},
-		{kvcache.Paged, 16, 7, backend.F16, []int{1, 2, 0}},
-		{kvcache.Paged, 32, 256, backend.F16, []int{0, 0, 0, 0, 0, 0, 0, 0}},
-		{kvcache.Paged, 32, 1, backend.BF16, []int{2, 0}},
-	} {
-		t.Run(fmt.Sprint(c.layout, c.block, "/chunk", c.chunk, "/", c.dt, "/batch", len(c.batch)), func(t *testing.T) {
-			// Forks that part in one step copy the block they share, which is held
-			// until that step is done: one more for each prompt.
-			r := newRunner(t, be, m, Options{Chunk: c.chunk, Cache: kvcache.Config{Layout: c.layout, BlockSize: c.block, K: c.dt, Capacity: 320, MaxSeqs: len(c.batch) + 3}})
-			var prompts []string
-			for _, i := range c.batch {
-				prompts = append(prompts, cases[i].Prompt)
-			}
-			n := 300
-			if underRace {
-				n = 16
-			}
-			got, report := texts(t, r, tok, n, Sampling{}, prompts...)
-			for i, text := range got {
-				want := cases[c.batch[i]]
-				want.Bytes = min(want.Bytes, n)
-				sure := want.Safe // up to here rounding of keys and values cannot change a byte
-				if c.dt == backend.F32 && want.Margin > 0.005 {
-					sure = want.Bytes
-				}
-				sure = min(sure, n)
-				require.Equal(t, want.Text[:sure], text[:sure])
-				require.Len(t, text, want.Bytes)
-				if j := slices.Index(c.batch, c.batch[i]); j < i {
-					require.Equal(t, got[j], text, "a fork")
-				}
-			}
-			if shared := len(c.batch) - len(slices.Compact(slices.Sorted(slices.Values(c.batch)))); shared > 0 && c.block == 8 {
-				require.Greater(t, report.Cache.Logical, report.Cache.Held, "blocks of the common prompt are shared")
-			}
-		})
-	}
-}
-
 // randomModel has weights of a size that keeps activations near 1.
 func randomModel(c Config, seed uint64) *Model {
 	rng := rand.New(rand.NewPCG(seed, 0))
