@@ -64,7 +64,7 @@ type demoCase struct {
 // run generates n bytes for the prompts in one batch. It has a device of its own,
 // so that cases can run side by side, each in one thread.
 func (c demoCase) run(t *testing.T, m *Model, tok *Tokenizer, n int, prompts []string) ([]string, Report) {
-	cfg := kvcache.Config{Layout: kvcache.Contiguous, K: c.dt, Capacity: 160, MaxSeqs: len(prompts)}
+	cfg := kvcache.Config{Layout: kvcache.Contiguous, K: c.dt, Capacity: 128, MaxSeqs: len(prompts)}
 	if c.block > 0 {
 		cfg.Layout, cfg.BlockSize = kvcache.Paged, c.block
 	} else if len(prompts) > 1 {
@@ -80,7 +80,7 @@ func (c demoCase) run(t *testing.T, m *Model, tok *Tokenizer, n int, prompts []s
 // block size, the batch around it, a fork, or how the prompt is cut into steps.
 func TestDemoTextIgnoresTheCache(t *testing.T) {
 	m, tok, cases := loadDemo(t)
-	n, blocks, dtypes := 100, []int{0, 8, 16, 32}, []backend.DType{backend.F32, backend.F16, backend.BF16}
+	n, blocks, dtypes := 64, []int{0, 8, 16, 32}, []backend.DType{backend.F32, backend.F16, backend.BF16}
 	if underRace {
 		n, blocks, dtypes = 16, blocks[:2], dtypes[1:2]
 	}
