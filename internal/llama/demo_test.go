@@ -67,10 +67,6 @@ func (c demoCase) run(t *testing.T, m *Model, tok *Tokenizer, n int, prompts []s
 	cfg := kvcache.Config{Layout: kvcache.Contiguous, K: c.dt, Capacity: 128, MaxSeqs: len(prompts)}
 	if c.block > 0 {
 		cfg.Layout, cfg.BlockSize = kvcache.Paged, c.block
-	} else if len(prompts) > 1 {
-		// Forks that part in one step copy what they share, which is held until
-		// that step is done: one more for each of at most two prompts.
-		cfg.MaxSeqs += 2
 	}
 	r := newRunner(t, openCPU(t), m, Options{Chunk: c.chunk, Threads: 1, Cache: cfg})
 	return texts(t, r, tok, n, Sampling{}, prompts...)
@@ -105,7 +101,7 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 			alone := 0
 			for _, block := range blocks {
 				// A step has room for a token of every sequence: a batch of 8 cuts
-				// its prompts into steps of 8 (or 10) tokens when it is asked for 5.
+				// its prompts into steps of 8 tokens when it is asked for 5.
 				for _, chunk := range []int{256, 5} {
 					a, b := prompts[0], openings[2] // of 17 and 16 tokens
 					batches := [][]string{
