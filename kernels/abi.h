@@ -1,0 +1,182 @@
+/*
+ * What the host and the kernels agree on, for CUDA and Metal alike: for every
+ * kernel the order of its buffers and one plain struct of scalars. A kernel takes
+ * its buffers in the order of the enum (CUDA: pointer parameters; Metal: buffer
+ * indices) and then its struct by value. A buffer that a call does not have is a
+ * null pointer, and a flag says so. Where a call starts inside a buffer, the host
+ * has moved the pointer.
+ *
+ * This header is read by C++, CUDA and Metal compilers and by the generator of
+ * backend/internal/abi, which knows only what stands here: enums without values,
+ * #define of a number, structs of uint32_t, int64_t, uint64_t and float. A struct's first
+ * field is its own size, fields lie on their natural alignment without gaps, and
+ * the size is a multiple of 8. Strides count elements, not bytes.
+ */
+#ifndef FKV_ABI_H
+#define FKV_ABI_H
+
+#ifndef __METAL_VERSION__
+#include <stdint.h>
+#endif
+
+/* Changes when a struct, an enum or the meaning of one does. */
+#define FKV_ABI_VERSION 1
+
+/*
+ * append: row i of K and V [tokens, kv_heads, dim] goes to slot slots[i] of the
+ * caches [blocks, kv_heads, block_size, dim], converted to their type; -1 and
+ * slots outside the cache are skipped. With FKV_ROPE keys are rotated on their
+ * way, and all rows of Q [tokens, q_heads, k_dim] in place.
+ */
+enum { FKV_APPEND_K, FKV_APPEND_V, FKV_APPEND_Q, FKV_APPEND_SLOTS, FKV_APPEND_POSITIONS,
+       FKV_APPEND_ROPE, FKV_APPEND_KCACHE, FKV_APPEND_VCACHE, FKV_APPEND_BUFFERS };
+
+#define FKV_ROPE 1        /* rotate; POSITIONS [tokens] and ROPE [rope_positions, rope_dims/2, 2] are there */
+#define FKV_INTERLEAVED 2 /* pairs are (2i, 2i+1), not (i, i + rope_dims/2) */
+
+struct fkv_append_args {
+    uint32_t size;
+    uint32_t flags;
+    int64_t k_stride, v_stride, q_stride; /* from one token's row to the next */
+    int64_t slots;                        /* blocks * block_size */
+    uint32_t tokens, kv_heads, q_heads;   /* q_heads 0: no Q */
+    uint32_t k_dim, v_dim, block_size;
+    uint32_t rope_dims, rope_positions;
+    float magnitude;                      /* factor on rotated dims */
+    uint32_t pad;
+};
+
+/* gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim]. */
+enum { FKV_GATHER_CACHE, FKV_GATHER_TABLE, FKV_GATHER_OUT, FKV_GATHER_BUFFERS };
+
+struct fkv_gather_args {
+    uint32_t size;
+    uint32_t block; /* without TABLE: the block that holds the sequence */
+    int64_t begin, len;
+    uint32_t blocks, kv_heads, block_size, dim;
+};
+
+/* copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes. */
+enum { FKV_COPY_BLOCKS_K, FKV_COPY_BLOCKS_V, FKV_COPY_BLOCKS_PAIRS, FKV_COPY_BLOCKS_BUFFERS };
+
+struct fkv_copy_blocks_args {
+    uint32_t size;
+    uint32_t pairs;
+    int64_t k_bytes, v_bytes; /* of one block, multiples of 16 */
+    uint32_t blocks;
+    uint32_t pad;
+};
+
+/* move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another. */
+enum { FKV_MOVE_SLOTS_K, FKV_MOVE_SLOTS_V, FKV_MOVE_SLOTS_PAIRS, FKV_MOVE_SLOTS_BUFFERS };
+
+struct fkv_move_slots_args {
+    uint32_t size;
+    uint32_t kv_heads;
+    int64_t pairs, slots;
+    uint32_t block_size;
+    uint32_t k_bytes, v_bytes; /* of one row of one head, multiples of 16 */
+    uint32_t pad;
+};
+
+/* rotate: turns the keys at slots[i] by deltas[i] positions. */
+enum { FKV_ROTATE_K, FKV_ROTATE_SLOTS, FKV_ROTATE_DELTAS, FKV_ROTATE_ROPE, FKV_ROTATE_BUFFERS };
+
+struct fkv_rotate_args {
+    uint32_t size;
+    uint32_t flags; /* FKV_INTERLEAVED */
+    int64_t slots;
+    uint32_t n, kv_heads, k_dim, block_size;
+    uint32_t rope_dims, rope_positions;
+};
+
+/*
+ * fill: bytes bytes from DST on are set to the pattern, repeated every elem bytes (1,
+ * 2, 4 or 8); DST is aligned to elem. Of the last byte only the bits of last_mask
+ * change (0xff: all).
+ */
+enum { FKV_FILL_DST, FKV_FILL_BUFFERS };
+
+struct fkv_fill_args {
+    uint32_t size;
+    uint32_t last_mask;
+    uint64_t pattern;
+    int64_t bytes;
+    uint32_t elem;
+    uint32_t pad;
+};
+
+/* copy_bits: the bits of mask of one byte. */
+enum { FKV_COPY_BITS_DST, FKV_COPY_BITS_SRC, FKV_COPY_BITS_BUFFERS };
+
+struct fkv_copy_bits_args {
+    uint32_t size;
+    uint32_t mask;
+};
+
+/*
+ * merge: parts attention results IN [parts, tokens, heads, dim] with LSE [parts,
+ * tokens, heads] (natural logarithms) become OUT [tokens, heads, dim]. A part of
+ * log-sum-exp -inf counts for nothing, whatever its row holds.
+ */
+enum { FKV_MERGE_IN, FKV_MERGE_LSE, FKV_MERGE_OUT, FKV_MERGE_OUT_LSE, FKV_MERGE_BUFFERS };
+
+struct fkv_merge_args {
+    uint32_t size;
+    uint32_t parts;
+    int64_t out_stride;
+    uint32_t tokens, heads, dim;
+    uint32_t pad;
+};
+
+/*
+ * attend: every attention kernel takes these. The rows of a sequence are its
+ * queries times the heads of one group: row r is query r/group and head
+ * kv_head*group + r%group, group = q_heads/kv_heads. A block of the grid is item
+ * blockIdx.x of a launch and KV head blockIdx.y.
+ */
+enum { FKV_ATTEND_Q, FKV_ATTEND_K, FKV_ATTEND_V, FKV_ATTEND_TABLE, FKV_ATTEND_CONTEXT_LENS,
+       FKV_ATTEND_QUERY_OFFSETS, FKV_ATTEND_WORK, FKV_ATTEND_ALIBI, FKV_ATTEND_SINKS,
+       FKV_ATTEND_OUT, FKV_ATTEND_LSE, FKV_ATTEND_PARTIAL, FKV_ATTEND_PARTIAL_LSE,
+       FKV_ATTEND_FINAL_LSE, FKV_ATTEND_MASS, FKV_ATTEND_BUFFERS };
+
+#define FKV_NONCAUSAL 1 /* every query sees its sequence's whole context */
+
+struct fkv_attend_args {
+    uint32_t size;
+    uint32_t flags;
+    int64_t q_stride, out_stride;  /* from one token's row to the next */
+    int64_t partial_rows;          /* rows [v_dim] of PARTIAL, elements of PARTIAL_LSE */
+    uint32_t first, items;         /* items of WORK that this launch runs */
+    uint32_t seqs, tokens;
+    uint32_t q_heads, kv_heads, k_dim, v_dim;
+    uint32_t blocks, block_size;   /* block_size is a power of two in paged kernels */
+    uint32_t table_stride;         /* contiguous: 1 with a table */
+    uint32_t window, sink_tokens;  /* window 0: none */
+    float scale;
+    float softcap;                 /* 0: none */
+    uint32_t pad;
+};
+
+/*
+ * One item of WORK, as eight words: rows [row, row+rows) of sequence seq over the
+ * keys at positions [key, key_end). An item of several parts writes row r, which is
+ * relative to the item, to partial row (base + part*rows + r)*kv_heads + kv_head;
+ * one of a single part writes its output. The work of a merge launch names the
+ * parts to be merged. Kernels trust no field: what does not fit the call is skipped.
+ */
+struct fkv_attend_item {
+    uint32_t seq, row, rows;
+    uint32_t key, key_end;
+    uint32_t base, part, parts;
+};
+
+#define FKV_ITEM_WORDS 8
+#define FKV_WORK_HEADER 16 /* words before the first item; the host's own */
+
+/* The most rows an item may have, by the kind of kernel that runs it. */
+#define FKV_VECTOR_ROWS 4
+#define FKV_DECODE_ROWS 16
+#define FKV_PREFILL_ROWS 64
+
+#endif
