@@ -57,7 +57,8 @@ type Config struct {
 	Capacity int
 	// MaxSeqs is the number of sequences of full capacity to make room for.
 	MaxSeqs int
-	// Blocks is the number of blocks; 0: MaxSeqs times the blocks of Capacity. Paged only.
+	// Blocks is the number of blocks; 0: MaxSeqs times the blocks of Capacity, or as
+	// many as the device has room for (see Within). Paged only.
 	Blocks int
 	// Scale is the factor of query·key; 0: 1/√HeadDim.
 	Scale float32

@@ -288,3 +288,36 @@ func TestRegressionKernelWithoutProbe(t *testing.T) {
 	}
 	require.NoError(t, be.Close())
 }
+
+// A default that does not fit the device is lowered, and nothing else is.
+func TestConfigWithin(t *testing.T) {
+	base := Config{Layout: Paged, Layers: 2, KVHeads: 2, HeadDim: 64, Capacity: 160}
+	whole, err := base.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, 80, whole.Blocks)
+	perBlock := int64(2 * 2 * 2 * 64 * 16 * 2)
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		free   int64
+		blocks int
+	}{
+		{"unknown", func(*Config) {}, 0, 80},
+		{"plenty", func(*Config) {}, 100 * perBlock, 80},
+		{"nine tenths are exactly enough", func(*Config) {}, (80*perBlock*10 + 8) / 9, 80},
+		{"half", func(*Config) {}, 50 * perBlock, 45},
+		{"less than one sequence", func(*Config) {}, 5 * perBlock, 10},
+		{"blocks were chosen", func(c *Config) { c.Blocks = 70 }, 50 * perBlock, 70},
+		{"sequences were chosen", func(c *Config) { c.MaxSeqs = 8 }, 50 * perBlock, 80},
+		{"contiguous", func(c *Config) { c.Layout = Contiguous }, perBlock, 8},
+	} {
+		cfg := base
+		c.change(&cfg)
+		got, err := cfg.Within(c.free)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.blocks, got.Blocks, c.name)
+		again, err := got.Within(c.free)
+		require.NoError(t, err, c.name)
+		require.Equal(t, got.Blocks, again.Blocks, c.name)
+	}
+}

@@ -52,7 +52,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	if be == nil {
 		return nil, backend.ErrShape{Op: "pool", What: "the backend is nil; open one with backend.Open"}
 	}
-	cfg, err := cfg.Resolve()
+	cfg, err := cfg.Within(be.Info().FreeMemory)
 	if err != nil {
 		return nil, err
 	}

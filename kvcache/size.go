@@ -72,6 +72,23 @@ func (c Config) BlocksFor(budget int64) (int, error) {
 	return int(min(max(budget-fixed, 0)/perBlock, maxSetting)), nil
 }
 
+// Within is c resolved for a device with that many bytes free, 0 for unknown. Where
+// neither the caller nor the environment chose Blocks or MaxSeqs, a paged cache takes
+// at most nine tenths of them, but always room for one sequence of full capacity:
+// blocks are taken as sequences grow, so fewer are a smaller cache and not an error.
+// NewPool does this with the device's free memory.
+func (c Config) Within(free int64) (Config, error) {
+	c, err := c.Resolve()
+	if err != nil || c.Layout != Paged || free <= 0 || c.sources[setBlocks] != FromDefault || c.sources[setMaxSeqs] != FromDefault {
+		return c, err
+	}
+	fit, err := c.BlocksFor(free - free/10)
+	if err == nil && fit < c.Blocks {
+		c.Blocks = max(fit, ceilDiv(c.Capacity, c.BlockSize))
+	}
+	return c, err
+}
+
 // BytesPerToken is the keys and values of one token in all layers.
 func (c Config) BytesPerToken() (int64, error) {
 	c, err := c.Resolve()

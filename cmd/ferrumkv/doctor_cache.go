@@ -60,7 +60,10 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if lowered {
 		cfg.Capacity = context // as generate does
 	}
-	if cfg, err = cfg.ResolveWith(env); err != nil {
+	if cfg, err = cfg.ResolveWith(env); err == nil {
+		cfg, err = cfg.Within(be.Info().FreeMemory)
+	}
+	if err != nil {
 		return nil, asFlag(err)
 	}
 	for _, set := range cfg.Settings() {
