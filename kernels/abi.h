@@ -130,6 +130,27 @@ struct fkv_merge_args {
 };
 
 /*
+ * probe_mma, probe_read: what the device can do at most. The first runs iterations
+ * rounds of matrix products in registers, 8 a warp and round, and writes one f32 that
+ * means nothing. The second reads bytes bytes, a multiple of 16, and adds the sum of
+ * their 32-bit words to OUT.
+ */
+enum { FKV_PROBE_MMA_OUT, FKV_PROBE_MMA_BUFFERS };
+
+struct fkv_probe_mma_args {
+    uint32_t size;
+    uint32_t iterations;
+};
+
+enum { FKV_PROBE_READ_SRC, FKV_PROBE_READ_OUT, FKV_PROBE_READ_BUFFERS };
+
+struct fkv_probe_read_args {
+    uint32_t size;
+    uint32_t pad;
+    int64_t bytes;
+};
+
+/*
  * attend: every attention kernel takes these. The rows of a sequence are its
  * queries times the heads of one group: row r is query r/group and head
  * kv_head*group + r%group, group = q_heads/kv_heads. A block of the grid is item

@@ -26,7 +26,7 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.append(p); err != nil {
+	if err := ops.Append(p); err != nil {
 		return err
 	}
 	c := be.pool.borrow(extent{vectors: max(p.Cache.K.Dim, p.Cache.V.Dim)})

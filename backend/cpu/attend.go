@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
 // attention is one call of Attend, its operands as memory. It runs in up to three
@@ -35,7 +36,7 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.attend(p); err != nil || p.Batch.Tokens == 0 {
+	if err := ops.Attend(p); err != nil || p.Batch.Tokens == 0 {
 		return err
 	}
 	c := be.pool.borrow(attentionExtent(&p))
@@ -74,8 +75,9 @@ func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
 	v := p.Cache
 	*a = attention{
-		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, see: visibilityOf(&p.Mask), withMass: p.Plan.Mass},
-		p:        p, group: p.QHeads / v.KVHeads,
+		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, withMass: p.Plan.Mass,
+			see: plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)},
+		p: p, group: p.QHeads / v.KVHeads,
 		q: vectorsOf(p.Q, p.QHeads*v.K.Dim), out: vectorsOf(p.Out.Rows, p.QHeads*v.V.Dim),
 		keys: planeOf(v, v.K), values: planeOf(v, v.V),
 		lens:    view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs],
@@ -127,15 +129,15 @@ func (a *attention) check() error {
 			return attendError("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
 		}
 		_, n := a.queries(i)
-		sum = sum.add(int(ctx), n)
+		sum = sum.Add(int(ctx), n)
 		if !batch.Table.Set || n == 0 {
 			continue
 		}
-		table, keys := tableOf(batch, i), a.see.of(int(ctx), n, 0, n)
-		if err := table.check("attend", i, 0, keys.sinks, cache); err != nil {
+		table, keys := tableOf(batch, i), a.see.Of(int(ctx), n, 0, n)
+		if err := table.check("attend", i, 0, keys.Sinks, cache); err != nil {
 			return err
 		}
-		if err := table.check("attend", i, keys.lo, keys.hi, cache); err != nil {
+		if err := table.check("attend", i, keys.Lo, keys.Hi, cache); err != nil {
 			return err
 		}
 	}
@@ -162,13 +164,13 @@ func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
 
 // checkWork recognises the plan and checks the range of every item, so that work
 // that was overwritten cannot lead outside the operands.
-func (a *attention) checkWork(sum fingerprint) error {
+func (a *attention) checkWork(sum plan.Fingerprint) error {
 	work := optional[uint32](a.p.Work)
 	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(sum) || work[2] != uint32(sum>>32) {
 		return attendError("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
 	}
-	if !a.see.within(int(work[3]), int(work[4])) {
-		return attendError("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.window, a.see.sinkTokens, work[3], work[4])
+	if !a.see.Within(int(work[3]), int(work[4])) {
+		return attendError("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.Window, a.see.SinkTokens, work[3], work[4])
 	}
 	n, rows := int(work[5]), int(work[6])
 	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 {

@@ -121,9 +121,9 @@ func (be *Backend) Close() error {
 
 // begin starts an operation on s: until end, no buffer is freed and the device
 // stays open.
-func (be *Backend) begin(op string, s backend.Stream) (operands, error) {
+func (be *Backend) begin(op string, s backend.Stream) (checked, error) {
 	be.mu.RLock()
-	ops := operands{be: be, op: op}
+	ops := checked{Owner: owner{be}, Op: op}
 	err := be.open(op)
 	if err == nil {
 		err = be.onStream(op, s)

@@ -13,7 +13,7 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 		return err
 	}
 	defer be.end()
-	if err := ops.copyBlocks(p); err != nil {
+	if err := ops.CopyBlocks(p); err != nil {
 		return err
 	}
 	pairs := view[uint32](p.Pairs)[:2*p.N]
@@ -46,7 +46,7 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 		return err
 	}
 	defer be.end()
-	if err := ops.moveSlots(p); err != nil {
+	if err := ops.MoveSlots(p); err != nil {
 		return err
 	}
 	c := be.pool.borrow(extent{})

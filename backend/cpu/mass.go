@@ -22,10 +22,10 @@ func (m weighing) part(i int, w *scratch) {
 func (m weighing) weigh(t *tile, shard int, w *scratch) {
 	scores := w.scores[:t.rows*chunk]
 	var q []float32 // decoded for the first block that counts
-	for key := t.keys.from(0); key < t.keys.hi; {
-		limit := t.keys.hi
-		if key < t.keys.sinks {
-			limit = t.keys.sinks
+	for key := t.keys.From(0); key < t.keys.Hi; {
+		limit := t.keys.Hi
+		if key < t.keys.Sinks {
+			limit = t.keys.Sinks
 		}
 		block, offset, n := m.run(t, key, min(limit-key, chunk))
 		if block%m.shards == shard {
@@ -35,7 +35,7 @@ func (m weighing) weigh(t *tile, shard int, w *scratch) {
 			m.score(t, key, n, q, scores, w)
 			m.add(t, scores, m.mass[(block*m.kvHeads+t.head)*m.keys.block+offset:][:n])
 		}
-		key = t.keys.from(key + n)
+		key = t.keys.From(key + n)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
 const (
@@ -60,32 +61,22 @@ func (it item) within(queries, ctx int, l *workload, partialRows int) bool {
 // workload is what the plan and its call must agree on.
 type workload struct {
 	qHeads, kvHeads, vDim int
-	see                   visibility
+	see                   plan.Visibility
 	withMass              bool
 }
 
 // tileTokens is how many tokens' queries make a tile.
 func (l *workload) tileTokens() int { return max(tileRows/(l.qHeads/l.kvHeads), 1) }
 
-// fingerprint is FNV-1a over numbers.
-type fingerprint uint64
-
-func (f fingerprint) add(numbers ...int) fingerprint {
-	for _, n := range numbers {
-		f = (f ^ fingerprint(n)) * 1099511628211
-	}
-	return f
-}
-
-func (l *workload) fingerprint() fingerprint {
+func (l *workload) fingerprint() plan.Fingerprint {
 	flags := 0
-	if l.see.nonCausal {
+	if l.see.NonCausal {
 		flags |= 1
 	}
 	if l.withMass {
 		flags |= 2
 	}
-	return fingerprint(14695981039346656037).add(l.qHeads, l.kvHeads, l.vDim, flags)
+	return plan.NewFingerprint(l.qHeads, l.kvHeads, l.vDim, flags)
 }
 
 // workspace is the f32 elements of a call: the log-sum-exp of every row where the
@@ -113,16 +104,16 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		return backend.AttendPlan{}, err
 	}
 	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, withMass: s.Mass,
-		see: visibility{nonCausal: s.NonCausal, window: s.Window, sinkTokens: s.SinkTokens}.clamped()}
+		see: plan.Visible(s.NonCausal, s.Window, s.SinkTokens)}
 	sp := splitter{load: l, threads: be.pool.threads}
 	sum, tokens := l.fingerprint(), 0
 	for i, ctx := range s.ContextLens {
 		n := int(s.QueryLens[i])
-		sum = sum.add(int(ctx), n)
+		sum = sum.Add(int(ctx), n)
 		tokens += n
 		sp.weigh(int(ctx), n)
 	}
-	sp.work = append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32), uint32(l.see.window), uint32(l.see.sinkTokens), 0, 0)
+	sp.work = append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32), uint32(l.see.Window), uint32(l.see.SinkTokens), 0, 0)
 	for i, ctx := range s.ContextLens {
 		sp.split(i, int(ctx), int(s.QueryLens[i]))
 	}
@@ -150,7 +141,7 @@ func (sp *splitter) weigh(ctx, n int) {
 	step := sp.load.tileTokens()
 	for q0 := 0; q0 < n; q0 += step {
 		q1 := min(q0+step, n)
-		sp.total += float64(sp.load.see.of(ctx, n, q0, q1).count()) * float64((q1-q0)*sp.load.qHeads)
+		sp.total += float64(sp.load.see.Of(ctx, n, q0, q1).Count()) * float64((q1-q0)*sp.load.qHeads)
 	}
 }
 
@@ -160,15 +151,15 @@ func (sp *splitter) split(seq, ctx, n int) {
 	step := sp.load.tileTokens()
 	for q0 := (n - 1) / step * step; n > 0 && q0 >= 0; q0 -= step {
 		q1 := min(q0+step, n)
-		keys := sp.load.see.of(ctx, n, q0, q1)
+		keys := sp.load.see.Of(ctx, n, q0, q1)
 		rows := (q1 - q0) * sp.load.qHeads
-		parts, size := sp.partsOf(keys.count(), rows)
+		parts, size := sp.partsOf(keys.Count(), rows)
 		it := item{seq: seq, q0: q0, q1: q1, base: sp.rows, parts: parts}
 		for it.part = range parts {
-			it.k0 = keys.at(it.part * size)
-			it.k1 = keys.hi
+			it.k0 = keys.At(it.part * size)
+			it.k1 = keys.Hi
 			if it.part < parts-1 {
-				it.k1 = keys.at((it.part + 1) * size)
+				it.k1 = keys.At((it.part + 1) * size)
 			}
 			sp.work = it.encode(sp.work)
 		}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
 func shapeOf(qHeads, kvHeads int, ctx, queries []uint32) backend.AttendShape {
@@ -41,6 +42,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 			s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 			s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
 		}
+		see := plan.Visible(s.NonCausal, s.Window, s.SinkTokens)
 		be, err := Open(Options{Threads: rapid.IntRange(1, 9).Draw(r, "threads")})
 		require.NoError(r, err)
 		defer func() { require.NoError(r, be.Close()) }()
@@ -49,7 +51,6 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 		items := itemsOf(plan)
 		require.Len(r, items, plan.Items)
 
-		see := visibility{nonCausal: s.NonCausal, window: s.Window, sinkTokens: s.SinkTokens}
 		covered, rows, parts := make([]map[int]int, len(ctx)), 0, 0 // by sequence, query*3000+key
 		for i := range covered {
 			covered[i] = map[int]int{}
@@ -71,9 +72,9 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 		for i, n := range queries {
 			tokens += int(n)
 			for q := range int(n) {
-				keys := see.of(int(ctx[i]), int(n), q, q+1)
+				keys := see.Of(int(ctx[i]), int(n), q, q+1)
 				for key := range int(ctx[i]) {
-					if keys.has(key) {
+					if keys.Has(key) {
 						require.Equal(r, 1, covered[i][q*3001+key], "sequence %d, query %d, key %d", i, q, key)
 					}
 				}

@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
 
 var negInf = float32(math.Inf(-1))
 
@@ -12,13 +16,13 @@ type tile struct {
 	ctx, n            int // tokens and queries of the sequence
 	rows              int
 	table             blockTable
-	keys              keyRange // of all rows together
+	keys              plan.Keys // of all rows together
 }
 
 func (a *attention) tile(seq, q0, q1, head int) tile {
 	t := tile{seq: seq, head: head, q0: q0, q1: q1, ctx: int(a.lens[seq]), rows: (q1 - q0) * a.group, table: tableOf(&a.p.Batch, seq)}
 	t.first, t.n = a.queries(seq)
-	t.keys = a.see.of(t.ctx, t.n, q0, q1)
+	t.keys = a.see.Of(t.ctx, t.n, q0, q1)
 	return t
 }
 
@@ -68,9 +72,9 @@ func (a *attention) score(t *tile, key, n int, q, scores []float32, w *scratch) 
 				row[j] += slope * float32(distance+j)
 			}
 		}
-		if see := a.see.of(t.ctx, t.n, query, query+1); key < see.lo || key+n > see.hi {
+		if see := a.see.Of(t.ctx, t.n, query, query+1); key < see.Lo || key+n > see.Hi {
 			for j := range row {
-				if !see.has(key + j) {
+				if !see.Has(key + j) {
 					row[j] = negInf
 				}
 			}
@@ -91,10 +95,10 @@ func (a *attention) part(i int, w *scratch) {
 	for r := range top {
 		top[r] = negInf
 	}
-	for key := t.keys.from(it.k0); key < it.k1; {
+	for key := t.keys.From(it.k0); key < it.k1; {
 		end := min(key-key%chunk+chunk, it.k1)
-		if key < t.keys.sinks {
-			end = min(end, t.keys.sinks)
+		if key < t.keys.Sinks {
+			end = min(end, t.keys.Sinks)
 		}
 		n := end - key
 		a.score(&t, key, n, q, scores, w)
@@ -106,7 +110,7 @@ func (a *attention) part(i int, w *scratch) {
 			mix[a.values.dt](acc, scores[done:], chunk, a.values.at(block, t.head, offset, length), a.vDim, w.vectors)
 			done += length
 		}
-		key = t.keys.from(end)
+		key = t.keys.From(end)
 	}
 	for r := range t.rows {
 		a.finish(&t, it, r, acc[r*a.vDim:][:a.vDim], top[r], sum[r])

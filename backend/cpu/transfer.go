@@ -1,13 +1,10 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // Upload copies src into dst from element off on.
@@ -40,12 +37,12 @@ func (be *Backend) window(op string, s backend.Stream, name string, b *Buffer, o
 		return nil, err
 	}
 	lo := 0
-	if ops.buf(name, b); ops.err == nil {
-		lo, ops.err = check.Transfer(op, name, b, off, bytes)
+	if ops.Buf(name, b); ops.Err == nil {
+		lo, ops.Err = check.Transfer(op, name, b, off, bytes)
 	}
-	if ops.err != nil {
+	if ops.Err != nil {
 		be.end()
-		return nil, ops.err
+		return nil, ops.Err
 	}
 	return b.mem[lo:][:bytes], nil
 }
@@ -57,10 +54,10 @@ func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, 
 		return err
 	}
 	defer be.end()
-	ops.buf("destination", dst)
-	ops.buf("source", src)
-	if ops.err != nil {
-		return ops.err
+	ops.Buf("destination", dst)
+	ops.Buf("source", src)
+	if ops.Err != nil {
+		return ops.Err
 	}
 	if dst.dt != src.dt {
 		return backend.ErrShape{Op: "copy", What: fmt.Sprintf("source: elements are %s, need %s", src.dt, dst.dt)}
@@ -97,15 +94,15 @@ func (be *Backend) Fill(s backend.Stream, dst *Buffer, off, n int, v float64) er
 		return err
 	}
 	defer be.end()
-	if ops.buf("destination", dst); ops.err != nil {
-		return ops.err
+	if ops.Buf("destination", dst); ops.Err != nil {
+		return ops.Err
 	}
 	lo, hi, err := check.Span("fill", "destination", dst, off, n)
 	if err != nil {
 		return err
 	}
-	var element [8]byte
-	if err := encodeElement(&element, dst.dt, v); err != nil || n == 0 {
+	element, err := check.Element("fill", dst.dt, v)
+	if err != nil || n == 0 {
 		return err
 	}
 	mem := dst.mem[lo:hi]
@@ -121,47 +118,4 @@ func (be *Backend) Fill(s backend.Stream, dst *Buffer, off, n int, v float64) er
 		done += copy(mem[done:], mem[:done])
 	}
 	return nil
-}
-
-// encodeElement writes v as one element of dt.
-func encodeElement(dst *[8]byte, dt backend.DType, v float64) error {
-	switch dt {
-	case backend.F32:
-		binary.NativeEndian.PutUint32(dst[:], math.Float32bits(float32(v)))
-		return nil
-	case backend.F16:
-		binary.NativeEndian.PutUint16(dst[:], quant.F16(float32(v)))
-		return nil
-	case backend.BF16:
-		binary.NativeEndian.PutUint16(dst[:], quant.BF16(float32(v)))
-		return nil
-	case backend.FP8E4M3, backend.FP8E5M2, backend.Int4:
-		if v != 0 {
-			return backend.ErrUnsupported{Op: "fill", Why: fmt.Sprintf("%v in a buffer of %s", v, dt)}
-		}
-		return nil
-	}
-	lowest, limit := integers(dt)
-	whole := math.RoundToEven(v)
-	if !(whole >= lowest && whole < limit) {
-		return backend.ErrShape{Op: "fill", What: fmt.Sprintf("value: have %v, need one that %s holds", v, dt)}
-	}
-	switch bits := int64(whole); dt.Bits() {
-	case 8:
-		dst[0] = byte(bits)
-	case 32:
-		binary.NativeEndian.PutUint32(dst[:], uint32(bits))
-	default:
-		binary.NativeEndian.PutUint64(dst[:], uint64(bits))
-	}
-	return nil
-}
-
-// integers is the lowest value of an integer type, and the first one above its highest.
-func integers(dt backend.DType) (lowest, limit float64) {
-	if dt == backend.U32 {
-		return 0, 1 << 32
-	}
-	limit = math.Ldexp(1, dt.Bits()-1)
-	return -limit, limit
 }

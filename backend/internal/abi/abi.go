@@ -1,0 +1,342 @@
+// Code generated from kernels/abi.h by backend/internal/abi/gen. DO NOT EDIT.
+
+package abi
+
+import "unsafe"
+
+// Changes when a struct, an enum or the meaning of one does.
+const (
+	Version = 1
+)
+
+// append: row i of K and V [tokens, kv_heads, dim] goes to slot slots[i] of the
+// caches [blocks, kv_heads, block_size, dim], converted to their type; -1 and
+// slots outside the cache are skipped. With FKV_ROPE keys are rotated on their
+// way, and all rows of Q [tokens, q_heads, k_dim] in place.
+const (
+	AppendK = iota
+	AppendV
+	AppendQ
+	AppendSlots
+	AppendPositions
+	AppendRoPE
+	AppendKCache
+	AppendVCache
+	AppendBuffers
+)
+
+const (
+	RoPE        = 1 // rotate; POSITIONS [tokens] and ROPE [rope_positions, rope_dims/2, 2] are there
+	Interleaved = 2 // pairs are (2i, 2i+1), not (i, i + rope_dims/2)
+)
+
+// AppendArgs is struct fkv_append_args.
+type AppendArgs struct {
+	Size                      uint32
+	Flags                     uint32
+	KStride, VStride, QStride int64  // from one token's row to the next
+	Slots                     int64  // blocks * block_size
+	Tokens, KVHeads, QHeads   uint32 // q_heads 0: no Q
+	KDim, VDim, BlockSize     uint32
+	RoPEDims, RoPEPositions   uint32
+	Magnitude                 float32 // factor on rotated dims
+	_                         uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *AppendArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim].
+const (
+	GatherCache = iota
+	GatherTable
+	GatherOut
+	GatherBuffers
+)
+
+// GatherArgs is struct fkv_gather_args.
+type GatherArgs struct {
+	Size                            uint32
+	Block                           uint32 // without TABLE: the block that holds the sequence
+	Begin, Len                      int64
+	Blocks, KVHeads, BlockSize, Dim uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *GatherArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes.
+const (
+	CopyBlocksK = iota
+	CopyBlocksV
+	CopyBlocksPairs
+	CopyBlocksBuffers
+)
+
+// CopyBlocksArgs is struct fkv_copy_blocks_args.
+type CopyBlocksArgs struct {
+	Size           uint32
+	Pairs          uint32
+	KBytes, VBytes int64 // of one block, multiples of 16
+	Blocks         uint32
+	_              uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *CopyBlocksArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another.
+const (
+	MoveSlotsK = iota
+	MoveSlotsV
+	MoveSlotsPairs
+	MoveSlotsBuffers
+)
+
+// MoveSlotsArgs is struct fkv_move_slots_args.
+type MoveSlotsArgs struct {
+	Size           uint32
+	KVHeads        uint32
+	Pairs, Slots   int64
+	BlockSize      uint32
+	KBytes, VBytes uint32 // of one row of one head, multiples of 16
+	_              uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *MoveSlotsArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// rotate: turns the keys at slots[i] by deltas[i] positions.
+const (
+	RotateK = iota
+	RotateSlots
+	RotateDeltas
+	RotateRoPE
+	RotateBuffers
+)
+
+// RotateArgs is struct fkv_rotate_args.
+type RotateArgs struct {
+	Size                        uint32
+	Flags                       uint32 // FKV_INTERLEAVED
+	Slots                       int64
+	N, KVHeads, KDim, BlockSize uint32
+	RoPEDims, RoPEPositions     uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *RotateArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// fill: bytes bytes from DST on are set to the pattern, repeated every elem bytes (1,
+// 2, 4 or 8); DST is aligned to elem. Of the last byte only the bits of last_mask
+// change (0xff: all).
+const (
+	FillDst = iota
+	FillBuffers
+)
+
+// FillArgs is struct fkv_fill_args.
+type FillArgs struct {
+	Size     uint32
+	LastMask uint32
+	Pattern  uint64
+	Bytes    int64
+	Elem     uint32
+	_        uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *FillArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// copy_bits: the bits of mask of one byte.
+const (
+	CopyBitsDst = iota
+	CopyBitsSrc
+	CopyBitsBuffers
+)
+
+// CopyBitsArgs is struct fkv_copy_bits_args.
+type CopyBitsArgs struct {
+	Size uint32
+	Mask uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *CopyBitsArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// merge: parts attention results IN [parts, tokens, heads, dim] with LSE [parts,
+// tokens, heads] (natural logarithms) become OUT [tokens, heads, dim]. A part of
+// log-sum-exp -inf counts for nothing, whatever its row holds.
+const (
+	MergeIn = iota
+	MergeLSE
+	MergeOut
+	MergeOutLSE
+	MergeBuffers
+)
+
+// MergeArgs is struct fkv_merge_args.
+type MergeArgs struct {
+	Size               uint32
+	Parts              uint32
+	OutStride          int64
+	Tokens, Heads, Dim uint32
+	_                  uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *MergeArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// probe_mma, probe_read: what the device can do at most. The first runs iterations
+// rounds of matrix products in registers, 8 a warp and round, and writes one f32 that
+// means nothing. The second reads bytes bytes, a multiple of 16, and adds the sum of
+// their 32-bit words to OUT.
+const (
+	ProbeMmaOut = iota
+	ProbeMmaBuffers
+)
+
+// ProbeMmaArgs is struct fkv_probe_mma_args.
+type ProbeMmaArgs struct {
+	Size       uint32
+	Iterations uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *ProbeMmaArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+const (
+	ProbeReadSrc = iota
+	ProbeReadOut
+	ProbeReadBuffers
+)
+
+// ProbeReadArgs is struct fkv_probe_read_args.
+type ProbeReadArgs struct {
+	Size  uint32
+	_     uint32
+	Bytes int64
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *ProbeReadArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// attend: every attention kernel takes these. The rows of a sequence are its
+// queries times the heads of one group: row r is query r/group and head
+// kv_head*group + r%group, group = q_heads/kv_heads. A block of the grid is item
+// blockIdx.x of a launch and KV head blockIdx.y.
+const (
+	AttendQ = iota
+	AttendK
+	AttendV
+	AttendTable
+	AttendContextLens
+	AttendQueryOffsets
+	AttendWork
+	AttendALiBi
+	AttendSinks
+	AttendOut
+	AttendLSE
+	AttendPartial
+	AttendPartialLSE
+	AttendFinalLSE
+	AttendMass
+	AttendBuffers
+)
+
+const (
+	Noncausal = 1 // every query sees its sequence's whole context
+)
+
+// AttendArgs is struct fkv_attend_args.
+type AttendArgs struct {
+	Size                        uint32
+	Flags                       uint32
+	QStride, OutStride          int64  // from one token's row to the next
+	PartialRows                 int64  // rows [v_dim] of PARTIAL, elements of PARTIAL_LSE
+	First, Items                uint32 // items of WORK that this launch runs
+	Seqs, Tokens                uint32
+	QHeads, KVHeads, KDim, VDim uint32
+	Blocks, BlockSize           uint32 // block_size is a power of two in paged kernels
+	TableStride                 uint32 // contiguous: 1 with a table
+	Window, SinkTokens          uint32 // window 0: none
+	Scale                       float32
+	Softcap                     float32 // 0: none
+	_                           uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *AttendArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// One item of WORK, as eight words: rows [row, row+rows) of sequence seq over the
+// keys at positions [key, key_end). An item of several parts writes row r, which is
+// relative to the item, to partial row (base + part*rows + r)*kv_heads + kv_head;
+// one of a single part writes its output. The work of a merge launch names the
+// parts to be merged. Kernels trust no field: what does not fit the call is skipped.
+type AttendItem struct {
+	Seq, Row, Rows    uint32
+	Key, KeyEnd       uint32
+	Base, Part, Parts uint32
+}
+
+const (
+	ItemWords  = 8
+	WorkHeader = 16 // words before the first item; the host's own
+)
+
+// The most rows an item may have, by the kind of kernel that runs it.
+const (
+	VectorRows  = 4
+	DecodeRows  = 16
+	PrefillRows = 64
+)
+
+// What no kernel exceeds.
+const (
+	MaxBuffers = 15 // buffers of a kernel
+	MaxArgs    = 96 // bytes of a kernel's scalars
+)

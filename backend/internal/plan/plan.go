@@ -1,0 +1,189 @@
+// Package plan splits the attention of one step over a GPU, on the host. The rows
+// of each sequence become tiles, and the keys that a tile sees are cut into parts
+// where there are fewer tiles than the device runs blocks at once; each part is an
+// item, which one block of the grid runs for one KV head. abi.AttendItem says what
+// an item holds.
+//
+// A plan depends on its shape and the capacities of the device only.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+const (
+	// minKeys is how many keys a part has at least, on average: below, the merge
+	// costs more than the parallelism saves.
+	minKeys = 128
+	// keyStep is what the parts of a tile, but for the last, are multiples of, so
+	// that kernels walk whole tiles of keys.
+	keyStep = 64
+	// maxParts bounds the parts of a tile, so that no row's merge is long.
+	maxParts = 256
+	// maxTiles keeps the number of items below the largest grid.
+	maxTiles = math.MaxInt32 / maxParts
+)
+
+// Capacity is how many blocks of each kind's kernel the whole device runs at once.
+type Capacity [Kinds]int
+
+// Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0].
+func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error) {
+	p := planner{queries: s.QueryLens, contexts: s.ContextLens, act: s.Format.Act, group: s.QHeads / s.KVHeads,
+		see: Visible(s.NonCausal, s.Window, s.SinkTokens)}
+	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
+		Seqs: len(s.QueryLens), See: p.see, Mass: s.Mass}
+	var err error
+	if c.Tokens, err = p.count(); err != nil {
+		return backend.AttendPlan{}, err
+	}
+	p.work = c.header(s.Work[:0])
+	for kind := range Kinds {
+		p.work[wordLists+int(kind)] = p.split(kind, p.chunk(kind, s.KVHeads, capacity[kind]))
+	}
+	items := (len(p.work) - abi.WorkHeader) / abi.ItemWords
+	p.work[wordLists+int(Kinds)] = p.merges()
+	p.work[wordParts] = uint32(p.partialRows)
+	partial, ok := backend.Mul(p.partialRows, s.KVHeads)
+	space, fits := spaceOf(c.Tokens, s.QHeads, partial, s.VDim, s.Mass)
+	if !ok || !fits {
+		return backend.AttendPlan{}, shapeError("workspace: %d tokens of %d heads are too many", c.Tokens, s.QHeads)
+	}
+	return backend.AttendPlan{Work: p.work, Items: items, Parts: p.parts, Workspace: space.Len, Mass: s.Mass}, nil
+}
+
+func shapeError(format string, args ...any) error {
+	return backend.ErrShape{Op: "plan attend", What: fmt.Sprintf(format, args...)}
+}
+
+// planner is a plan in the making.
+type planner struct {
+	queries, contexts []uint32
+	act               backend.DType
+	group             int // query heads of a KV head
+	see               Visibility
+
+	work        []uint32
+	parts       int // of the tiles of several parts
+	partialRows int // of one KV head
+}
+
+// count is the number of tokens, of a step whose numbers the work can hold.
+func (p *planner) count() (tokens int, err error) {
+	tiles := 0
+	for i, n := range p.queries {
+		tokens += int(n)
+		rows, ok := backend.Mul(int(n), p.group)
+		if !ok || rows > math.MaxUint32 {
+			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
+		}
+		tiles += ceilDiv(rows, tileRows[kindOf(p.act, rows)])
+		if tiles > maxTiles || tokens > math.MaxUint32 {
+			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
+		}
+	}
+	return tokens, nil
+}
+
+// rowsOf is the rows of a sequence, 0 if they are of another kind.
+func (p *planner) rowsOf(seq int, kind Kind) int {
+	rows := int(p.queries[seq]) * p.group
+	if kindOf(p.act, rows) != kind {
+		return 0
+	}
+	return rows
+}
+
+// keysOf is what rows [row, end) of a sequence see together.
+func (p *planner) keysOf(seq, row, end int) Keys {
+	return p.see.Of(int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
+}
+
+// chunk is how many keys a part of a kind's tiles should have at most: an even
+// share of all for every block that the device runs at once.
+func (p *planner) chunk(kind Kind, kvHeads, capacity int) int {
+	keys, step := 0.0, tileRows[kind]
+	for seq := range p.queries {
+		rows := p.rowsOf(seq, kind)
+		for row := 0; row < rows; row += step {
+			keys += float64(p.keysOf(seq, row, min(row+step, rows)).Count())
+		}
+	}
+	share := math.Ceil(keys * float64(kvHeads) / float64(max(capacity, 1)))
+	return max(minKeys, roundUp(int(min(share, math.MaxUint32)), keyStep))
+}
+
+// split appends the items of a kind, longest first, so that the short ones fill
+// the gaps at the end, and returns their number.
+func (p *planner) split(kind Kind, chunk int) uint32 {
+	first, step := len(p.work), tileRows[kind]
+	for seq := range p.queries {
+		rows := p.rowsOf(seq, kind)
+		for row := 0; row < rows; row += step {
+			p.tile(seq, row, min(row+step, rows), chunk)
+		}
+	}
+	items := itemsOf(p.work[first:])
+	slices.SortFunc(items, func(a, b abi.AttendItem) int {
+		return cmp.Or(cmp.Compare(b.KeyEnd-b.Key, a.KeyEnd-a.Key), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Row, b.Row), cmp.Compare(a.Part, b.Part))
+	})
+	return uint32(len(items))
+}
+
+// tile appends the items of rows [row, end) of a sequence. Rows that see no key
+// have an item too, which writes zeros.
+func (p *planner) tile(seq, row, end, chunk int) {
+	keys, rows := p.keysOf(seq, row, end), end-row
+	parts, size := p.partsOf(keys.Count(), rows, chunk)
+	for part := range parts {
+		last := keys.Hi
+		if part < parts-1 {
+			last = keys.At((part + 1) * size)
+		}
+		p.work = append(p.work, uint32(seq), uint32(row), uint32(rows), uint32(keys.At(part*size)), uint32(last),
+			uint32(p.partialRows), uint32(part), uint32(parts))
+	}
+	if parts > 1 {
+		p.parts += parts
+		p.partialRows += parts * rows
+	}
+}
+
+// partsOf is into how many parts the keys of a tile are cut, and the size of all
+// but the last.
+func (p *planner) partsOf(keys, rows, chunk int) (parts, size int) {
+	parts = min(ceilDiv(keys, chunk), keys/minKeys, maxParts)
+	if parts < 2 || parts*rows > math.MaxUint32-p.partialRows {
+		return 1, keys
+	}
+	size = roundUp(ceilDiv(keys, parts), keyStep)
+	return ceilDiv(keys, size), size
+}
+
+// merges appends the first part of every tile that has several and returns their
+// number.
+func (p *planner) merges() (n uint32) {
+	for _, item := range itemsOf(p.work[abi.WorkHeader:]) {
+		if item.Part == 0 && item.Parts > 1 {
+			p.work = append(p.work, item.Seq, item.Row, item.Rows, item.Key, item.KeyEnd, item.Base, item.Part, item.Parts)
+			n++
+		}
+	}
+	return n
+}
+
+// itemsOf is words as items.
+func itemsOf(words []uint32) []abi.AttendItem {
+	return unsafe.Slice((*abi.AttendItem)(unsafe.Pointer(unsafe.SliceData(words))), len(words)/abi.ItemWords)
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(n, step int) int { return ceilDiv(n, step) * step }

@@ -1,0 +1,316 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+var (
+	f16 = backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
+	f32 = backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}
+)
+
+func shapeOf(format backend.Format, qHeads, kvHeads int, contexts, queries []uint32) backend.AttendShape {
+	return backend.AttendShape{QHeads: qHeads, KVHeads: kvHeads, KDim: 64, VDim: 80, BlockSize: 16,
+		Format: format, ContextLens: contexts, QueryLens: queries}
+}
+
+// callOf is the call that a plan for s serves.
+func callOf(s backend.AttendShape) Call {
+	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format, Seqs: len(s.QueryLens),
+		See: Visible(s.NonCausal, s.Window, s.SinkTokens), Mass: s.Mass}
+	for _, n := range s.QueryLens {
+		c.Tokens += int(n)
+	}
+	return c
+}
+
+// listOf is the items of one list of a plan.
+func listOf(work []uint32, l List) []abi.AttendItem {
+	return itemsOf(work[abi.WorkHeader:])[l.First : l.First+l.Count]
+}
+
+func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
+	kvHeads, group := rapid.IntRange(1, 3).Draw(r, "kv heads"), rapid.SampledFrom([]int{1, 3, 4, 16, 40}).Draw(r, "group")
+	var contexts, queries []uint32
+	for range rapid.IntRange(0, 4).Draw(r, "seqs") {
+		contexts = append(contexts, rapid.Uint32Range(0, 2000).Draw(r, "context"))
+		queries = append(queries, rapid.SampledFrom([]uint32{0, 1, 1, 1, 2, 5, 16, 17, 65}).Draw(r, "queries"))
+	}
+	s := shapeOf(rapid.SampledFrom([]backend.Format{f16, f32}).Draw(r, "format"), kvHeads*group, kvHeads, contexts, queries)
+	s.Mass = rapid.Bool().Draw(r, "mass")
+	if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
+		s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
+		s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
+	}
+	capacity := rapid.SampledFrom([]int{0, 1, 8, 100, 1000})
+	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill")}
+}
+
+// Every key that a row may see is in exactly one item of the row's kind, also for
+// a mask that is narrower than the plan's.
+func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, capacity := drawShape(r)
+		plan, err := Attend(s, capacity)
+		require.NoError(r, err)
+		c := callOf(s)
+		if !s.NonCausal && rapid.Bool().Draw(r, "narrower") {
+			c.See = Visible(false, rapid.IntRange(1, 1000).Draw(r, "narrower window"), rapid.IntRange(0, s.SinkTokens).Draw(r, "fewer sinks"))
+			if !c.See.Within(s.Window, s.SinkTokens) {
+				c.See = Visible(false, s.Window, s.SinkTokens)
+			}
+		}
+		work, err := Read(plan.Work, c)
+		require.NoError(r, err)
+
+		group := s.QHeads / s.KVHeads
+		type spot struct{ seq, row int }
+		spans := map[spot][][2]int{} // of keys
+		for kind, list := range work.Kinds {
+			for _, it := range listOf(plan.Work, list) {
+				rows := int(s.QueryLens[it.Seq]) * group
+				require.Equal(r, Kind(kind), kindOf(s.Format.Act, rows))
+				require.Zero(r, int(it.Row)%tileRows[kind])
+				require.EqualValues(r, min(tileRows[kind], rows-int(it.Row)), it.Rows)
+				require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
+				for row := it.Row; row < it.Row+it.Rows; row++ {
+					at := spot{int(it.Seq), int(row)}
+					spans[at] = append(spans[at], [2]int{int(it.Key), int(it.KeyEnd)})
+				}
+			}
+		}
+		for seq, n := range s.QueryLens {
+			for row := range int(n) * group {
+				require.NotEmpty(r, spans[spot{seq, row}], "sequence %d, row %d has no item", seq, row)
+				seen := c.See.Of(int(s.ContextLens[seq]), int(n), row/group, row/group+1)
+				for key := range int(s.ContextLens[seq]) {
+					if !seen.Has(key) {
+						continue
+					}
+					times := 0
+					for _, span := range spans[spot{seq, row}] {
+						if key >= span[0] && key < span[1] {
+							times++
+						}
+					}
+					if times != 1 {
+						require.Equal(r, 1, times, "sequence %d, row %d, key %d", seq, row, key)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Tiles of several parts have partial rows of their own, without gaps, and one
+// merge; the workspace holds them all. No part is longer than an even share.
+func TestPartsMergesAndBalance(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, capacity := drawShape(r)
+		plan, err := Attend(s, capacity)
+		require.NoError(r, err)
+		work, err := Read(plan.Work, callOf(s))
+		require.NoError(r, err)
+		require.EqualValues(r, plan.Items, work.All.Count)
+		require.Equal(r, work.Space.Len, plan.Workspace)
+
+		type tile struct{ seq, row uint32 }
+		merges := map[tile]abi.AttendItem{}
+		used := make([]bool, work.PartialRows/s.KVHeads)
+		for _, m := range listOf(plan.Work, work.Merges) {
+			require.Greater(r, m.Parts, uint32(1))
+			require.NotContains(r, merges, tile{m.Seq, m.Row})
+			merges[tile{m.Seq, m.Row}] = m
+			for i := m.Base; i < m.Base+m.Parts*m.Rows; i++ {
+				require.False(r, used[i], "partial row %d belongs to two tiles", i)
+				used[i] = true
+			}
+		}
+		require.NotContains(r, used, false, "partial rows of no tile")
+
+		split := 0
+		see := Visible(s.NonCausal, s.Window, s.SinkTokens)
+		for kind, list := range work.Kinds {
+			keysOf := func(it abi.AttendItem) Keys { // of the item's tile
+				group := s.QHeads / s.KVHeads
+				return see.Of(int(s.ContextLens[it.Seq]), int(s.QueryLens[it.Seq]), int(it.Row)/group, (int(it.Row+it.Rows)-1)/group+1)
+			}
+			items, total, longest := listOf(plan.Work, list), 0, uint32(math.MaxUint32)
+			for _, it := range items {
+				if it.Part == 0 {
+					total += keysOf(it).Count()
+				}
+			}
+			share := (total*s.KVHeads+max(capacity[kind], 1)-1)/max(capacity[kind], 1) + keyStep - 1
+			for _, it := range items {
+				require.LessOrEqual(r, it.KeyEnd-it.Key, longest, "a long item behind a shorter one")
+				longest = it.KeyEnd - it.Key
+				keys, have := keysOf(it), 0
+				for key := int(it.Key); key < int(it.KeyEnd); key++ {
+					if keys.Has(key) {
+						have++
+					}
+				}
+				require.LessOrEqual(r, have, max(share, 2*minKeys-1, (keys.Count()+maxParts-1)/maxParts+keyStep))
+				if it.Parts == 1 {
+					require.Zero(r, it.Part)
+					require.NotContains(r, merges, tile{it.Seq, it.Row})
+					continue
+				}
+				split++
+				m := merges[tile{it.Seq, it.Row}]
+				require.Equal(r, [3]uint32{m.Rows, m.Base, m.Parts}, [3]uint32{it.Rows, it.Base, it.Parts})
+				require.Less(r, it.Part, it.Parts)
+				require.GreaterOrEqual(r, keys.Count()/int(it.Parts), minKeys, "parts that are too short")
+			}
+		}
+		require.Equal(r, plan.Parts, split)
+	})
+}
+
+// The kind of a sequence changes at the borders that the kernels have.
+func TestKinds(t *testing.T) {
+	for rows, want := range map[int]Kind{1: Vector, 3: Vector, 4: Decode, 5: Decode, 16: Decode, 17: Prefill, 64: Prefill, 65: Prefill} {
+		require.Equal(t, want, kindOf(backend.F16, rows), "%d rows", rows)
+		require.Equal(t, want, kindOf(backend.BF16, rows), "%d rows", rows)
+	}
+	for rows, want := range map[int]Kind{1: Vector, 4: Vector, 5: Decode, 16: Decode, 17: Decode, 1000: Decode} {
+		require.Equal(t, want, kindOf(backend.F32, rows), "%d rows", rows)
+	}
+
+	// 1 + 16 + 17 + 129 rows of one head are 1 + 1 + 1 + 3 tiles, or 1 + 1 + 2 + 9 in f32.
+	contexts, queries := []uint32{50, 50, 50, 200}, []uint32{1, 16, 17, 129}
+	for format, want := range map[backend.Format][Kinds]uint32{f16: {1, 1, 4}, f32: {1, 12, 0}} {
+		s := shapeOf(format, 1, 1, contexts, queries)
+		plan, err := Attend(s, Capacity{})
+		require.NoError(t, err)
+		work, err := Read(plan.Work, callOf(s))
+		require.NoError(t, err)
+		for kind, list := range work.Kinds {
+			require.Equal(t, want[kind], list.Count, "kind %d of %v", kind, format.Act)
+		}
+	}
+}
+
+// A context is cut into as many parts as there is room for, and none is short.
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		contexts []uint32
+		kvHeads  int
+		capacity int
+		parts    int // of all that are split
+	}{
+		{[]uint32{100000}, 1, 1, 0},
+		{[]uint32{100000}, 8, 8, 0},
+		{[]uint32{8192}, 8, 16, 2},
+		{[]uint32{8192}, 1, 7, 7}, // 1216 keys, and 896 in the last
+		{[]uint32{8192}, 8, 528, 64},
+		{[]uint32{1 << 20}, 1, 1 << 20, 256}, // no more parts than that
+		{[]uint32{127}, 1, 100, 0},
+		{[]uint32{128}, 1, 100, 0},
+		{[]uint32{255}, 1, 100, 0},
+		{[]uint32{256}, 1, 100, 2},
+		{[]uint32{257}, 1, 100, 2},
+		{[]uint32{8192, 100, 100}, 1, 8, 8},       // only the long one
+		{[]uint32{2000, 2000, 2000, 30}, 1, 4, 6}, // an even share of 1536
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			queries := make([]uint32, len(c.contexts))
+			for i := range queries {
+				queries[i] = 1
+			}
+			plan, err := Attend(shapeOf(f16, 8*c.kvHeads, c.kvHeads, c.contexts, queries), Capacity{Decode: c.capacity})
+			require.NoError(t, err)
+			require.Equal(t, c.parts, plan.Parts)
+		})
+	}
+}
+
+// What the work cannot hold is refused.
+func TestTooMuch(t *testing.T) {
+	refused := func(what string, s backend.AttendShape) {
+		_, err := Attend(s, Capacity{100, 100, 100})
+		require.ErrorContains(t, err, what)
+		require.ErrorIs(t, err, backend.ErrShape{})
+	}
+	refused("rows", shapeOf(f16, 2, 1, []uint32{1}, []uint32{math.MaxUint32}))
+	refused("rows", shapeOf(f16, math.MaxInt, 1, []uint32{1}, []uint32{2}))
+	refused("too many for one step", shapeOf(f16, 1, 1, []uint32{1, 1}, []uint32{1 << 31, 1 << 31}))
+	refused("too many for one step", shapeOf(f32, 1, 1, []uint32{1}, []uint32{math.MaxUint32}))
+	s := shapeOf(f16, 2, 2, []uint32{8192}, []uint32{1})
+	s.VDim = math.MaxInt / 64
+	refused("workspace", s)
+	s = shapeOf(f16, math.MaxInt/2, math.MaxInt/2, []uint32{1}, []uint32{3})
+	s.Mass = true
+	refused("workspace", s)
+}
+
+func TestSpace(t *testing.T) {
+	for _, c := range []struct {
+		tokens, qHeads, rows, vDim int
+		mass                       bool
+		want                       Space
+	}{
+		{5, 3, 0, 64, false, Space{}},
+		{5, 3, 0, 64, true, Space{PartialLSE: 16, Partial: 16, Len: 16}},
+		{5, 3, 7, 64, false, Space{Partial: 8, Len: 8 + 7*64}},
+		{4, 4, 8, 80, true, Space{PartialLSE: 16, Partial: 24, Len: 24 + 8*80}},
+		{0, 3, 1, 3, true, Space{Partial: 4, Len: 8}},
+	} {
+		s, ok := spaceOf(c.tokens, c.qHeads, c.rows, c.vDim, c.mass)
+		require.True(t, ok)
+		require.Equal(t, c.want, s, "%+v", c)
+	}
+	for _, c := range [][4]int{{math.MaxInt, 2, 0, 1}, {math.MaxInt, 1, 0, 1}, {1, 1, math.MaxInt, 1}, {1, 1, math.MaxInt / 2, 3},
+		{math.MaxInt / 2, 1, math.MaxInt / 2, 1}, {1, 1, math.MaxInt/2 + 1, 1}} {
+		_, ok := spaceOf(c[0], c[1], c[2], c[3], true)
+		require.False(t, ok, "%v", c)
+	}
+}
+
+// batch64 is a step of 64 sequences of unequal lengths.
+func batch64() backend.AttendShape {
+	var contexts, queries []uint32
+	for i := range uint32(64) {
+		contexts, queries = append(contexts, 100+i*i), append(queries, 1)
+	}
+	return shapeOf(f16, 32, 8, contexts, queries)
+}
+
+func TestPlanAllocatesNothing(t *testing.T) {
+	s, capacity := batch64(), Capacity{264, 528, 264}
+	first, err := Attend(s, capacity)
+	require.NoError(t, err)
+	require.Positive(t, first.Parts)
+	s.Work = make([]uint32, 0, len(first.Work))
+	c := callOf(s)
+	require.Zero(t, testing.AllocsPerRun(20, func() {
+		again, err := Attend(s, capacity)
+		if err != nil || again.Items != first.Items {
+			t.Fatal(err)
+		}
+		if _, err = Read(again.Work, c); err != nil {
+			t.Fatal(err)
+		}
+	}))
+}
+
+func BenchmarkPlan64(b *testing.B) {
+	s, capacity := batch64(), Capacity{264, 528, 264}
+	b.ReportAllocs()
+	for b.Loop() {
+		plan, err := Attend(s, capacity)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Work = plan.Work
+	}
+}

@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+// magic begins the work of a plan.
+const magic = 0x666b7602
+
+// The words of the header, which lets a call recognise work that was made for
+// another shape or a narrower mask and would leave rows or keys out.
+const (
+	wordMagic = iota
+	wordSum   // fingerprint, two words
+	wordSumHigh
+	wordWindow
+	wordSinkTokens
+	wordSeqs
+	wordTokens
+	wordParts // partial rows of one KV head
+	wordLists // items of each kind, and merges
+	headerEnd = wordLists + int(Kinds) + 1
+)
+
+var _ [abi.WorkHeader - headerEnd]struct{} // the header has room for all words
+
+// Call is what a plan and the calls that use it agree on.
+type Call struct {
+	QHeads, KVHeads, KDim, VDim int
+	Format                      backend.Format
+	Seqs, Tokens                int
+	See                         Visibility // of a call: the same as planned, or narrower
+	Mass                        bool       // of the plan
+}
+
+func (c *Call) fingerprint() Fingerprint {
+	flags := 0
+	if c.See.NonCausal {
+		flags |= 1
+	}
+	if c.Mass {
+		flags |= 2
+	}
+	return NewFingerprint(c.QHeads, c.KVHeads, c.KDim, c.VDim, int(c.Format.Act), int(c.Format.K), int(c.Format.V), flags)
+}
+
+// List is a run of items: Count of them from item First on.
+type List struct{ First, Count uint32 }
+
+// Work is what the head of a plan's work says.
+type Work struct {
+	Kinds       [Kinds]List
+	All         List // the items of all kinds
+	Merges      List // an item for each tile of several parts
+	PartialRows int  // over all KV heads
+	Space       Space
+}
+
+// header is the first words of a plan's work; lists and partial rows are set when
+// they are known.
+func (c *Call) header(work []uint32) []uint32 {
+	sum := c.fingerprint()
+	var words [abi.WorkHeader]uint32
+	words[wordMagic], words[wordSum], words[wordSumHigh] = magic, uint32(sum), uint32(sum>>32)
+	words[wordWindow], words[wordSinkTokens] = uint32(c.See.Window), uint32(c.See.SinkTokens)
+	words[wordSeqs], words[wordTokens] = uint32(c.Seqs), uint32(c.Tokens)
+	return append(work, words[:]...)
+}
+
+// Read finds the lists of a plan's work, as the host has it. It is ErrShape where
+// the work was not made for c. The items are not looked at: they are read from
+// device memory, and kernels trust none of their fields.
+func Read(work []uint32, c Call) (Work, error) {
+	bad := func(format string, args ...any) (Work, error) {
+		return Work{}, backend.ErrShape{Op: "attend", What: fmt.Sprintf(format, args...)}
+	}
+	sum := c.fingerprint()
+	if len(work) < abi.WorkHeader || work[wordMagic] != magic || work[wordSum] != uint32(sum) || work[wordSumHigh] != uint32(sum>>32) {
+		return bad("plan: was not made for these heads and types; call PlanAttend for this step and upload its work")
+	}
+	if seqs, tokens := work[wordSeqs], work[wordTokens]; uint64(seqs) != uint64(c.Seqs) || uint64(tokens) != uint64(c.Tokens) {
+		return bad("plan: was made for %d sequences of %d tokens, not for %d of %d", seqs, tokens, c.Seqs, c.Tokens)
+	}
+	if window, sinks := int(work[wordWindow]), int(work[wordSinkTokens]); !c.See.Within(window, sinks) {
+		return bad("mask: window %d and %d sink tokens, the plan was made for %d and %d", c.See.Window, c.See.SinkTokens, window, sinks)
+	}
+	var w Work
+	items := uint64(0)
+	for k := range w.Kinds {
+		w.Kinds[k] = List{uint32(items), work[wordLists+k]}
+		items += uint64(work[wordLists+k])
+	}
+	merges := uint64(work[wordLists+int(Kinds)])
+	if have := len(work) - abi.WorkHeader; have%abi.ItemWords != 0 || items+merges != uint64(have/abi.ItemWords) {
+		return bad("plan: its work has %d words, need %d for %d items and %d merges", len(work), abi.WorkHeader+abi.ItemWords*(items+merges), items, merges)
+	}
+	w.All, w.Merges = List{0, uint32(items)}, List{uint32(items), uint32(merges)}
+	partial, fits := backend.Mul(int(work[wordParts]), c.KVHeads)
+	if fits {
+		w.PartialRows = partial
+		w.Space, fits = spaceOf(c.Tokens, c.QHeads, partial, c.VDim, c.Mass)
+	}
+	if !fits {
+		return bad("plan: %d partial rows of %d KV heads overflow", work[wordParts], c.KVHeads)
+	}
+	return w, nil
+}

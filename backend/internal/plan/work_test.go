@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+func splitPlan(t testing.TB) (backend.AttendPlan, Call) {
+	s := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
+	s.Window, s.SinkTokens, s.Mass = 4000, 4, true
+	plan, err := Attend(s, Capacity{100, 100, 100})
+	require.NoError(t, err)
+	require.Positive(t, plan.Parts)
+	return plan, callOf(s)
+}
+
+// A plan is good for the call that it was made for and for narrower masks, and for
+// no other.
+func TestReadRecognisesItsCall(t *testing.T) {
+	plan, good := splitPlan(t)
+	for name, change := range map[string]func(*Call){
+		"the same":          func(*Call) {},
+		"a narrower window": func(c *Call) { c.See = Visible(false, 17, 4) },
+		"fewer sinks":       func(c *Call) { c.See = Visible(false, 4000, 0) },
+	} {
+		c := good
+		change(&c)
+		_, err := Read(plan.Work, c)
+		require.NoError(t, err, name)
+	}
+	for name, change := range map[string]func(*Call){
+		"query heads":    func(c *Call) { c.QHeads = 16 },
+		"KV heads":       func(c *Call) { c.KVHeads = 4 },
+		"key dim":        func(c *Call) { c.KDim++ },
+		"value dim":      func(c *Call) { c.VDim++ },
+		"types":          func(c *Call) { c.Format = f32 },
+		"sequences":      func(c *Call) { c.Seqs++ },
+		"tokens":         func(c *Call) { c.Tokens-- },
+		"wider window":   func(c *Call) { c.See.Window++ },
+		"no window":      func(c *Call) { c.See.Window = 0 },
+		"more sinks":     func(c *Call) { c.See.SinkTokens++ },
+		"no causal mask": func(c *Call) { c.See = Visible(true, 0, 0) },
+		"no mass":        func(c *Call) { c.Mass = false },
+	} {
+		c := good
+		change(&c)
+		_, err := Read(plan.Work, c)
+		require.ErrorIs(t, err, backend.ErrShape{}, name)
+	}
+	for n := range len(plan.Work) {
+		_, err := Read(plan.Work[:n], good)
+		require.ErrorIs(t, err, backend.ErrShape{}, "%d words", n)
+	}
+	_, err := Read(append(slices.Clone(plan.Work), make([]uint32, abi.ItemWords)...), good)
+	require.ErrorIs(t, err, backend.ErrShape{})
+}
+
+func TestVisible(t *testing.T) {
+	require.Equal(t, Visibility{Window: math.MaxUint32, SinkTokens: math.MaxUint32}, Visible(false, math.MaxInt, math.MaxInt))
+	require.Equal(t, Keys{Hi: 10}, Visible(true, 0, 0).Of(10, 3, 0, 1))
+	require.Equal(t, Keys{Hi: 8}, Visible(false, 0, 0).Of(10, 3, 0, 1))
+	require.Equal(t, Keys{Hi: 0}, Visible(false, 0, 0).Of(2, 5, 0, 3), "queries before the first token")
+	require.Equal(t, Keys{Sinks: 2, Lo: 5, Hi: 8}, Visible(false, 3, 2).Of(10, 3, 0, 1))
+	require.Equal(t, Keys{Sinks: 5, Lo: 5, Hi: 8}, Visible(false, 3, 9).Of(10, 3, 0, 1), "sinks end where the window begins")
+	k := Keys{Sinks: 2, Lo: 5, Hi: 8}
+	var positions []int
+	for i := range k.Count() {
+		positions = append(positions, k.At(i))
+	}
+	require.Equal(t, []int{0, 1, 5, 6, 7}, positions)
+	require.Equal(t, 8, k.At(k.Count()))
+	for key := range 8 {
+		require.Equal(t, slices.Contains(positions, key), k.Has(key))
+		require.Equal(t, k.Has(key), k.From(key) == key)
+	}
+}
+
+// Whatever the words are, what is read lies inside them.
+func FuzzRead(f *testing.F) {
+	plan, call := splitPlan(f)
+	f.Add(backend.BytesOf(plan.Work))
+	for _, v := range []uint32{0, 1, 1 << 20, math.MaxUint32} {
+		for i := range abi.WorkHeader {
+			bad := slices.Clone(plan.Work)
+			bad[i] = v
+			f.Add(backend.BytesOf(bad))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		words := make([]uint32, len(data)/4)
+		for i := range words {
+			words[i] = binary.NativeEndian.Uint32(data[4*i:])
+		}
+		w, err := Read(words, call)
+		if err != nil {
+			require.ErrorIs(t, err, backend.ErrShape{})
+			return
+		}
+		end := uint32(0)
+		for _, list := range append(w.Kinds[:], w.Merges) {
+			require.Equal(t, end, list.First)
+			end += list.Count
+		}
+		require.Equal(t, w.Merges.First, w.All.Count)
+		require.Equal(t, len(words), abi.WorkHeader+abi.ItemWords*int(end))
+		require.GreaterOrEqual(t, w.Space.Len, w.Space.Partial+w.PartialRows*call.VDim)
+	})
+}
