@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## build, and let the embedded model tell a story
@@ -32,8 +32,28 @@ test-race: ## all tests under the race detector (needs cgo and a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-cuda
-test-cuda: ## says what is missing for CUDA
-	@scripts/no-backend CUDA
+test-cuda: bundle-cuda ## the CUDA backend on this machine's GPU: tests, and the sanitizer if it is installed
+	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run test sanitize
+
+.PHONY: test-cuda-simt
+test-cuda-simt: ## the same tests without a GPU: kernels on the CPU, three orders of execution
+	@GO='$(GO)' scripts/cuda-simt seeds
+
+.PHONY: test-cuda-asan
+test-cuda-asan: ## the CUDA kernels on the CPU under AddressSanitizer
+	@GO='$(GO)' scripts/cuda-simt asan
+
+.PHONY: test-cuda-racecheck
+test-cuda-racecheck: ## the CUDA kernels on the CPU under ThreadSanitizer
+	@GO='$(GO)' scripts/cuda-simt racecheck
+
+.PHONY: bench-cuda
+bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU
+	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
+
+.PHONY: bundle-cuda
+bundle-cuda: ## tests and benchmarks for a GPU machine without Go, in build/bundle-cuda
+	@GO='$(GO)' scripts/cuda-bundle
 
 .PHONY: test-metal
 test-metal: ## says what is missing for Metal
@@ -49,10 +69,22 @@ fuzz: ## every fuzz target, FUZZTIME each
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
-	@unformatted=$$(gofmt -l backend cmd examples internal kvcache testdata); \
+	@unformatted=$$(gofmt -l backend cmd examples internal kernels kvcache scripts testdata); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: generate
+generate: ## the Go side of kernels/abi.h; a test fails when it is stale
+	$(GO) generate ./backend/internal/abi
+
+.PHONY: kernels-cuda
+kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc: see scripts/cuda-toolkit)
+	@$(GO) run ./scripts/kernels build
+
+.PHONY: kernels-check
+kernels-check: ## the compiled CUDA kernels against sources, MANIFEST and rules (needs the toolkit)
+	@$(GO) run ./scripts/kernels check -toolkit
 
 .PHONY: cover
 cover: ## test coverage, in cover.out and as a total
@@ -68,4 +100,4 @@ cross: ## build for every platform, without cgo
 
 .PHONY: clean
 clean: ## remove what the targets made
-	rm -rf bin cover.out
+	rm -rf bin build cover.out

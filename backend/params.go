@@ -147,6 +147,8 @@ type Outputs[B Buffer] struct {
 	LSEOffset int
 	// Mass is f32 [blocks, KVHeads, block]: each slot's attention probability, summed
 	// over the call's queries and the heads of the group, is added (H2O, arXiv:2306.14048).
+	// The order of the additions is the device's: where several queries add to one
+	// slot, the last bits may differ from run to run.
 	Mass Opt[B]
 }
 

@@ -24,6 +24,12 @@ type Device struct {
 	Name   string // "cpu", "cuda:0"
 	Model  string // the vendor's name
 	Memory int64  // bytes; 0 when unknown
+	// Driver is what the device is driven by beside this library: "CUDA 12.4
+	// (libcuda.so.1)"; empty when nothing is.
+	Driver string
+	// Condition is the state of the hardware: "41 °C, throttled: power cap"; empty
+	// when unknown.
+	Condition string
 }
 
 // Entry is one line of List: a device, or a driver that has none and why.
@@ -43,11 +49,14 @@ var registry struct {
 	drivers []driver // by rank, then name
 }
 
-const noDriver = "no driver is linked into this program; import github.com/ferrumkv/ferrumkv/backend/all"
+const (
+	linkAll  = "import github.com/ferrumkv/ferrumkv/backend/all for every one that the platform can have"
+	noDriver = "no driver is linked into this program; " + linkAll
+)
 
 // planned are kinds of device that a program can ask for although there is no
 // driver of theirs yet. Another module may bring one.
-var planned = []string{"cuda", "metal"}
+var planned = []string{"metal"}
 
 func notYet(kind string) error {
 	return ErrUnavailable{Backend: kind, Why: "not in this version of ferrumkv"}
@@ -96,7 +105,7 @@ func Open(name string) (Backend[AnyBuffer], error) {
 	if known == nil {
 		return nil, ErrUnavailable{Backend: name, Why: noDriver}
 	}
-	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s", strings.Join(known, ", "))}
+	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s; %s", strings.Join(known, ", "), linkAll)}
 }
 
 // List names every device, best first, and every kind of device that is missing

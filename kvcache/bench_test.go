@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,13 +13,13 @@ func BenchmarkStep(b *testing.B) {
 	for _, seqs := range []int{1, 8, 64} {
 		for _, context := range []int{512, 8192} {
 			b.Run(fmt.Sprintf("seqs=%d/context=%d", seqs, context), func(b *testing.B) {
-				cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: 2, Capacity: context + 16, MaxSeqs: seqs}
-				r := cpuRig(b, cfg)
-				all := make([]*Sequence[*cpu.Buffer], seqs)
+				cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1], Capacity: context + 16, MaxSeqs: seqs}
+				r := deviceRig(b, cfg)
+				all := make([]*Sequence[buffer], seqs)
 				prompt := make([]uint32, context)
 				for i := range all {
 					all[i] = r.open()
-					require.NoError(b, r.plan(r.s, feed[*cpu.Buffer]{all[i], prompt}))
+					require.NoError(b, r.plan(r.s, feed[buffer]{all[i], prompt}))
 					require.NoError(b, r.commit())
 				}
 				token := []uint32{1}
@@ -47,15 +46,15 @@ func BenchmarkStep(b *testing.B) {
 
 // A fork and its first write, with the copy of the half-filled block.
 func BenchmarkForkAndWrite(b *testing.B) {
-	r := cpuRig(b, Config{Layout: Paged, Layers: 32, KVHeads: 8, HeadDim: 128, Capacity: 512, MaxSeqs: 2})
+	r := deviceRig(b, Config{Layout: Paged, Layers: 32, KVHeads: 8, HeadDim: 128, Capacity: 512, MaxSeqs: 2})
 	root := r.open()
-	require.NoError(b, r.plan(r.s, feed[*cpu.Buffer]{root, make([]uint32, 500)}))
+	require.NoError(b, r.plan(r.s, feed[buffer]{root, make([]uint32, 500)}))
 	require.NoError(b, r.commit())
 	b.ReportAllocs()
 	for b.Loop() {
 		child, err := root.Fork()
 		if err == nil {
-			err = r.plan(r.s, feed[*cpu.Buffer]{child, []uint32{1}})
+			err = r.plan(r.s, feed[buffer]{child, []uint32{1}})
 		}
 		if err = firstOf(err, r.commit()); err != nil {
 			b.Fatal(err)

@@ -275,7 +275,7 @@ func TestRegressionKernelWithoutProbe(t *testing.T) {
 		{func(c *Config) { c.BlockSize = 8 }, backend.ErrUnsupported{}},
 	} {
 		cfg := small(Paged)
-		cfg.Blocks = 5
+		cfg.HeadDim, cfg.VHeadDim, cfg.Blocks = 4, 6, 5
 		c.change(&cfg)
 		pool, err := NewPool[*cpu.Buffer](be, cfg)
 		if c.want != nil {

@@ -5,16 +5,15 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/stretchr/testify/require"
 )
 
 // lateRig is a rig on a device that makes no progress until somebody waits.
-func lateRig(t testT, cfg Config) (*rig[*cpu.Buffer], *lazyDevice, *cpu.Backend) {
-	be := openCPU(t)
+func lateRig(t testT, cfg Config) (*rig[buffer], *lazyDevice, backend.Backend[buffer]) {
+	be := openDevice(t)
 	dev := newLazyDevice(be, 7)
 	dev.frozen = true
-	return newRig[*cpu.Buffer](t, dev, cfg), dev, be
+	return newRig(t, dev, cfg), dev, be
 }
 
 func (r *rig[B]) stats() Stats {
@@ -25,7 +24,7 @@ func (r *rig[B]) stats() Stats {
 	return st
 }
 
-func closeLate(t *testing.T, r *rig[*cpu.Buffer], dev *lazyDevice, be *cpu.Backend) {
+func closeLate(t *testing.T, r *rig[buffer], dev *lazyDevice, be backend.Backend[buffer]) {
 	t.Helper()
 	require.NoError(t, errors.Join(r.s.Sync(), r.step.Reset()))
 	require.Zero(t, r.stats().Held)
@@ -39,7 +38,7 @@ func closeLate(t *testing.T, r *rig[*cpu.Buffer], dev *lazyDevice, be *cpu.Backe
 func TestReleaseIsFenced(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5}}))
+	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5}}))
 	require.NoError(t, a.Release())
 	st := r.stats()
 	require.Equal(t, 2, st.Held)
@@ -56,7 +55,7 @@ func TestLastStepIsTheFence(t *testing.T) {
 	a := r.open()
 	var first backend.Event
 	for i := range 3 {
-		require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3}}))
+		require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3}}))
 		if i == 0 {
 			e, err := dev.NewEvent()
 			require.NoError(t, err)
@@ -80,9 +79,9 @@ func TestPlanWaitsForRetiredBlocks(t *testing.T) {
 	cfg.Blocks = 2
 	r, dev, be := lateRig(t, cfg)
 	a, b := r.open(), r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5}}))
+	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5}}))
 	require.NoError(t, a.Release())
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{b, []uint32{6, 7, 8, 9, 10}}))
+	require.NoError(t, r.feed(feed[buffer]{b, []uint32{6, 7, 8, 9, 10}}))
 	r.expect(r.s, b, tokens(6, 7, 8, 9, 10))
 	require.NoError(t, b.Release())
 	closeLate(t, r, dev, be)
@@ -93,17 +92,17 @@ func TestPlanWaitsForRetiredBlocks(t *testing.T) {
 func TestAbandonedStepChangesNothing(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5}}))
+	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5}}))
 	b, err := a.Fork()
 	require.NoError(t, err)
-	require.NoError(t, r.pool.Reserve(Reservation[*cpu.Buffer]{b, 20}))
+	require.NoError(t, r.pool.Reserve(Reservation[buffer]{b, 20}))
 	before := r.stats()
-	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{b, []uint32{6, 7, 8, 9, 10, 11, 12, 13}}))
+	require.NoError(t, r.plan(r.s, feed[buffer]{b, []uint32{6, 7, 8, 9, 10, 11, 12, 13}}))
 	require.ErrorIs(t, b.Truncate(1), ErrBusy)
 	require.ErrorIs(t, b.Release(), ErrBusy)
 	_, err = b.Fork()
 	require.ErrorIs(t, err, ErrBusy)
-	r.write(r.s, feed[*cpu.Buffer]{b, []uint32{6, 7, 8, 9, 10, 11, 12, 13}})
+	r.write(r.s, feed[buffer]{b, []uint32{6, 7, 8, 9, 10, 11, 12, 13}})
 	require.NoError(t, r.step.Reset())
 	require.NoError(t, r.s.Sync())
 	after := r.stats()
@@ -125,7 +124,7 @@ func TestDeviceFailures(t *testing.T) {
 			s2, err := dev.NewStream()
 			require.NoError(t, err)
 			a := r.open()
-			require.NoError(t, r.feed(feed[*cpu.Buffer]{a, []uint32{1, 2, 3, 4, 5, 6}}))
+			require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5, 6}}))
 			b, err := a.Fork()
 			require.NoError(t, err)
 			n := 0
@@ -138,7 +137,7 @@ func TestDeviceFailures(t *testing.T) {
 				return nil
 			}
 			ids := []uint32{7, 8, 9, 10}
-			step := r.plan(s2, feed[*cpu.Buffer]{b, ids})
+			step := r.plan(s2, feed[buffer]{b, ids})
 			if step == nil {
 				if step = r.commit(); step != nil {
 					step = errors.Join(step, r.step.Reset())
@@ -171,14 +170,14 @@ func TestDeviceFailures(t *testing.T) {
 func TestLostDeviceClosesPool(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
-	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, []uint32{1}}))
-	k := r.vector(r.s, make([]float32, 16))
+	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
+	q, k, v, out := r.operands(1)
 	dev.fail = func(string) error { return backend.ErrLost }
-	require.ErrorIs(t, r.step.Append(0, k, k), backend.ErrLost)
+	require.ErrorIs(t, r.step.Append(0, k, v), backend.ErrLost)
 	dev.fail = nil
-	require.NoError(t, dev.Free(k))
+	r.free(q, k, v, out)
 	require.NoError(t, r.step.Reset())
-	require.ErrorIs(t, r.plan(r.s, feed[*cpu.Buffer]{a, []uint32{1}}), backend.ErrLost)
+	require.ErrorIs(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}), backend.ErrLost)
 	_, err := a.Fork()
 	require.ErrorIs(t, err, backend.ErrLost)
 	require.NoError(t, a.Release())

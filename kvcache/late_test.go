@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,7 +29,7 @@ func TestFailedPlanKeepsFences(t *testing.T) {
 	s2, err := dev.NewStream()
 	require.NoError(t, err)
 	a, b := r.open(), r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}, feed[*cpu.Buffer]{b, sequence(6, 1)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}, feed[buffer]{b, sequence(6, 1)}))
 	other := r.pool.NewBatch()
 	require.NoError(t, errors.Join(other.Add(a, []uint32{7}), other.Add(b, []uint32{8})))
 	failOn(dev, "wait", 0)
@@ -43,8 +42,8 @@ func TestFailedPlanKeepsFences(t *testing.T) {
 }
 
 // lateCache is a stand-alone cache on a device that works late, and two streams.
-func lateCache(t *testing.T, layout Layout, seed uint64) (*lazyDevice, *KvCache[*cpu.Buffer], [2]backend.Stream) {
-	dev := newLazyDevice(openCPU(t), seed)
+func lateCache(t *testing.T, be backend.Backend[buffer], cfg Config, seed uint64) (*lazyDevice, *KvCache[buffer], [2]backend.Stream) {
+	dev := newLazyDevice(be, seed)
 	dev.frozen = true
 	var s [2]backend.Stream
 	for i := range s {
@@ -52,37 +51,54 @@ func lateCache(t *testing.T, layout Layout, seed uint64) (*lazyDevice, *KvCache[
 		s[i], err = dev.NewStream()
 		require.NoError(t, err)
 	}
-	c, err := NewKvCache[*cpu.Buffer](dev, Config{Layout: layout, KVHeads: 1, HeadDim: 2, K: backend.F32, Capacity: 8})
+	c, err := NewKvCache(dev, cfg)
 	require.NoError(t, err)
 	return dev, c, s
+}
+
+// counting is n numbers from first on.
+func counting(first, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(first + i)
+	}
+	return out
 }
 
 // A Gather on one stream and an Attend on another both hold the blocks: what is
 // written afterwards waits for both.
 func TestAttendKeepsFenceOfGather(t *testing.T) {
+	be := openDevice(t)
 	for _, layout := range []Layout{Contiguous, Paged} {
+		cfg := lone(layout, 8)
+		token := cfg.KVHeads * cfg.HeadDim // elements of its key
+		wide := 2 * cfg.QHeads * max(cfg.HeadDim, cfg.VHeadDim)
 		for seed := range uint64(20) {
-			dev, c, s := lateCache(t, layout, seed)
-			vector := func(values ...float32) *cpu.Buffer {
-				b, err := backend.AllocFrom[*cpu.Buffer](dev, s[0], backend.F32, values)
+			dev, c, s := lateCache(t, be, cfg, seed)
+			vector := func(first int) buffer {
+				b, err := backend.AllocFrom(dev, s[0], backend.F32, counting(first, wide))
 				require.NoError(t, err)
 				return b
 			}
-			was, now, out := vector(1, 2, 3, 4), vector(5, 6, 7, 8), vector(0, 0, 0, 0)
-			k, v := vector(0, 0, 0, 0), vector(0, 0, 0, 0)
+			was, now, out, k, v := vector(1), vector(5000), vector(0), vector(0), vector(0)
 			require.NoError(t, s[0].Sync())
-			require.NoError(t, c.Append(s[0], was, was, 2))
+			require.NoError(t, c.Append(s[0], was, was, 1))
 			require.NoError(t, c.Gather(s[1], k, v))
-			require.NoError(t, c.Attend(s[0], was, out, 2))
+			require.NoError(t, c.Attend(s[0], was, out, 1))
 			require.NoError(t, c.Reset())
-			require.NoError(t, c.Append(s[0], now, now, 2))
+			require.NoError(t, c.Append(s[0], now, now, 1))
 			require.NoError(t, s[0].Sync())
-			got := make([]float32, 4)
-			require.NoError(t, backend.Download[*cpu.Buffer](dev, s[1], got, k, 0))
-			require.Equal(t, []float32{1, 2, 3, 4}, got, "%s, seed %d", layout, seed)
-			require.NoError(t, errors.Join(c.Release(), dev.drain(), dev.Backend.Close()))
+			got := make([]float32, token)
+			require.NoError(t, backend.Download(dev, s[1], got, k, 0))
+			require.Equal(t, counting(1, token), got, "%s, seed %d", layout, seed)
+			for _, b := range []buffer{was, now, out, k, v} {
+				require.NoError(t, dev.Free(b))
+			}
+			require.NoError(t, errors.Join(c.Release(), dev.drain()))
+			require.Zero(t, be.Info().Buffers)
 		}
 	}
+	require.NoError(t, be.Close())
 }
 
 // A block table on its way to the device does not overtake a later one, whichever
@@ -92,7 +108,7 @@ func TestLayersIsFenced(t *testing.T) {
 	s2, err := dev.NewStream()
 	require.NoError(t, err)
 	a := r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 3)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 3)}))
 	b, err := a.Fork()
 	require.NoError(t, err)
 	require.NoError(t, r.s.Sync())
@@ -101,8 +117,8 @@ func TestLayersIsFenced(t *testing.T) {
 	first := r.s.(*lazyStream)
 	first.busy = true     // it runs only where the device is made to wait for it …
 	ids := sequence(4, 7) // the first goes into a shared block: the table changes from its start
-	require.NoError(t, r.plan(s2, feed[*cpu.Buffer]{b, ids}))
-	r.write(s2, feed[*cpu.Buffer]{b, ids})
+	require.NoError(t, r.plan(s2, feed[buffer]{b, ids}))
+	r.write(s2, feed[buffer]{b, ids})
 	require.NoError(t, r.step.Commit())
 	dev.fail = func(op string) error {
 		if second := s2.(*lazyStream); op == "gather" { // … or just before the table is read
@@ -123,10 +139,10 @@ func TestReserveWaitsForRetiredBlocks(t *testing.T) {
 	cfg.Blocks = 2
 	r, dev, be := lateRig(t, cfg)
 	a, b := r.open(), r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}))
 	require.NoError(t, a.Release())
-	require.NoError(t, r.pool.Reserve(Reservation[*cpu.Buffer]{b, 8}))
-	require.ErrorIs(t, r.pool.Reserve(Reservation[*cpu.Buffer]{b, 9}), ErrOutOfBlocks{Need: 1, Free: 0})
+	require.NoError(t, r.pool.Reserve(Reservation[buffer]{b, 8}))
+	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{b, 9}), ErrOutOfBlocks{Need: 1, Free: 0})
 	require.NoError(t, b.Release())
 	closeLate(t, r, dev, be)
 }
@@ -135,9 +151,9 @@ func TestReserveWaitsForRetiredBlocks(t *testing.T) {
 func TestLostDeviceTakesNoWork(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a, b := r.open(), r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}))
 	dev.fail = func(string) error { return backend.ErrLost }
-	require.ErrorIs(t, r.plan(r.s, feed[*cpu.Buffer]{b, sequence(1, 5)}), backend.ErrLost)
+	require.ErrorIs(t, r.plan(r.s, feed[buffer]{b, sequence(1, 5)}), backend.ErrLost)
 	dev.fail = func(op string) error { t.Errorf("%s was enqueued", op); return nil }
 	require.ErrorIs(t, a.Shift(r.s, 0, 4), backend.ErrLost)
 	_, err := a.Layers(r.s)
@@ -153,7 +169,7 @@ func TestWaitPassesOnErrors(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
 	require.NoError(t, dev.enqueue(r.s, "the runner's", func(backend.Stream) error { return errBoom }))
-	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(1, 5)}))
 	dev.fail = func(op string) error {
 		if op == "record" {
 			return errors.New("no record")
@@ -180,24 +196,24 @@ func TestAttendOnLateStreams(t *testing.T) {
 }
 
 func attendLate(t *testing.T, layout Layout, seed uint64) {
-	be := openCPU(t)
+	be := openDevice(t)
 	dev := newLazyDevice(be, seed)
 	cfg := small(layout)
 	cfg.Layers = 1
-	r := newRig[*cpu.Buffer](t, dev, cfg)
+	r := newRig(t, dev, cfg)
 	s2, err := dev.NewStream()
 	require.NoError(t, err)
 	streams := [2]backend.Stream{r.s, s2}
 	root := r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{root, sequence(1, 6)}))
+	require.NoError(t, r.feed(feed[buffer]{root, sequence(1, 6)}))
 	child, err := root.Fork()
 	require.NoError(t, err)
-	seqs := [2]*Sequence[*cpu.Buffer]{root, child}
+	seqs := [2]*Sequence[buffer]{root, child}
 	want := [2][]uint32{sequence(1, 6), sequence(1, 6)}
 	q := r.vector(r.s, make([]float32, 3*cfg.QHeads*cfg.HeadDim)) // zeros: every key weighs the same
 	require.NoError(t, r.s.Sync())
 	type result struct {
-		out    *cpu.Buffer
+		out    buffer
 		stream backend.Stream
 		seen   []uint32
 		rows   int
@@ -212,8 +228,8 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 		}
 		ids := sequence(100*(i+1), 1+dev.rng.IntN(3))
 		want[which] = append(want[which][:len(want[which]):len(want[which])], ids...)
-		require.NoError(t, r.plan(s, feed[*cpu.Buffer]{seq, ids}))
-		r.write(s, feed[*cpu.Buffer]{seq, ids})
+		require.NoError(t, r.plan(s, feed[buffer]{seq, ids}))
+		r.write(s, feed[buffer]{seq, ids})
 		out := r.vector(s, make([]float32, len(ids)*cfg.QHeads*cfg.VHeadDim))
 		require.NoError(t, r.step.Attend(0, q, out))
 		require.NoError(t, r.step.Commit())
@@ -221,7 +237,7 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 	}
 	for i, res := range results {
 		got := make([]float32, res.out.Len())
-		require.NoError(t, backend.Download[*cpu.Buffer](dev, res.stream, got, res.out, 0))
+		require.NoError(t, backend.Download(dev, res.stream, got, res.out, 0))
 		for row := range res.rows {
 			seen := res.seen[:len(res.seen)-res.rows+row+1]
 			mean := 0.0
@@ -239,52 +255,43 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 // A contiguous cache that grows on another stream than it was written on takes
 // its tokens along.
 func TestKvCacheGrowsOnAnotherStream(t *testing.T) {
+	be := openDevice(t)
+	cfg := lone(Contiguous, 1000)
+	kToken, vToken := cfg.KVHeads*cfg.HeadDim, cfg.KVHeads*cfg.VHeadDim
+	x := counting(1, max(kToken, vToken)*firstCapacity)
 	for seed := range uint64(10) {
-		be := openCPU(t)
-		dev := newLazyDevice(be, seed)
-		dev.frozen = true
-		var s [2]backend.Stream
-		for i := range s {
-			var err error
-			s[i], err = dev.NewStream()
-			require.NoError(t, err)
-		}
-		c, err := NewKvCache[*cpu.Buffer](dev, Config{Layout: Contiguous, KVHeads: 2, HeadDim: 1, K: backend.F32, Capacity: 1000})
-		require.NoError(t, err)
-		x := make([]float32, 2*firstCapacity)
-		for i := range x {
-			x[i] = float32(i + 1)
-		}
-		b, err := backend.AllocFrom[*cpu.Buffer](dev, s[0], backend.F32, x)
+		dev, c, s := lateCache(t, be, cfg, seed)
+		b, err := backend.AllocFrom(dev, s[0], backend.F32, x)
 		require.NoError(t, err)
 		require.NoError(t, s[0].Sync())
 		require.NoError(t, c.Append(s[0], b, b, firstCapacity))
 		require.NoError(t, c.Append(s[1], b, b, 1))
 		require.Equal(t, 2*firstCapacity, c.Capacity)
 		n := firstCapacity + 1
-		k, err := dev.Alloc(backend.F32, 2*n)
+		k, err := dev.Alloc(backend.F32, n*kToken)
 		require.NoError(t, err)
-		v, err := dev.Alloc(backend.F32, 2*n)
+		v, err := dev.Alloc(backend.F32, n*vToken)
 		require.NoError(t, err)
 		require.NoError(t, c.Gather(s[0], k, v))
-		got := make([]float32, 2*n)
-		require.NoError(t, backend.Download[*cpu.Buffer](dev, s[0], got, k, 0))
-		for h := range 2 {
+		got := make([]float32, n*kToken)
+		require.NoError(t, backend.Download(dev, s[0], got, k, 0))
+		for h := range cfg.KVHeads {
 			for i := range n {
-				require.Equal(t, x[2*(i%firstCapacity)+h], got[h*n+i], "head %d token %d", h, i)
+				want := x[i%firstCapacity*kToken+h*cfg.HeadDim:][:cfg.HeadDim]
+				require.Equal(t, want, got[(h*n+i)*cfg.HeadDim:][:cfg.HeadDim], "head %d token %d", h, i)
 			}
 		}
 		require.NoError(t, errors.Join(c.Release(), dev.Free(b), dev.Free(k), dev.Free(v), dev.drain()))
 		require.Zero(t, be.Info().Buffers)
-		require.NoError(t, be.Close())
 	}
+	require.NoError(t, be.Close())
 }
 
 // Blocks stay held behind work of the runner's own that it fenced.
 func TestFenceOfTheRunnersOwnWork(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 5)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}))
 	require.NoError(t, r.s.Sync())
 	other, err := dev.NewStream()
 	require.NoError(t, err)

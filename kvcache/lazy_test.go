@@ -3,26 +3,26 @@ package kvcache
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 )
 
-// lazyDevice is a CPU whose streams run late, as those of a GPU do: operations
-// queue up and run when somebody waits, streams in random order. A missing event
-// wait or a block handed out too early shows as wrong content.
+// lazyDevice is the test device with streams that run late: operations queue up and
+// run when somebody waits, streams in random order. A missing event wait or a block
+// handed out too early shows as wrong content, on a CPU too.
 type lazyDevice struct {
-	backend.Backend[*cpu.Buffer]
+	backend.Backend[buffer]
 	mu      sync.Mutex
 	rng     *rand.Rand
 	streams []*lazyStream
-	freed   []*cpu.Buffer
+	freed   []buffer
 	fail    func(op string) error // injected failures; nil: none
 	frozen  bool                  // Done makes no progress by itself
 }
 
-func newLazyDevice(be backend.Backend[*cpu.Buffer], seed uint64) *lazyDevice {
+func newLazyDevice(be backend.Backend[buffer], seed uint64) *lazyDevice {
 	return &lazyDevice{Backend: be, rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
@@ -72,7 +72,8 @@ func (d *lazyDevice) run(s *lazyStream, n int) {
 
 func (d *lazyDevice) step(s *lazyStream) {
 	s.busy = true
-	if err := s.queue[0](); err != nil && s.err == nil {
+	err := s.queue[0]()
+	if err = errors.Join(err, s.inner.Sync()); err != nil && s.err == nil { // done when it was run, on a device that is late itself, too
 		s.err = err
 	}
 	s.queue = s.queue[1:]
@@ -152,7 +153,7 @@ func (e *lazyEvent) Sync() error {
 func (e *lazyEvent) Close() error { return nil }
 
 // Free is only noted: queued work may still use the buffer.
-func (d *lazyDevice) Free(b *cpu.Buffer) error {
+func (d *lazyDevice) Free(b buffer) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.freed = append(d.freed, b)
@@ -175,55 +176,56 @@ func (d *lazyDevice) drain() error {
 	return errors.Join(errs...)
 }
 
-func (d *lazyDevice) Alloc(dt backend.DType, n int) (*cpu.Buffer, error) {
+func (d *lazyDevice) Alloc(dt backend.DType, n int) (buffer, error) {
 	if d.fail != nil {
 		if err := d.fail("alloc"); err != nil {
-			return nil, err
+			return buffer{}, err
 		}
 	}
 	return d.Backend.Alloc(dt, n)
 }
 
-func (d *lazyDevice) Upload(s backend.Stream, dst *cpu.Buffer, off int, src []byte) error {
+func (d *lazyDevice) Upload(s backend.Stream, dst buffer, off int, src []byte) error {
 	staged := append([]byte(nil), src...)
 	return d.enqueue(s, "upload", func(in backend.Stream) error { return d.Backend.Upload(in, dst, off, staged) })
 }
 
-func (d *lazyDevice) Download(s backend.Stream, dst []byte, src *cpu.Buffer, off int) error {
+func (d *lazyDevice) Download(s backend.Stream, dst []byte, src buffer, off int) error {
 	if err := s.Sync(); err != nil {
 		return err
 	}
 	return d.Backend.Download(s.(*lazyStream).inner, dst, src, off)
 }
 
-func (d *lazyDevice) Copy(s backend.Stream, dst *cpu.Buffer, dstOff int, src *cpu.Buffer, srcOff, n int) error {
+func (d *lazyDevice) Copy(s backend.Stream, dst buffer, dstOff int, src buffer, srcOff, n int) error {
 	return d.enqueue(s, "copy", func(in backend.Stream) error { return d.Backend.Copy(in, dst, dstOff, src, srcOff, n) })
 }
 
-func (d *lazyDevice) Fill(s backend.Stream, dst *cpu.Buffer, off, n int, v float64) error {
+func (d *lazyDevice) Fill(s backend.Stream, dst buffer, off, n int, v float64) error {
 	return d.enqueue(s, "fill", func(in backend.Stream) error { return d.Backend.Fill(in, dst, off, n, v) })
 }
 
-func (d *lazyDevice) Append(s backend.Stream, p backend.AppendParams[*cpu.Buffer]) error {
+func (d *lazyDevice) Append(s backend.Stream, p backend.AppendParams[buffer]) error {
 	return d.enqueue(s, "append", func(in backend.Stream) error { return d.Backend.Append(in, p) })
 }
 
-func (d *lazyDevice) Attend(s backend.Stream, p backend.AttendParams[*cpu.Buffer]) error {
+func (d *lazyDevice) Attend(s backend.Stream, p backend.AttendParams[buffer]) error {
+	p.Plan.Work = slices.Clone(p.Plan.Work) // the batch uses it again
 	return d.enqueue(s, "attend", func(in backend.Stream) error { return d.Backend.Attend(in, p) })
 }
 
-func (d *lazyDevice) Gather(s backend.Stream, p backend.GatherParams[*cpu.Buffer]) error {
+func (d *lazyDevice) Gather(s backend.Stream, p backend.GatherParams[buffer]) error {
 	return d.enqueue(s, "gather", func(in backend.Stream) error { return d.Backend.Gather(in, p) })
 }
 
-func (d *lazyDevice) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*cpu.Buffer]) error {
+func (d *lazyDevice) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[buffer]) error {
 	return d.enqueue(s, "copy blocks", func(in backend.Stream) error { return d.Backend.CopyBlocks(in, p) })
 }
 
-func (d *lazyDevice) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*cpu.Buffer]) error {
+func (d *lazyDevice) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[buffer]) error {
 	return d.enqueue(s, "move slots", func(in backend.Stream) error { return d.Backend.MoveSlots(in, p) })
 }
 
-func (d *lazyDevice) Rotate(s backend.Stream, p backend.RotateParams[*cpu.Buffer]) error {
+func (d *lazyDevice) Rotate(s backend.Stream, p backend.RotateParams[buffer]) error {
 	return d.enqueue(s, "rotate", func(in backend.Stream) error { return d.Backend.Rotate(in, p) })
 }

@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
 // machine drives a pool with random histories and compares it with lists of
 // tokens. It holds for both layouts, typed and erased, on a device that works at
-// once and on one that works late, with one stream and with two.
+// once and on one that works late, with one stream and with two, in every format.
 type machine[B backend.Buffer] struct {
 	*rig[B]
 	streams []backend.Stream
@@ -196,8 +195,12 @@ func (m *machine[B]) finish(t *rapid.T) {
 	require.Zero(t, st.Sequences)
 	require.Equal(t, st.Blocks, st.Free+st.Cached)
 	require.NoError(t, m.pool.Close())
+	for _, s := range m.streams {
+		require.NoError(t, s.Close())
+	}
 }
 
+// runMachine plays one history and leaves be as it was.
 func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, streams int) {
 	m := &machine[B]{rig: newRig(t, be, cfg)}
 	m.streams = []backend.Stream{m.s}
@@ -213,32 +216,44 @@ func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config,
 	m.finish(t)
 }
 
-// Every history leaves sequences that read as lists of tokens do.
+// anyFormat is cfg in one of the formats and head sizes of the test device.
+func anyFormat(t *rapid.T, cfg Config) Config {
+	caps := testDevice().Caps
+	formats := slices.DeleteFunc(slices.Clone(caps.Formats), func(f backend.Format) bool { return !f.K.Float() || !f.V.Float() })
+	f := rapid.SampledFrom(formats).Draw(t, "format")
+	cfg.Act, cfg.K, cfg.V = f.Act, f.K, f.V
+	if caps.HeadDims != nil {
+		dims := rapid.SampledFrom(caps.HeadDims).Draw(t, "dims")
+		cfg.HeadDim, cfg.VHeadDim = dims[0], dims[1]
+	}
+	return cfg
+}
+
+// Every history leaves sequences that read as lists of tokens do: on the CPU in its
+// typed form, and on the test device as it is and with streams that run late.
 func TestPoolAgainstLists(t *testing.T) {
 	for _, layout := range []Layout{Contiguous, Paged} {
 		cfg := small(layout)
 		if layout == Paged {
 			cfg.Blocks = 24 // fewer than six sequences can fill
 		}
+		plain := cfg
+		plain.HeadDim, plain.VHeadDim = 4, 6
+		typed, be := openCPU(t), openDevice(t)
 		t.Run(layout.String()+"/typed", rapid.MakeCheck(func(t *rapid.T) {
-			be := openCPU(t)
-			runMachine[*cpu.Buffer](t, be, cfg, 1)
-			require.Zero(t, be.Info().Buffers)
-			require.NoError(t, be.Close())
+			runMachine(t, typed, plain, 1)
+			require.Zero(t, typed.Info().Buffers)
 		}))
-		t.Run(layout.String()+"/erased", rapid.MakeCheck(func(t *rapid.T) {
-			be := openCPU(t)
-			runMachine(t, backend.Erase[*cpu.Buffer](be), cfg, 1)
+		t.Run(layout.String()+"/device", rapid.MakeCheck(func(t *rapid.T) {
+			runMachine(t, be, anyFormat(t, cfg), rapid.IntRange(1, 2).Draw(t, "streams"))
 			require.Zero(t, be.Info().Buffers)
-			require.NoError(t, be.Close())
 		}))
 		t.Run(layout.String()+"/late", rapid.MakeCheck(func(t *rapid.T) {
-			be := openCPU(t)
 			dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
-			runMachine[*cpu.Buffer](t, dev, cfg, 2)
+			runMachine(t, dev, cfg, 2)
 			require.NoError(t, dev.drain())
 			require.Zero(t, be.Info().Buffers)
-			require.NoError(t, be.Close())
 		}))
+		require.NoError(t, errors.Join(typed.Close(), be.Close()))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,20 +25,16 @@ type rig[B backend.Buffer] struct {
 	step *Batch[B]
 }
 
-// small is a configuration in which a few tokens fill blocks.
+// small is a configuration in which a few tokens fill blocks, of a head size that
+// the test device computes.
 func small(layout Layout) Config {
-	c := Config{Layout: layout, Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: 4, VHeadDim: 6,
+	dims := testDims()
+	c := Config{Layout: layout, Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1],
 		K: backend.F32, Capacity: 40, MaxSeqs: 4, RoPE: &backend.RoPE{}}
 	if layout == Paged {
 		c.BlockSize = 4
 	}
 	return c
-}
-
-func openCPU(t testT) *cpu.Backend {
-	be, err := cpu.Open(cpu.Options{Threads: 2})
-	require.NoError(t, err)
-	return be
 }
 
 func newRig[B backend.Buffer](t testT, be backend.Backend[B], cfg Config) *rig[B] {
@@ -50,12 +46,16 @@ func newRig[B backend.Buffer](t testT, be backend.Backend[B], cfg Config) *rig[B
 	return &rig[B]{t: t, be: be, s: s, pool: pool, step: pool.NewBatch()}
 }
 
-// cpuRig is a rig on a CPU of its own, closed by the caller.
-func cpuRig(t testT, cfg Config) *rig[*cpu.Buffer] { return newRig[*cpu.Buffer](t, openCPU(t), cfg) }
+// deviceRig is a rig on the test device, closed by the caller.
+func deviceRig(t testT, cfg Config) *rig[buffer] {
+	t.Helper()
+	return newRig(t, openDevice(t), cfg)
+}
 
 // close checks that nothing is held and that the device has nothing left.
 func (r *rig[B]) close() {
 	r.t.Helper()
+	require.NoError(r.t, r.s.Sync()) // until then blocks of released sequences are held
 	require.NoError(r.t, r.pool.Check())
 	st, err := r.pool.Stats()
 	require.NoError(r.t, err)
@@ -76,7 +76,7 @@ func (r *rig[B]) open() *Sequence[B] {
 }
 
 // element is the value that a token id has in a place of a vector: a fixed
-// pseudo-random number in [−1, 1).
+// pseudo-random multiple of 1/128 in [−1, 1), which every float type holds exactly.
 func element(id uint32, layer, head, d int, value bool) float32 {
 	x := uint64(id)<<32 ^ uint64(layer)<<20 ^ uint64(head)<<12 ^ uint64(d)<<1
 	if value {
@@ -86,7 +86,7 @@ func element(id uint32, layer, head, d int, value bool) float32 {
 	x ^= x >> 29
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 32
-	return float32(x>>40)/(1<<23) - 1
+	return float32(x>>56)/(1<<7) - 1
 }
 
 // rows are the vectors of tokens [tokens, heads, dim].
@@ -136,8 +136,7 @@ func (r *rig[B]) write(s backend.Stream, feeds ...feed[B]) {
 		k := r.vector(s, rows(ids, l, c.KVHeads, c.HeadDim, false))
 		v := r.vector(s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
 		require.NoError(r.t, r.step.Append(l, k, v))
-		require.NoError(r.t, r.be.Free(k))
-		require.NoError(r.t, r.be.Free(v))
+		r.free(k, v)
 	}
 }
 
@@ -159,11 +158,43 @@ func (r *rig[B]) commit() error {
 	return r.step.Commit()
 }
 
+// vector is host on the device, in the pool's activation type.
 func (r *rig[B]) vector(s backend.Stream, host []float32) B {
 	r.t.Helper()
-	b, err := backend.AllocFrom(r.be, s, backend.F32, host)
+	b, err := allocRows(r.be, s, r.pool.Config().Act, host)
 	require.NoError(r.t, err)
 	return b
+}
+
+func allocRows[B backend.Buffer](be backend.Backend[B], s backend.Stream, dt backend.DType, host []float32) (B, error) {
+	if dt == backend.F32 {
+		return backend.AllocFrom(be, s, dt, host)
+	}
+	encode := quant.F16
+	if dt == backend.BF16 {
+		encode = quant.BF16
+	}
+	half := make([]uint16, len(host))
+	for i, x := range host {
+		half[i] = encode(x)
+	}
+	return backend.AllocFrom(be, s, dt, half)
+}
+
+// operands are n tokens' queries, keys and values of one layer, all zeros, and room
+// for what attention makes of them.
+func (r *rig[B]) operands(n int) (q, k, v, out B) {
+	r.t.Helper()
+	c := r.pool.Config()
+	zeros := func(width int) B { return r.vector(r.s, make([]float32, n*width)) }
+	return zeros(c.QHeads * c.HeadDim), zeros(c.KVHeads * c.HeadDim), zeros(c.KVHeads * c.VHeadDim), zeros(c.QHeads * c.VHeadDim)
+}
+
+func (r *rig[B]) free(buffers ...B) {
+	r.t.Helper()
+	for _, b := range buffers {
+		require.NoError(r.t, r.be.Free(b))
+	}
 }
 
 // token is what a model remembers of one: its id and by how many positions its
@@ -192,8 +223,20 @@ func (tk token) key(layer, head, dim int) []float64 {
 	return out
 }
 
+// turnError bounds how far a key of a few elements below 1 is off after several
+// turns, each of which rounds it to its storage type.
+func turnError(dt backend.DType) float64 {
+	switch dt {
+	case backend.F16:
+		return 0.01
+	case backend.BF16:
+		return 0.08
+	}
+	return 1e-4
+}
+
 // expect gathers every layer of seq on stream s and compares it with the tokens:
-// values and unturned keys exactly, turned keys within 1e-4.
+// values and unturned keys exactly, turned keys within turnError.
 func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 	r.t.Helper()
 	require.Equal(r.t, len(want), seq.Len())
@@ -206,6 +249,7 @@ func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
 	require.NoError(r.t, err)
 	hk, hv := make([]float32, k.Len()), make([]float32, v.Len())
+	within := turnError(c.K)
 	for l := range layers {
 		require.Equal(r.t, n, layers[l].Len)
 		require.NoError(r.t, layers[l].Gather(s, k, v))
@@ -215,7 +259,7 @@ func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 			for i, tk := range want {
 				got := hk[(h*n+i)*c.HeadDim:][:c.HeadDim]
 				for d, w := range tk.key(l, h, c.HeadDim) {
-					if math.Abs(float64(got[d])-w) > 1e-4 || tk.turn == 0 && float64(got[d]) != w {
+					if math.Abs(float64(got[d])-w) > within || tk.turn == 0 && float64(got[d]) != w {
 						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v", l, h, i, got, tk.key(l, h, c.HeadDim), tk)
 					}
 				}
@@ -227,6 +271,5 @@ func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 			}
 		}
 	}
-	require.NoError(r.t, r.be.Free(k))
-	require.NoError(r.t, r.be.Free(v))
+	r.free(k, v)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,10 +23,10 @@ func TestShiftFailure(t *testing.T) {
 		s2, err := dev.NewStream()
 		require.NoError(t, err)
 		a := r.open()
-		require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 7)}))
+		require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 7)}))
 		b, err := a.Fork()
 		require.NoError(t, err)
-		require.NoError(t, r.pool.Reserve(Reservation[*cpu.Buffer]{a, 20}))
+		require.NoError(t, r.pool.Reserve(Reservation[buffer]{a, 20}))
 		before := r.stats()
 		failOn(dev, c.op, c.after)
 		require.ErrorIs(t, a.Shift(s2, 1, 3), errBoom, c.op)
@@ -53,9 +52,9 @@ func TestShiftFailure(t *testing.T) {
 func TestShiftOfTheEndTakesNoBlocks(t *testing.T) {
 	cfg := small(Paged)
 	cfg.Blocks = 2
-	r := cpuRig(t, cfg)
+	r := deviceRig(t, cfg)
 	a := r.open()
-	require.NoError(t, r.feed(feed[*cpu.Buffer]{a, sequence(1, 7)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 7)}))
 	b, err := a.Fork()
 	require.NoError(t, err)
 	require.NoError(t, b.Shift(r.s, 5, 7))

@@ -3,7 +3,11 @@
 //
 //	import _ "github.com/ferrumkv/ferrumkv/backend/all"
 //
-// Today that is the CPU; GPU drivers join here.
+// A device that the platform cannot have, or that is missing on this machine, is
+// listed with the reason.
 package all
 
-import _ "github.com/ferrumkv/ferrumkv/backend/cpu" // the device that is always there
+import (
+	_ "github.com/ferrumkv/ferrumkv/backend/cpu"  // the device that is always there
+	_ "github.com/ferrumkv/ferrumkv/backend/cuda" // NVIDIA GPUs, on Linux
+)

@@ -8,14 +8,15 @@ import (
 
 // attendChecks are the grid and the cases that lie outside it.
 func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
-	g := attendGrid()
+	formats := listedFormats(caps)
+	g := attendGrid(formats)
 	rows := g.each()
 	if !o.Reduced {
 		rows = g.pairs()
 	}
 	var specs []attendSpec
 	for _, row := range rows {
-		specs = append(specs, gridSpec(row))
+		specs = append(specs, gridSpec(row, formats))
 	}
 	for _, s := range append(maskSpecs(), borderSpecs()...) {
 		s.format = plainFormat(caps)

@@ -164,19 +164,34 @@ var (
 // contiguousBlock is what "block" means for the contexts of a contiguous layout.
 const contiguousBlock = 16
 
+// listedFormats are the formats of the grid that a device lists, so that every pair
+// of values is a case that it runs; all of them where it lists none.
+func listedFormats(caps backend.Caps) []backend.Format {
+	var out []backend.Format
+	for _, f := range formatAxis {
+		if caps.Supports(f) {
+			out = append(out, f)
+		}
+	}
+	if out == nil {
+		return formatAxis
+	}
+	return out
+}
+
 // attendGrid is the axes in the order of gridSpec.
-func attendGrid() grid {
+func attendGrid(formats []backend.Format) grid {
 	return grid{
 		sizes: []int{len(headAxis), len(dimAxis), len(layoutAxis), len(contextAxis), len(queryAxis),
-			len(maskAxis), len(outputAxis), len(formatAxis), 2},
-		cost:   func(row []int) int { return gridSpec(row).work() },
+			len(maskAxis), len(outputAxis), len(formats), 2},
+		cost:   func(row []int) int { return gridSpec(row, formats).work() },
 		cheap:  make([]int, 9), // the first value of each axis
 		budget: 80e6,
 	}
 }
 
 // gridSpec is the case of the grid with the given value of each axis.
-func gridSpec(row []int) attendSpec {
+func gridSpec(row []int, formats []backend.Format) attendSpec {
 	heads, dims, layout := headAxis[row[0]], dimAxis[row[1]], layoutAxis[row[2]]
 	block := layout.block
 	if block == 0 {
@@ -186,7 +201,7 @@ func gridSpec(row []int) attendSpec {
 	s := attendSpec{
 		qHeads: heads[0], kvHeads: heads[1], kDim: dims[0], vDim: dims[1],
 		layout: layout, spareSlots: row[3] % 3, seqs: queryAxis[row[4]].seqs(c),
-		mask: maskAxis[row[5]], output: outputAxis[row[6]], format: formatAxis[row[7]], strided: row[8] == 1,
+		mask: maskAxis[row[5]], output: outputAxis[row[6]], format: formats[row[7]], strided: row[8] == 1,
 		omitOffsets: row[4] == 0,
 	}
 	if s.mask.window > 0 {

@@ -28,7 +28,7 @@ func requirePairs(t require.TestingT, g grid, rows [][]int) {
 }
 
 func TestAttendGridCoversAllPairs(t *testing.T) {
-	g := attendGrid()
+	g := attendGrid(formatAxis)
 	rows := g.pairs()
 	requirePairs(t, g, rows)
 	require.Equal(t, rows, g.pairs(), "the grid must be the same each time")
@@ -38,7 +38,7 @@ func TestAttendGridCoversAllPairs(t *testing.T) {
 
 // Cases beyond the budget must be there for a pair that costs as much by itself.
 func TestAttendGridKeepsItsBudget(t *testing.T) {
-	g := attendGrid()
+	g := attendGrid(formatAxis)
 	for _, row := range g.pairs() {
 		cheapest := 0
 		visitPairs(row, func(key [4]int) {
@@ -46,12 +46,12 @@ func TestAttendGridKeepsItsBudget(t *testing.T) {
 			alone[key[0]], alone[key[2]] = key[1], key[3]
 			cheapest = max(cheapest, g.cost(alone))
 		})
-		require.LessOrEqual(t, g.cost(row), max(g.budget, cheapest), gridSpec(row).name)
+		require.LessOrEqual(t, g.cost(row), max(g.budget, cheapest), gridSpec(row, formatAxis).name)
 	}
 }
 
 func TestReducedGridHasEveryValue(t *testing.T) {
-	g := attendGrid()
+	g := attendGrid(formatAxis)
 	seen := map[[2]int]bool{}
 	for _, row := range g.each() {
 		for axis, v := range row {

@@ -1,6 +1,7 @@
-//go:build race
+//go:build race || asan
 
 package backendtest
 
-// raceDetector is on: it allocates where the program does not.
+// raceDetector is on, or AddressSanitizer: they allocate where the program does not, and
+// take their time.
 const raceDetector = true

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -16,4 +18,51 @@ func TestMaxThreads(t *testing.T) {
 	require.NoError(t, be.Close())
 	_, err = backend.Open(fmt.Sprintf("cpu:threads=%d", maxThreads+1))
 	require.Error(t, err)
+}
+
+// Generate, doctor and bench work on the device that FERRUM_TEST_DEVICE names.
+func TestOnDevice(t *testing.T) {
+	device := given["FERRUM_TEST_DEVICE"]
+	if device == "" {
+		t.Skip("FERRUM_TEST_DEVICE names no device, cuda:0 say")
+	}
+	on := func(args ...string) *exec.Cmd {
+		return program(t, []string{envCUDADriver + "=" + given[envCUDADriver]}, append(args, "--backend", device)...)
+	}
+	output := func(args ...string) string {
+		t.Helper()
+		var stderr strings.Builder
+		cmd := on(args...)
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", &stderr)
+		return string(out)
+	}
+	first := golden(t)[0]
+	for _, cache := range [][]string{{"--layout", "contiguous"}, {"--layout", "paged", "--kv-dtype", "f32"}} {
+		text := output(append([]string{"generate", "--max-tokens", "24"}, cache...)...)
+		require.Equal(t, expected(first.Prompt, first.Text[:24]), text)
+	}
+	doctor := jsonLines(t, output("doctor", "--json"))[0]
+	var names []any
+	for _, b := range doctor["backends"].([]any) {
+		b := b.(map[string]any)
+		if b["available"].(bool) {
+			names = append(names, b["name"])
+			require.Positive(t, b["total_memory"])
+			require.Contains(t, b["kv_types"], "f16")
+		}
+	}
+	require.Contains(t, names, any(device))
+	require.Equal(t, []any{}, doctor["problems"])
+	rows := jsonLines(t, output("bench", "--json", "--time", "1ms", "--footprint", "1", "--context", "96", "--q-heads", "4", "--kv-heads", "2", "--head-dim", "64"))
+	require.Len(t, rows, 3*2)
+	for _, r := range rows {
+		require.Positive(t, r["gbps"])
+		require.Positive(t, r["fraction"])
+	}
+	cmd := on("generate", "--kv-dtype", "int4")
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "holds keys and values in ")
 }

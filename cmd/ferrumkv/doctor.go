@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 
@@ -14,18 +15,23 @@ import (
 // doctorFlags describe the cache whose configuration is shown; without any it is
 // that of the embedded model.
 type doctorFlags struct {
+	backend                          string
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
 	json                             bool
 }
 
+// envCUDADriver names the file that is opened in place of NVIDIA's driver library.
+const envCUDADriver = "FERRUM_CUDA_DRIVER"
+
 // diagnosis is what doctor finds, as --json prints it.
 type diagnosis struct {
-	Version  string          `json:"version"`
-	CPUs     int             `json:"cpus"`
-	Backends []backendStatus `json:"backends"`
-	Cache    cacheStatus     `json:"cache"`
-	Problems []string        `json:"problems"` // why the cache could not be made
+	Version    string          `json:"version"`
+	CPUs       int             `json:"cpus"`
+	CUDADriver string          `json:"cuda_driver,omitempty"` // of envCUDADriver
+	Backends   []backendStatus `json:"backends"`
+	Cache      cacheStatus     `json:"cache"`
+	Problems   []string        `json:"problems"` // why the cache could not be made
 }
 
 // backendStatus is one device, or a kind of device that is missing and why.
@@ -38,6 +44,9 @@ type backendStatus struct {
 	TotalMemory int64    `json:"total_memory,omitempty"`
 	FreeMemory  int64    `json:"free_memory,omitempty"`
 	KVTypes     []string `json:"kv_types,omitempty"`
+	Driver      string   `json:"driver,omitempty"`
+	Condition   string   `json:"condition,omitempty"`
+	StandIn     bool     `json:"stand_in,omitempty"`
 }
 
 func newDoctor() *cobra.Command {
@@ -48,11 +57,14 @@ func newDoctor() *cobra.Command {
 		Long: `doctor shows every backend, with the reason where one is not available, and the
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
-and so is a cache that the default device cannot hold. Without flags it is the cache
+and so is a cache that the device cannot hold, the best one or that of --backend. Without flags it is the cache
 of generate, whose capacity is at most what the embedded model was made for; of
 another model only the shape is known, and its runner may lower the capacity too.`,
 		Example: `  ferrumkv doctor
   FERRUM_METAL_PAGED_KV=1 ferrumkv doctor
+
+  # does the cache of the embedded model fit the first NVIDIA device?
+  ferrumkv doctor --backend cuda:0
 
   # how large is the cache of a model with 32 layers and 8 KV heads of 128?
   ferrumkv doctor --layers 32 --q-heads 32 --kv-heads 8 --head-dim 128`,
@@ -60,6 +72,7 @@ another model only the shape is known, and its runner may lower the capacity too
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
+	registerBackend(cmd, &f.backend)
 	flags.IntVar(&f.layers, "layers", 0, "layers (default: the embedded model's)")
 	flags.IntVar(&f.qHeads, "q-heads", 0, "query heads (default: the embedded model's)")
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "key and value heads (default: the embedded model's)")
@@ -70,18 +83,14 @@ another model only the shape is known, and its runner may lower the capacity too
 }
 
 func (f doctorFlags) run(cmd *cobra.Command) error {
-	d := diagnosis{Version: version(), CPUs: runtime.NumCPU(), Problems: []string{}}
+	d := diagnosis{Version: version(), CPUs: runtime.NumCPU(), CUDADriver: os.Getenv(envCUDADriver), Problems: []string{}}
 	for _, e := range backend.List() {
 		d.Backends = append(d.Backends, examine(e))
 	}
-	be, err := deviceFlags{}.open()
+	problems, err := d.Cache.on(f, cmd.Flags().Changed)
 	if err != nil {
-		return err
-	}
-	problems, bad := d.Cache.configure(cmd.Flags().Changed, f, be)
-	if bad != nil {
-		d.Cache.Error = bad.Error()
-		problems = []error{bad}
+		d.Cache.Error = err.Error()
+		problems = []error{err}
 	}
 	for _, p := range problems {
 		d.Problems = append(d.Problems, p.Error())
@@ -90,19 +99,19 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 	if f.json {
 		write = func(w io.Writer) error { return writeJSON(w, d) }
 	}
-	return errors.Join(write(cmd.OutOrStdout()), errors.Join(problems...), be.Close())
+	return errors.Join(write(cmd.OutOrStdout()), errors.Join(problems...))
 }
 
 // examine opens a device for a moment, to ask what it is.
 func examine(e backend.Entry) backendStatus {
-	s := backendStatus{Name: e.Name}
+	s := backendStatus{Name: e.Name, Driver: e.Driver, Condition: e.Condition}
 	err := e.Err
 	if err == nil {
 		var be backend.Backend[backend.AnyBuffer]
 		if be, err = backend.Open(e.Name); err == nil {
 			info := be.Info()
 			s.Device, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Units, info.TotalMemory, info.FreeMemory
-			s.KVTypes = heldTypes(be.Caps())
+			s.KVTypes, s.StandIn = heldTypes(be.Caps()), isStandIn(info)
 			err = be.Close()
 		}
 	}
@@ -117,6 +126,10 @@ func examine(e backend.Entry) backendStatus {
 	return s
 }
 
+// isStandIn reports whether a device only stands in for a GPU, as the driver of
+// kernels/simt says in its devices' names.
+func isStandIn(device backend.Info) bool { return strings.Contains(device.Device, "simt") }
+
 // write prints the diagnosis for people.
 func (d diagnosis) write(out io.Writer) error {
 	var w strings.Builder
@@ -127,6 +140,12 @@ func (d diagnosis) write(out io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(&w, "  %-8s %s, %d units, %s, keys and values in %s\n", b.Name, b.Device, b.Units, b.memory(), strings.Join(b.KVTypes, ", "))
+		for _, more := range b.details() {
+			fmt.Fprintf(&w, "  %-8s %s\n", "", more)
+		}
+	}
+	if d.CUDADriver != "" {
+		fmt.Fprintf(&w, "  %s names %s, which is opened in place of the system's libcuda.so.1\n", envCUDADriver, d.CUDADriver)
 	}
 	d.Cache.write(&w)
 	if d.Cache.Error == "" {
@@ -136,6 +155,21 @@ func (d diagnosis) write(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, w.String())
 	return err
+}
+
+// details are the lines below that of a device.
+func (b backendStatus) details() []string {
+	var lines []string
+	if b.Driver != "" {
+		lines = append(lines, "driver: "+b.Driver)
+	}
+	if b.Condition != "" {
+		lines = append(lines, "condition: "+b.Condition)
+	}
+	if b.StandIn {
+		lines = append(lines, "not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests")
+	}
+	return lines
 }
 
 // memory claims nothing about use by others where the device counts only its own,

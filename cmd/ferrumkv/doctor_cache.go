@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -29,6 +30,16 @@ type settingStatus struct {
 	Value    any    `json:"value"` // a string, or a json.Number
 	Source   string `json:"source"`
 	Variable string `json:"variable,omitempty"`
+}
+
+// on opens the device that the flags name and configures a cache for it.
+func (s *cacheStatus) on(f doctorFlags, given func(flag string) bool) (problems []error, err error) {
+	be, err := deviceFlags{backend: f.backend}.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, be.Close()) }()
+	return s.configure(given, f, be)
 }
 
 // configure resolves what the flags leave open, and finds what keeps the device

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,9 +12,8 @@ func TestDoctor(t *testing.T) {
 	require.Empty(t, r.stderr)
 	require.Regexp(t, `go1\.\d+.*, \d+ CPUs\n`, r.stdout)
 	require.Regexp(t, `\n  cpu +.+ units, \d+\.\d \wiB of memory, keys and values in f32, f16, bf16\n`, r.stdout)
-	for _, missing := range []string{"cuda", "metal"} {
-		require.Regexp(t, `\n  `+missing+` +not available: not in this version of ferrumkv\n`, r.stdout)
-	}
+	require.Regexp(t, `\n  cuda +not available: .+\n`, r.stdout)
+	require.Regexp(t, `\n  metal +not available: not in this version of ferrumkv\n`, r.stdout)
 	require.Regexp(t, `cache, for 4 layers, 4 query heads, 2 KV heads of 64\n`, r.stdout)
 	require.Regexp(t, `layout +contiguous +default +FERRUM_METAL_PAGED_KV\n`, r.stdout)
 	require.NotRegexp(t, ` \n`, r.stdout, "no blanks at the ends of lines")
@@ -28,6 +28,23 @@ func TestDoctorMemory(t *testing.T) {
 	} {
 		require.Equal(t, want, b.memory())
 	}
+}
+
+// What is known of a device's driver and hardware is on lines below it.
+func TestDoctorDetails(t *testing.T) {
+	require.Empty(t, backendStatus{}.details())
+	d := diagnosis{CUDADriver: "/opt/libcuda.so", Backends: []backendStatus{{
+		Name: "cuda:0", Available: true, Device: "simt", Units: 4, TotalMemory: 2 << 30, KVTypes: []string{"f16"},
+		Driver: "CUDA 12.4 (libcuda.so.1)", Condition: "41 °C, throttled: power cap", StandIn: true}}}
+	var out strings.Builder
+	require.NoError(t, d.write(&out))
+	require.Contains(t, out.String(), `
+  cuda:0   simt, 4 units, 2.0 GiB of memory, keys and values in f16
+           driver: CUDA 12.4 (libcuda.so.1)
+           condition: 41 °C, throttled: power cap
+           not a GPU: a stand-in that runs a GPU's kernels on the CPU, for tests
+  FERRUM_CUDA_DRIVER names /opt/libcuda.so, which is opened in place of the system's libcuda.so.1
+`)
 }
 
 func TestDoctorJSON(t *testing.T) {
@@ -69,5 +86,7 @@ func TestDoctorShowsTheErrorToo(t *testing.T) {
 	fails(t, []string{"doctor", "--layers", "-1"}, "--layers -1: accepts 1 to")
 	fails(t, []string{"doctor", "--layers", "0"}, "--layers 0: accepts 1 to")
 	fails(t, []string{"doctor", "--block-size", "16"}, "--block-size 16: applies to the paged layout only")
+	r = fails(t, []string{"doctor", "--backend", "cuda:0"}, "cuda is not available: ")
+	require.Regexp(t, `\n  cpu .*(\n.*)*\ncache\n  error: `, r.stdout, "the other devices all the same")
 	fails(t, []string{"doctor", "--kv-dtype", "foo"}, "--kv-dtype foo: cpu holds keys and values in f32, f16, bf16")
 }

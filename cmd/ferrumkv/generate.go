@@ -47,6 +47,9 @@ and in order.`,
   # two prompts as one batch, sampled, with the numbers as JSON
   ferrumkv generate --prompt "The big dog" --prompt "Lily wanted a cat" --temperature 0.8 --json
 
+  # keys, values and attention on the first NVIDIA device
+  ferrumkv generate --backend cuda:0
+
   # a model of your own
   ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"`,
 		Args: noArgs,

@@ -19,16 +19,23 @@ import (
 // that need a process: the environment is read once in each, and signals are theirs.
 const asProgram = "FERRUMKV_TEST_AS_PROGRAM"
 
+// given is what was set of this library's variables.
+var given = map[string]string{}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 		return
 	}
 	for _, v := range os.Environ() { // the tests say themselves what is set
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "FERRUM_") {
+		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "FERRUM_") {
+			given[name] = value
 			os.Unsetenv(name)
 		}
 	}
+	// A GPU of this machine would be the default device; the tests that want one
+	// name its driver.
+	os.Setenv(envCUDADriver, "/nonexistent/libcuda.so.1")
 	backend.Register("counted", -1, counted{})
 	os.Exit(m.Run())
 }

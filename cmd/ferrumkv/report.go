@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -47,7 +49,7 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama
 	}
 	s := r.Cache
 	return report{
-		Model: model, Prompts: len(f.prompts), Backend: device.Name, Device: device.Device, Threads: device.Units,
+		Model: model, Prompts: len(f.prompts), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
 		Layout: cfg.Layout.String(), BlockTokens: block, KType: cfg.K.String(), VType: cfg.V.String(),
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
 		DecodeTokens: r.DecodeTokens, DecodeSeconds: r.Decode.Seconds(), DecodePerSecond: perSecond(r.DecodeTokens, r.Decode),

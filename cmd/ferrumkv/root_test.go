@@ -21,7 +21,7 @@ func TestHelp(t *testing.T) {
 func TestFlags(t *testing.T) {
 	for command, flags := range map[string]string{
 		"generate": "model tokenizer prompt max-tokens temperature top-p seed backend layout block-size kv-dtype threads json",
-		"doctor":   "json layers q-heads kv-heads head-dim layout block-size kv-dtype",
+		"doctor":   "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype",
 		"bench":    "kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
 	} {
 		help := succeeds(t, command, "--help").stdout

@@ -36,10 +36,13 @@ func (e expectation) sure(dt backend.DType) int {
 
 // The demo model's text is the one that other code gave, in every storage type.
 func TestDemoText(t *testing.T) {
-	be := openCPU(t)
+	be := openDevice(t)
 	m, tok, cases := loadDemo(t)
 	n := 300
-	if underRace {
+	switch {
+	case emulated(be):
+		n = 24
+	case underRace:
 		n = 16
 	}
 	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
@@ -61,23 +64,27 @@ type demoCase struct {
 	dt           backend.DType
 }
 
-// run generates n bytes for the prompts in one batch. It has a device of its own,
-// so that cases can run side by side, each in one thread.
-func (c demoCase) run(t *testing.T, m *Model, tok *Tokenizer, n int, prompts []string) ([]string, Report) {
+// run generates n bytes for the prompts in one batch, on a device of its own, so
+// that cases can run side by side, each in one thread.
+func (c demoCase) run(t *testing.T, be backend.Backend[backend.AnyBuffer], m *Model, tok *Tokenizer, n int, prompts []string) ([]string, Report) {
 	cfg := kvcache.Config{Layout: kvcache.Contiguous, K: c.dt, Capacity: 128, MaxSeqs: len(prompts)}
 	if c.block > 0 {
 		cfg.Layout, cfg.BlockSize = kvcache.Paged, c.block
 	}
-	r := newRunner(t, openCPU(t), m, Options{Chunk: c.chunk, Threads: 1, Cache: cfg})
+	r := newRunner(t, be, m, Options{Chunk: c.chunk, Threads: 1, Cache: cfg})
 	return texts(t, r, tok, n, Sampling{}, prompts...)
 }
 
-// A text depends on its prompt and the storage type alone: not on the layout, the
-// block size, the batch around it, a fork, or how the prompt is cut into steps.
+// A text depends on its prompt and the storage type alone: not on the device, the
+// layout, the block size, the batch around it, a fork, or how the prompt is cut into
+// steps.
 func TestDemoTextIgnoresTheCache(t *testing.T) {
 	m, tok, cases := loadDemo(t)
 	n, blocks, dtypes := 64, []int{0, 8, 16, 32}, []backend.DType{backend.F32, backend.F16, backend.BF16}
-	if underRace {
+	switch {
+	case emulated(openDevice(t)):
+		n, blocks, dtypes = 12, []int{0, 16}, dtypes[:2]
+	case underRace:
 		n, blocks, dtypes = 16, blocks[:2], dtypes[1:2]
 	}
 	var prompts []string
@@ -88,9 +95,9 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 
 	for _, dt := range dtypes {
 		t.Run(dt.String(), func(t *testing.T) {
-			want := map[string]string{} // by prompt, computed alone
+			want := map[string]string{} // by prompt, computed alone on the CPU
 			for i, p := range prompts {
-				got, _ := demoCase{0, 256, dt}.run(t, m, tok, n, []string{p})
+				got, _ := demoCase{0, 256, dt}.run(t, backend.Erase(openCPU(t)), m, tok, n, []string{p})
 				want[p] = got[0]
 				require.Len(t, want[p], n)
 				if i < len(cases) {
@@ -114,7 +121,7 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 						batch := batches[i]
 						t.Run(fmt.Sprintf("block%d/chunk%d/%s", block, chunk, name), func(t *testing.T) {
 							t.Parallel()
-							got, report := demoCase{block, chunk, dt}.run(t, m, tok, n, batch)
+							got, report := demoCase{block, chunk, dt}.run(t, openDevice(t), m, tok, n, batch)
 							for i, p := range batch {
 								require.Equal(t, want[p], got[i], "sequence %d, %q", i, p)
 							}

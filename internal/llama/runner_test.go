@@ -35,6 +35,7 @@ func newRunner[B backend.Buffer](t testing.TB, be backend.Backend[B], m *Model, 
 	r, err := New(be, m, opt)
 	require.NoError(t, err)
 	t.Cleanup(func() {
+		require.NoError(t, r.stream.Sync()) // until then the device may hold the last step's blocks
 		stats, err := r.Pool().Stats()
 		require.NoError(t, err)
 		require.Zero(t, stats.Held)

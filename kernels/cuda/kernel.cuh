@@ -13,10 +13,11 @@
 
 // FKV_KERNEL(name, threads, shared, parameters...) begins the definition of a kernel
 // that is launched with blocks of threads threads and shared bytes of dynamic shared
-// memory. The host reads both from name_launch, so they are said once.
+// memory. The host reads both from name_launch, so they are said once. One block a
+// multiprocessor is asked for: nvcc spills registers rather than miss a round number.
 #define FKV_KERNEL(name, threads, shared, ...)                                      \
     extern "C" { __device__ uint32_t name##_launch[2] = {(threads), (shared)}; }    \
-    extern "C" __global__ void __launch_bounds__(threads) name(__VA_ARGS__)
+    extern "C" __global__ void __launch_bounds__(threads, 1) name(__VA_ARGS__)
 
 // FKV_SHARED(p) is the block's dynamic shared memory as unsigned char *p, aligned to
 // 128 bytes.

@@ -178,6 +178,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"scale: have +Inf":                       spoilAttend(func(p att) { p.Scale = inf }),
 		"soft-cap: have -1":                      spoilAttend(func(p att) { p.Mask.SoftCap = -1 }),
 		"soft-cap: have NaN":                     spoilAttend(func(p att) { p.Mask.SoftCap = nan }),
+		"soft-cap: have 1e-38":                   spoilAttend(func(p att) { p.Mask.SoftCap = 1e-38 }),
+		"scale: have 1e+35":                      spoilAttend(func(p att) { p.Scale = 1e35 }),
 		"window: have -1":                        spoilAttend(func(p att) { p.Mask.Window = -1 }),
 		"sink tokens: have -1":                   spoilAttend(func(p att) { p.Mask.SinkTokens = -1 }),
 		"not supported: a window or sink tokens": spoilAttend(func(p att) { p.Mask.NonCausal = true }),

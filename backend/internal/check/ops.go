@@ -58,6 +58,10 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 	return c.err
 }
 
+// leastFactor bounds scale and soft-cap so that kernels may divide by them and fold
+// constants into them without leaving f32.
+const leastFactor = float32(1e-30)
+
 // Attend checks p against its buffers and caps.
 func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) error {
 	c := &checker{op: "attend"}
@@ -68,8 +72,11 @@ func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) erro
 	batch(c, caps, p.Batch, p.Cache)
 	c.positive("scale", p.Scale)
 	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
-	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) {
-		c.shape("soft-cap: have %v, need a finite number from 0", m)
+	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) || m > 0 && m < leastFactor {
+		c.shape("soft-cap: have %v, need 0 or a finite number from %v", m, leastFactor)
+	}
+	if p.Scale > 1/leastFactor {
+		c.shape("scale: have %v, need at most %v", p.Scale, 1/leastFactor)
 	}
 	optional(c, "ALiBi slopes", p.Mask.ALiBi, backend.F32, p.QHeads)
 	optional(c, "sink logits", p.Mask.SinkLogits, backend.F32, p.QHeads)

@@ -81,11 +81,11 @@ func (p *planner) count() (tokens int, err error) {
 	for i, n := range p.queries {
 		tokens += int(n)
 		rows, ok := backend.Mul(int(n), p.group)
-		if !ok || rows > math.MaxUint32 {
+		if !ok || uint64(rows) > math.MaxUint32 {
 			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
 		}
 		tiles += ceilDiv(rows, tileRows[kindOf(p.act, rows)])
-		if tiles > maxTiles || tokens > math.MaxUint32 {
+		if tiles > maxTiles || uint64(tokens) > math.MaxUint32 {
 			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
 		}
 	}
@@ -160,7 +160,7 @@ func (p *planner) tile(seq, row, end, chunk int) {
 // but the last.
 func (p *planner) partsOf(keys, rows, chunk int) (parts, size int) {
 	parts = min(ceilDiv(keys, chunk), keys/minKeys, maxParts)
-	if parts < 2 || parts*rows > math.MaxUint32-p.partialRows {
+	if parts < 2 || uint64(p.partialRows)+uint64(parts*rows) > math.MaxUint32 {
 		return 1, keys
 	}
 	size = roundUp(ceilDiv(keys, parts), keyStep)

@@ -1,0 +1,105 @@
+//go:build linux && cgo && !nocuda
+
+/*
+ * The driver library as Go calls it: numbers and flat structs only. A function
+ * that takes a context makes it current and restores the thread's own before it
+ * returns. After a failure an out parameter holds nothing to be used or given back.
+ */
+#ifndef FKV_CUDA_DRIVER_H
+#define FKV_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a call came to: a CUresult, and which of the driver's functions returned it. */
+struct fkv_status {
+    int32_t code;
+    int32_t call;
+};
+
+/* A library that was opened, and a context of one of its devices. */
+struct fkv_context {
+    uintptr_t library;
+    uintptr_t context;
+};
+
+struct fkv_device {
+    char name[128];
+    char bus[32];
+    uint64_t memory;
+    int32_t major, minor, units, shared, pools;
+};
+
+/* fkv_open loads the library of that path and returns its handle, or 0 with the
+ * reason in why. It never unloads. */
+uintptr_t fkv_open(const char *path, char *why, size_t size);
+const char *fkv_call_name(int32_t call);
+/* fkv_describe writes the name and the text that the library has for an error. */
+void fkv_describe(uintptr_t library, int32_t code, char *name, char *text, size_t size);
+
+struct fkv_status fkv_init(uintptr_t library, int32_t *version, int32_t *devices);
+struct fkv_status fkv_device_get(uintptr_t library, int32_t ordinal, struct fkv_device *out);
+struct fkv_status fkv_context_retain(uintptr_t library, int32_t ordinal, struct fkv_context *out);
+struct fkv_status fkv_context_release(uintptr_t library, int32_t ordinal);
+
+struct fkv_status fkv_memory_info(struct fkv_context c, uint64_t *available, uint64_t *total);
+struct fkv_status fkv_memory_alloc(struct fkv_context c, uint64_t bytes, uint64_t *ptr);
+struct fkv_status fkv_memory_free(struct fkv_context c, uint64_t ptr);
+struct fkv_status fkv_host_alloc(struct fkv_context c, uint64_t bytes, void **memory);
+struct fkv_status fkv_host_free(struct fkv_context c, void *memory);
+struct fkv_status fkv_copy_to_device(struct fkv_context c, uint64_t dst, const void *src, uint64_t bytes, uintptr_t stream);
+struct fkv_status fkv_copy_to_host(struct fkv_context c, void *dst, uint64_t src, uint64_t bytes, uintptr_t stream);
+struct fkv_status fkv_copy(struct fkv_context c, uint64_t dst, uint64_t src, uint64_t bytes, uintptr_t stream);
+
+/* What the driver knows of an address; a field that it does not is 0. */
+struct fkv_pointer {
+    uintptr_t context;
+    int32_t on_device, ordinal;
+    uint64_t start, bytes;
+};
+struct fkv_status fkv_pointer_get(struct fkv_context c, uint64_t ptr, struct fkv_pointer *out);
+
+struct fkv_status fkv_pool_create(struct fkv_context c, int32_t ordinal, uint64_t threshold, uintptr_t *pool);
+struct fkv_status fkv_pool_destroy(struct fkv_context c, uintptr_t pool);
+struct fkv_status fkv_pool_trim(struct fkv_context c, uintptr_t pool);
+struct fkv_status fkv_pool_reserved(struct fkv_context c, uintptr_t pool, uint64_t *bytes);
+struct fkv_status fkv_pool_alloc(struct fkv_context c, uintptr_t pool, uint64_t bytes, uintptr_t stream, uint64_t *ptr);
+struct fkv_status fkv_pool_free(struct fkv_context c, uint64_t ptr, uintptr_t stream);
+
+struct fkv_status fkv_stream_create(struct fkv_context c, uintptr_t *stream);
+struct fkv_status fkv_stream_destroy(struct fkv_context c, uintptr_t stream);
+struct fkv_status fkv_stream_sync(struct fkv_context c, uintptr_t stream);
+struct fkv_status fkv_stream_wait(struct fkv_context c, uintptr_t stream, uintptr_t event);
+struct fkv_status fkv_stream_context(struct fkv_context c, uintptr_t stream, uintptr_t *context);
+
+struct fkv_status fkv_event_create(struct fkv_context c, int32_t timing, uintptr_t *event);
+struct fkv_status fkv_event_destroy(struct fkv_context c, uintptr_t event);
+struct fkv_status fkv_event_record(struct fkv_context c, uintptr_t event, uintptr_t stream);
+struct fkv_status fkv_event_query(struct fkv_context c, uintptr_t event, int32_t *done);
+struct fkv_status fkv_event_sync(struct fkv_context c, uintptr_t event);
+struct fkv_status fkv_event_elapsed(struct fkv_context c, uintptr_t start, uintptr_t end, float *milliseconds);
+
+struct fkv_status fkv_module_load(struct fkv_context c, const void *image, uintptr_t *module);
+struct fkv_status fkv_module_unload(struct fkv_context c, uintptr_t module);
+struct fkv_status fkv_module_function(struct fkv_context c, uintptr_t module, const char *name, uintptr_t *function);
+struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, int32_t bytes);
+struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t function, int32_t threads, uint64_t shared, int32_t *blocks);
+
+#define FKV_LAUNCH_BUFFERS 16
+#define FKV_LAUNCH_ARGS 256
+
+/* One launch: count addresses of device memory, then, where size is not 0, a
+ * struct of that many bytes. The same layout as Go's Launch. */
+struct fkv_launch {
+    uintptr_t function, stream;
+    uint32_t grid[3];
+    uint32_t block;
+    uint32_t shared;
+    uint32_t count, size;
+    uint32_t pad;
+    uint64_t buffers[FKV_LAUNCH_BUFFERS];
+    unsigned char args[FKV_LAUNCH_ARGS];
+};
+struct fkv_status fkv_launch(struct fkv_context c, const struct fkv_launch *launch);
+
+#endif

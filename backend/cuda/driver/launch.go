@@ -1,0 +1,51 @@
+//go:build linux && cgo && !nocuda
+
+package driver
+
+// #include "driver.h"
+// #cgo noescape fkv_launch
+// #cgo nocallback fkv_launch
+import "C"
+
+import "unsafe"
+
+// Limits of a Launch.
+const (
+	MaxBuffers = C.FKV_LAUNCH_BUFFERS
+	MaxArgs    = C.FKV_LAUNCH_ARGS // bytes
+)
+
+// Launch is one launch of a kernel that takes Count addresses of device memory
+// and then, where Size is not 0, a struct of Size bytes. C reads it where it lies
+// and builds the kernel's parameters from it, so a launch allocates nothing; the
+// driver has copied it when the call returns. It is large: keep one and reuse it.
+type Launch struct {
+	Func    Function
+	Stream  Stream
+	Grid    [3]uint32 // blocks
+	Block   uint32    // threads of a block
+	Shared  uint32    // bytes of dynamic shared memory
+	Count   uint32    // of Buffers
+	Size    uint32    // of Args
+	_       uint32
+	Buffers [MaxBuffers]Ptr
+	Args    [MaxArgs]byte // 8-byte aligned
+}
+
+// C sees the struct as it is here; anything else does not compile.
+const (
+	_ = -(unsafe.Sizeof(Launch{}) ^ C.sizeof_struct_fkv_launch)
+	_ = -(unsafe.Offsetof(Launch{}.Stream) ^ unsafe.Offsetof(C.struct_fkv_launch{}.stream))
+	_ = -(unsafe.Offsetof(Launch{}.Grid) ^ unsafe.Offsetof(C.struct_fkv_launch{}.grid))
+	_ = -(unsafe.Offsetof(Launch{}.Block) ^ unsafe.Offsetof(C.struct_fkv_launch{}.block))
+	_ = -(unsafe.Offsetof(Launch{}.Shared) ^ unsafe.Offsetof(C.struct_fkv_launch{}.shared))
+	_ = -(unsafe.Offsetof(Launch{}.Count) ^ unsafe.Offsetof(C.struct_fkv_launch{}.count))
+	_ = -(unsafe.Offsetof(Launch{}.Size) ^ unsafe.Offsetof(C.struct_fkv_launch{}.size))
+	_ = -(unsafe.Offsetof(Launch{}.Buffers) ^ unsafe.Offsetof(C.struct_fkv_launch{}.buffers))
+	_ = -(unsafe.Offsetof(Launch{}.Args) ^ unsafe.Offsetof(C.struct_fkv_launch{}.args))
+)
+
+// Launch enqueues a launch on l.Stream. A refused one has done nothing.
+func (c *Context) Launch(l *Launch) error {
+	return c.check(C.fkv_launch(c.c, (*C.struct_fkv_launch)(unsafe.Pointer(l))))
+}

@@ -1,0 +1,147 @@
+//go:build linux && cgo && !nocuda
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	cudakernels "github.com/ferrumkv/ferrumkv/kernels/cuda"
+	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+)
+
+// freeShared is the dynamic shared memory, in bytes, that a block has without asking.
+const freeShared = 48 << 10
+
+// kernel is a kernel on a device, ready to be launched.
+type kernel struct {
+	fn       driver.Function
+	threads  uint32 // of a block
+	shared   uint32 // bytes of dynamic shared memory
+	resident int    // blocks that the whole device runs at once
+}
+
+// modules is the compiled kernels on a device. A family of them, which is one
+// module, is loaded when one of its kernels is first used: a process pays for what
+// it needs. It is safe for concurrent use.
+type modules struct {
+	ctx     *driver.Context
+	kernels atomic.Pointer[map[kernelID]*kernel] // replaced, never changed: read without a lock
+
+	mu     sync.Mutex               // of those who load
+	loaded map[string]driver.Module // by family
+}
+
+func newModules(ctx *driver.Context) *modules {
+	m := &modules{ctx: ctx, loaded: map[string]driver.Module{}}
+	m.kernels.Store(&map[kernelID]*kernel{})
+	return m
+}
+
+// find returns a kernel. Once it was found, finding it again allocates nothing.
+func (m *modules) find(id kernelID) (*kernel, error) {
+	if k := (*m.kernels.Load())[id]; k != nil {
+		return k, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := *m.kernels.Load()
+	if k := known[id]; k != nil {
+		return k, nil
+	}
+	k, err := m.load(id.symbol())
+	if err != nil {
+		return nil, err
+	}
+	more := maps.Clone(known)
+	more[id] = k
+	m.kernels.Store(&more)
+	return k, nil
+}
+
+// kernel is modules.find for an operation.
+func (be *Backend) kernel(op string, id kernelID) (*kernel, error) {
+	k, err := be.modules.find(id)
+	return k, be.failed(op, err)
+}
+
+// load looks a kernel up in its module; the caller holds mu.
+func (m *modules) load(symbol string) (*kernel, error) {
+	compiled, err := cudakernels.Load()
+	if err != nil {
+		return nil, err
+	}
+	if compiled.ABI != abi.Version {
+		return nil, backend.ErrUnsupported{Op: symbol, Why: fmt.Sprintf(
+			"the compiled kernels are of ABI %d and this program of %d; run make kernels-cuda", compiled.ABI, abi.Version)}
+	}
+	entry, ok := compiled.Find(symbol)
+	if !ok {
+		return nil, backend.ErrUnsupported{Op: symbol, Why: "there is no such compiled kernel"}
+	}
+	module, err := m.module(entry.Family, compiled)
+	if err != nil {
+		return nil, err
+	}
+	k := &kernel{threads: uint32(entry.Threads), shared: uint32(entry.Shared)}
+	if k.fn, err = m.ctx.Function(module, symbol); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", symbol, err)
+	}
+	if entry.Shared > freeShared {
+		if err := m.ctx.AllowShared(k.fn, entry.Shared); err != nil {
+			return nil, fmt.Errorf("kernel %s: %d bytes of shared memory: %w", symbol, entry.Shared, err)
+		}
+	}
+	blocks, err := m.ctx.Occupancy(k.fn, entry.Threads, entry.Shared)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", symbol, err)
+	}
+	k.resident = blocks * m.ctx.Device.Units
+	return k, nil
+}
+
+// module is the module of a family; the caller holds mu.
+func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Module, error) {
+	if module, ok := m.loaded[family]; ok {
+		return module, nil
+	}
+	image, err := cudakernels.Image(family)
+	if err != nil {
+		return 0, err
+	}
+	module, err := m.ctx.LoadModule(image)
+	var refused driver.Error
+	switch d := m.ctx.Device; {
+	case err == nil:
+	case errors.Is(err, backend.ErrOutOfMemory), errors.Is(err, backend.ErrLost), !errors.As(err, &refused), refused.Call != "cuModuleLoadData":
+		return 0, fmt.Errorf("load kernels %s: %w", family, err)
+	default:
+		return 0, backend.ErrUnsupported{Op: "load kernels " + family, Why: fmt.Sprintf(
+			"the driver refuses the code for %s on %s, compute capability %d.%d: %v",
+			strings.Join(compiled.Architectures, ", "), d.Name, d.Major, d.Minor, err)}
+	}
+	m.loaded[family] = module
+	return module, nil
+}
+
+// close unloads everything and returns the first error. No kernel runs any more.
+func (m *modules) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kernels.Store(&map[kernelID]*kernel{})
+	var first error
+	for _, module := range m.loaded {
+		if err := m.ctx.UnloadModule(module); err != nil && first == nil {
+			first = err
+		}
+	}
+	clear(m.loaded)
+	return first
+}

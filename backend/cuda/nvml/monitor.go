@@ -1,0 +1,107 @@
+//go:build linux && cgo && !nocuda
+
+package nvml
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Open returns the monitor of the system's management library.
+func Open() Monitor { return &monitor{library: nvml.New()} }
+
+// monitor reads through go-nvml. It opens the library for the length of a call.
+type monitor struct{ library nvml.Interface }
+
+// calls orders the use of go-nvml, which writes variables of its own when it opens
+// the library.
+var calls sync.Mutex
+
+// reasons are the ways in which clocks are held back, by NVML's bits. Being idle
+// and a clock that an application chose are none.
+var reasons = []struct {
+	bit  uint64
+	text string
+}{
+	{nvml.ClocksThrottleReasonSwPowerCap, "power cap"},
+	{nvml.ClocksThrottleReasonSwThermalSlowdown, "heat"},
+	{nvml.ClocksThrottleReasonHwThermalSlowdown, "heat, by the hardware"},
+	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
+	{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"},
+}
+
+// Devices reads every device of the machine. A device that cannot be read is left
+// out; an error is of the library as a whole.
+func (m *monitor) Devices() ([]Reading, error) {
+	calls.Lock()
+	defer calls.Unlock()
+	switch ret := m.library.Init(); ret {
+	case nvml.SUCCESS:
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("nvml: init: error %d", ret)
+	}
+	defer m.library.Shutdown()
+	count, ret := m.library.DeviceGetCount()
+	if ret != nvml.SUCCESS {
+		return nil, fmt.Errorf("nvml: device count: error %d", ret)
+	}
+	readings := make([]Reading, 0, count)
+	for i := range count {
+		d, ret := m.library.DeviceGetHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			continue
+		}
+		if r, ok := read(d); ok {
+			readings = append(readings, r)
+		}
+	}
+	return readings, nil
+}
+
+// read asks a device for everything; it is useless without a bus id.
+func read(d nvml.Device) (Reading, bool) {
+	pci, ret := d.GetPciInfo()
+	if ret != nvml.SUCCESS {
+		return Reading{}, false
+	}
+	r := Reading{Bus: text(pci.BusId[:])}
+	if name, ret := d.GetName(); ret == nvml.SUCCESS {
+		r.Name = name
+	}
+	if memory, ret := d.GetMemoryInfo(); ret == nvml.SUCCESS {
+		r.MemoryTotal, r.MemoryFree = int64(memory.Total), int64(memory.Free)
+	}
+	if degrees, ret := d.GetTemperature(nvml.TEMPERATURE_GPU); ret == nvml.SUCCESS {
+		r.Celsius = int(degrees)
+	}
+	if milliwatts, ret := d.GetPowerUsage(); ret == nvml.SUCCESS {
+		r.Watts = float64(milliwatts) / 1000
+	}
+	if errors, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
+		r.ECCErrors = errors
+	}
+	if bits, ret := d.GetCurrentClocksThrottleReasons(); ret == nvml.SUCCESS {
+		for _, reason := range reasons {
+			if bits&reason.bit != 0 {
+				r.Throttled = append(r.Throttled, reason.text)
+			}
+		}
+	}
+	return r, true
+}
+
+// text is a C string.
+func text(chars []int8) string {
+	var out []byte
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		out = append(out, byte(c))
+	}
+	return string(out)
+}

@@ -1,0 +1,67 @@
+package nvml
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Monitor reads the state of the machine's devices.
+type Monitor interface {
+	// Devices is one reading a device; nil where the management library is missing.
+	Devices() ([]Reading, error)
+}
+
+// Reading is the state of a device at one moment. What the device does not report
+// is zero.
+type Reading struct {
+	Bus         string // PCI bus id, "00000000:3B:00.0"
+	Name        string
+	MemoryTotal int64   // bytes
+	MemoryFree  int64   // bytes
+	Celsius     int     // of the GPU
+	Watts       float64 // drawn now
+	// Uncorrected memory errors since the driver was loaded.
+	ECCErrors uint64
+	// Why clocks are lower than they could be, "power cap"; empty: they are not.
+	Throttled []string
+}
+
+// Condition is what of a reading a person should know: "41 °C", "83 °C, throttled: heat".
+func (r Reading) Condition() string {
+	var parts []string
+	if r.Celsius != 0 {
+		parts = append(parts, fmt.Sprintf("%d °C", r.Celsius))
+	}
+	if len(r.Throttled) > 0 {
+		parts = append(parts, "throttled: "+strings.Join(r.Throttled, ", "))
+	}
+	if r.ECCErrors > 0 {
+		parts = append(parts, fmt.Sprintf("%d uncorrected memory errors", r.ECCErrors))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// SameBus reports whether two PCI bus ids are one place: CUDA and NVML write the
+// domain with a different number of digits.
+func SameBus(a, b string) bool {
+	x, okX := parseBus(a)
+	y, okY := parseBus(b)
+	return okX && okY && x == y
+}
+
+// parseBus reads "domain:bus:device.function", in hexadecimal.
+func parseBus(id string) (place [4]uint64, ok bool) {
+	fields := strings.FieldsFunc(id, func(r rune) bool { return r == ':' || r == '.' })
+	if len(fields) != len(place) {
+		return place, false
+	}
+	for i, f := range fields {
+		n, err := strconv.ParseUint(f, 16, 32)
+		if err != nil {
+			return place, false
+		}
+		place[i] = n
+	}
+	return place, true
+}

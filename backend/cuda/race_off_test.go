@@ -1,0 +1,5 @@
+//go:build !race && !asan
+
+package cuda
+
+const raceDetector = false

@@ -1,0 +1,129 @@
+//go:build linux && cgo && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/cuda/nvml"
+)
+
+// driverVar names a library to be opened in place of the system's.
+const driverVar = "FERRUM_CUDA_DRIVER"
+
+// rank puts CUDA devices before the CPU.
+const rank = 10
+
+func init() { backend.Register("cuda", rank, registered{}) }
+
+// library is the driver library, opened when it is first needed, once.
+var library = sync.OnceValues(func() (*driver.Library, error) {
+	path := "libcuda.so.1"
+	if name := os.Getenv(driverVar); name != "" {
+		path = name
+	}
+	lib, err := driver.Open(path)
+	if err != nil {
+		return nil, openError("cuda", err)
+	}
+	return lib, nil
+})
+
+// registered opens "cuda" and "cuda:N".
+type registered struct{}
+
+// Devices lists what the driver shows this process and the kernels can run on, with
+// the state that NVML reports of it.
+func (registered) Devices() ([]backend.Device, error) {
+	lib, err := library()
+	if err != nil {
+		return nil, err
+	}
+	fit, err := usable(lib)
+	if err != nil {
+		return nil, err
+	}
+	readings, _ := nvml.Open().Devices() // a device is usable without its state
+	devices := make([]backend.Device, len(fit))
+	for i, d := range fit {
+		devices[i] = describe(lib, d, readings)
+	}
+	return devices, nil
+}
+
+// usable is the devices that the kernels can run on, in the driver's order, or why
+// there is none.
+func usable(lib *driver.Library) (fit []driver.Device, err error) {
+	err = backend.ErrUnavailable{Backend: "cuda", Why: "the driver shows this process no device"}
+	for i := range lib.Len() {
+		d, failed := lib.Device(i)
+		why := ""
+		if failed == nil {
+			why = unfit(lib, d)
+		}
+		switch {
+		case failed != nil:
+			err = openError(nameOf(i), failed)
+		case why != "":
+			err = backend.ErrUnavailable{Backend: nameOf(i), Why: why}
+		default:
+			fit = append(fit, d)
+		}
+	}
+	if len(fit) > 0 {
+		return fit, nil
+	}
+	return nil, err
+}
+
+// describe merges what the driver and NVML, which counts devices in another order,
+// know of a device.
+func describe(lib *driver.Library, d driver.Device, readings []nvml.Reading) backend.Device {
+	out := backend.Device{Name: nameOf(d.Ordinal), Model: d.Name, Memory: d.Memory,
+		Driver: fmt.Sprintf("CUDA %s (%s)", lib.VersionString(), lib.Path)}
+	for _, r := range readings {
+		if nvml.SameBus(r.Bus, d.Bus) {
+			out.Condition = r.Condition()
+		}
+	}
+	return out
+}
+
+func nameOf(i int) string { return fmt.Sprintf("cuda:%d", i) }
+
+func (registered) Open(device string) (backend.Backend[backend.AnyBuffer], error) {
+	i, err := ordinal(device)
+	if err != nil {
+		return nil, err
+	}
+	be, err := Open(i)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Erase(be), nil
+}
+
+// ordinal is the device that a name means; "" is the first that the kernels can run on.
+func ordinal(device string) (int, error) {
+	if device != "" {
+		i, err := strconv.Atoi(device)
+		if err != nil || i < 0 {
+			return 0, backend.ErrUnavailable{Backend: "cuda:" + device, Why: "need cuda, or cuda:N with N from 0 on"}
+		}
+		return i, nil
+	}
+	lib, err := library()
+	if err != nil {
+		return 0, err
+	}
+	fit, err := usable(lib)
+	if err != nil {
+		return 0, err
+	}
+	return fit[0].Ordinal, nil
+}

@@ -1,0 +1,47 @@
+//go:build linux && cgo && !nocuda
+
+package cuda
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/cuda/nvml"
+)
+
+// Devices that a program can have come before the CPU, with all that is known of them.
+func TestListed(t *testing.T) {
+	be := open(t)
+	list := backend.List()
+	at := slices.IndexFunc(list, func(e backend.Entry) bool { return e.Name == "cuda:0" })
+	require.GreaterOrEqual(t, at, 0)
+	e := list[at]
+	require.NoError(t, e.Err)
+	info := be.Info()
+	require.Equal(t, info.Device, e.Model)
+	require.Equal(t, info.TotalMemory, e.Memory)
+	require.Regexp(t, `^CUDA \d+\.\d+ \(.+\)$`, e.Driver)
+	lib, err := library()
+	require.NoError(t, err)
+	fit, err := usable(lib)
+	require.NoError(t, err)
+	for i, d := range fit {
+		require.Equal(t, nameOf(d.Ordinal), list[at+i].Name, "in the driver's order")
+	}
+}
+
+// NVML counts the devices in an order of its own, and all of the machine's.
+func TestConditionIsOfTheSamePlace(t *testing.T) {
+	readings := []nvml.Reading{{Bus: "00000000:5E:00.0", Celsius: 70}, {Bus: "00000000:3B:00.0", Celsius: 41, Throttled: []string{"heat"}}}
+	lib := &driver.Library{Path: "libcuda.so.1"}
+	d := driver.Device{Ordinal: 3, Name: "a device", Bus: "0000:3b:00.0", Memory: 1 << 30}
+	require.Equal(t, backend.Device{Name: "cuda:3", Model: "a device", Memory: 1 << 30, Driver: "CUDA 0.0 (libcuda.so.1)", Condition: "41 °C, throttled: heat"},
+		describe(lib, d, readings))
+	d.Bus = "0000:04:00.0"
+	require.Empty(t, describe(lib, d, readings).Condition)
+	require.Empty(t, describe(lib, d, nil).Condition)
+}

@@ -1,0 +1,5 @@
+//go:build linux && !cgo && !nocuda
+
+package cuda
+
+const why = "built without cgo"

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package cuda
+
+const why = "only on Linux"

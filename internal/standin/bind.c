@@ -1,0 +1,46 @@
+//go:build linux && cgo && !nocuda
+
+#include "bind.h"
+
+#include <dlfcn.h>
+
+int standin_open(const char *path, struct standin *s) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return 0;
+    /* POSIX's way to turn a symbol into a function. */
+    const struct {
+        const char *name;
+        void **function;
+    } symbols[] = {
+        {"fkv_standin_fail_alloc", (void **)&s->fail_alloc},
+        {"fkv_standin_fail_launch", (void **)&s->fail_launch},
+        {"fkv_standin_fail_call", (void **)&s->fail_call},
+        {"fkv_standin_lose", (void **)&s->lose},
+        {"fkv_standin_seed", (void **)&s->seed},
+        {"fkv_standin_count", (void **)&s->count},
+        {"fkv_standin_calls", (void **)&s->calls},
+        {"fkv_standin_kernel", (void **)&s->kernel},
+        {"fkv_standin_report", (void **)&s->report},
+    };
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        *symbols[i].function = dlsym(library, symbols[i].name);
+        if (*symbols[i].function == NULL) {
+            dlclose(library);
+            return 0;
+        }
+    }
+    struct standin_counts counts;
+    return s->count(&counts, sizeof counts) ? 1 : -1;
+}
+
+void standin_call(void (*f)(uint64_t), uint64_t n) { f(n); }
+
+int standin_lose(const struct standin *s, int device) { return s->lose(device); }
+
+int standin_count(const struct standin *s, struct standin_counts *c) { return s->count(c, sizeof *c); }
+
+uint64_t standin_calls(const struct standin *s, const char *name) { return s->calls(name); }
+
+const char *standin_kernel(const struct standin *s, size_t i) { return s->kernel(i); }
+
+void standin_report(const struct standin *s, char *text, size_t size) { s->report(text, size); }

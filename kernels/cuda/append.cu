@@ -1,0 +1,77 @@
+// Append: new keys and values go to their slots of the cache, keys and queries are
+// rotated on the way.
+#include "plane.cuh"
+#include "rope.cuh"
+
+namespace {
+
+constexpr unsigned THREADS = 128;
+
+// append moves W elements of a row at a time. The threads of a token share its units:
+// those of its keys come first, then those of its values, then the pairs of its queries.
+// k, v and q may lie in one buffer: no thread reads what another one writes.
+template <int W, class Act, class KV>
+__device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t *slots, const uint32_t *positions,
+                              const float *rope, KV *kcache, KV *vcache, const fkv_append_args &args) {
+    const uint32_t pairs = args.flags & FKV_ROPE ? args.rope_dims / 2 : 0;
+    const bool interleaved = args.flags & FKV_INTERLEAVED;
+    const uint32_t k_units = fkv::head_units<W>(args.k_dim, pairs);
+    const uint32_t v_units = fkv::head_units<W>(args.v_dim, 0);
+    const uint32_t q_units = pairs / W;
+    const uint32_t k_end = args.kv_heads * k_units;
+    const uint32_t v_end = k_end + args.kv_heads * v_units;
+    const uint32_t q_end = v_end + args.q_heads * q_units;
+
+    for (int64_t token = blockIdx.x; token < args.tokens; token += gridDim.x) {
+        const int64_t slot = slots[token];
+        const bool stored = fkv::in_cache(slot, args.slots);
+        const fkv::Place place = fkv::place_of(slot, args.block_size);
+        const float *angles = nullptr;
+        if (pairs != 0) {
+            const int64_t position = min(positions[token], args.rope_positions - 1);
+            angles = rope + position * args.rope_dims;
+        }
+        for (uint32_t unit = blockIdx.y * THREADS + threadIdx.x; unit < q_end; unit += gridDim.y * THREADS) {
+            fkv::Turn turn{angles, pairs, interleaved, 1, args.magnitude};
+            if (unit >= v_end) {
+                const int64_t head = (unit - v_end) / q_units;
+                Act *row = q + token * args.q_stride + head * args.k_dim;
+                fkv::turn_unit<W>(turn, (unit - v_end) % q_units, row, row);
+            } else if (stored) {
+                const bool key = unit < k_end;
+                turn.pairs = key ? pairs : 0;
+                const uint32_t dim = key ? args.k_dim : args.v_dim, units = key ? k_units : v_units;
+                const uint32_t of_plane = key ? unit : unit - k_end, head = of_plane / units;
+                const Act *row = key ? k + token * args.k_stride : v + token * args.v_stride;
+                KV *to = (key ? kcache : vcache) + fkv::row_at(place, args.kv_heads, head, args.block_size) * dim;
+                fkv::turn_unit<W>(turn, of_plane % units, row + static_cast<int64_t>(head) * dim, to);
+            }
+        }
+    }
+}
+
+} // namespace
+
+// Grid: x over tokens, y over the units of a token, 128 a block. With pairs rope_dims/2 where
+// there is a rotation and else 0, a token has
+// (kv_heads*(k_dim - pairs + v_dim) + q_heads*pairs)/W of them; W is the elements in
+// 16 bytes of the storage type. Any grid is right. Rows and planes that are not aligned to
+// 16 bytes, and pairs that are no multiple of W, go the slow way, an element at a time.
+#define APPEND(types, Act, KV)                                                                                       \
+    FKV_KERNEL(fkv_append_##types, THREADS, 0, const Act *k, const Act *v, Act *q, const int64_t *slots,             \
+               const uint32_t *positions, const float *rope, KV *kcache, KV *vcache, fkv_append_args args) {         \
+        constexpr int W = fkv::wide<Act, KV>;                                                                        \
+        const uint32_t pairs = args.flags & FKV_ROPE ? args.rope_dims / 2 : 0;                                       \
+        const int64_t strides = args.k_stride | args.v_stride | (args.q_heads != 0 ? args.q_stride : 0);             \
+        if ((strides | args.k_dim | args.v_dim | pairs) % W == 0 && fkv::aligned(k, v, q, rope, kcache, vcache)) {   \
+            append<W>(k, v, q, slots, positions, rope, kcache, vcache, args);                                        \
+        } else {                                                                                                     \
+            append<1>(k, v, q, slots, positions, rope, kcache, vcache, args);                                        \
+        }                                                                                                            \
+    }
+
+APPEND(f16_f16, fkv::half, fkv::half)
+APPEND(bf16_bf16, fkv::bfloat, fkv::bfloat)
+APPEND(f32_f32, float, float)
+APPEND(f32_f16, float, fkv::half)
+APPEND(f32_bf16, float, fkv::bfloat)

@@ -1,0 +1,66 @@
+// Attention of items of at most FKV_DECODE_ROWS rows on tensor cores: one query of a
+// larger group, or a few queries.
+#include "strip.cuh"
+
+namespace fkv {
+
+// Every warp walks tiles of its own, so no barrier holds it back; the four softmaxes are
+// added up at the end.
+template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
+    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = 16;
+    static constexpr int STAGES = KDIM + VDIM > 320 ? 1 : 2;
+    using Stream = Ring<T, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
+    using Result = States<WARPS, STRIP_ROWS, VDIM>;
+    static constexpr int QUERIES = STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
+    static constexpr int LOADED = QUERIES + WARPS * Stream::BYTES;
+    static constexpr int SHARED = LOADED > Result::BYTES ? LOADED : Result::BYTES;
+
+    __device__ static void run(const Operands &at, const fkv_attend_args &args) {
+        Task task;
+        if (!task.read(at, args, PAGED, FKV_DECODE_ROWS) || !task.writable(args)) return;
+        FKV_SHARED(shared);
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        Span span = task.span();
+        Stream ring(shared + QUERIES + warp * Stream::BYTES, at.k, at.v,
+                    Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span, lane, warp, WARPS);
+        T *queries = reinterpret_cast<T *>(shared);
+        load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
+        __syncthreads();
+        Scoring scoring(args, at.alibi);
+        Strip<T, KDIM, VDIM, KEYS> strip(queries, task, at.alibi, 0, lane);
+        for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
+            float s[KEYS / 8][4];
+            bool seen = strip.weigh(s, ring.keys(), scoring, task.sight, span, begin, lane);
+            const T *values = ring.values();
+            if (seen) strip.mix(s, values, lane);
+        }
+        strip.total();
+        __syncthreads(); // queries and rings are done with
+        Result result{reinterpret_cast<float *>(shared)};
+        end(strip, result, warp, lane);
+        __syncthreads();
+        result.combine(Output<T>{at, args, task}, scoring, warp, WARPS, lane);
+    }
+
+    __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Result &result, int warp, int lane) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            int r = lane / 4 + half * 8;
+#pragma unroll
+            for (int n = 0; n < VDIM / 8; n++) {
+                float pair[2] = {strip.o[n][2 * half], strip.o[n][2 * half + 1]};
+                store(result.values(warp, r) + n * 8 + lane % 4 * 2, pair);
+            }
+            if (lane % 4 == 0) {
+                result.top(warp, r) = strip.top[half];
+                result.sum(warp, r) = strip.sum[half];
+            }
+        }
+    }
+};
+
+} // namespace fkv
+
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, bf16, bf16)

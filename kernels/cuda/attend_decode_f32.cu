@@ -1,0 +1,14 @@
+// Attention of items of at most FKV_DECODE_ROWS rows for activations of f32, which tensor
+// cores would round.
+#include "team.cuh"
+
+namespace fkv {
+
+template <class T, class S, int KDIM, int VDIM, bool PAGED>
+using Decode = Vectors<T, S, KDIM, VDIM, PAGED, FKV_DECODE_ROWS>;
+
+} // namespace fkv
+
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, f32)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, bf16)

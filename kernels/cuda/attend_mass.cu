@@ -1,0 +1,140 @@
+// Attention mass (H2O, arXiv:2306.14048): a second walk over the keys of the items, now
+// that the softmax denominators are known. A key gets one addition from an item.
+#include "strip.cuh"
+#include "team.cuh"
+
+namespace fkv {
+
+// Target is what a row needs beside its query, behind it in shared memory: in the padding.
+struct Target {
+    int position;
+    float slope;
+    float lse; // -inf: the row counts for nothing
+
+    // weight is the probability that the row gives to a key.
+    __device__ float weight(float product, const Scoring &scoring, const Sight &sight, int key) const {
+        if (lse == NEG_INF || !sight.sees(position, key)) return 0;
+        return exp2_fast((scoring.score(product, slope, key - position) * scoring.natural - lse) * LOG2E);
+    }
+};
+
+// load_targets does so for rows of an item, behind DIM elements of T each.
+template <int DIM, class T>
+__device__ inline void load_targets(T *to, int stride, const Operands &at, const fkv_attend_args &args, const Task &task) {
+    static_assert(sizeof(Target) <= 16, "padding of a row");
+    for (uint32_t r = threadIdx.x; r < FKV_PREFILL_ROWS; r += blockDim.x) {
+        Row row = task.row(r);
+        float lse = r < task.item.rows ? at.final_lse[int64_t(row.token) * args.q_heads + row.head] : NEG_INF;
+        *reinterpret_cast<Target *>(to + r * stride + DIM) = {row.position, at.alibi ? at.alibi[row.head] : 0, lse};
+    }
+}
+
+// MassOfStrips is the mass of 16-bit formats: a warp has tiles of 16 keys to itself and
+// multiplies them with all strips of rows.
+template <class T, class S, int KDIM, int VDIM> struct MassOfStrips {
+    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = 16;
+    using Stream = Ring<T, KDIM, 0, KEYS, 2, 32, STRIP_PAD>;
+    static constexpr int STRIDE = Stream::KEY_STRIDE, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
+    static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
+
+    __device__ static void run(const Operands &at, const fkv_attend_args &args) {
+        Task task;
+        bool paged = args.table_stride > 1;
+        if (!task.read(at, args, paged, FKV_PREFILL_ROWS)) return;
+        FKV_SHARED(shared);
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        Span span = task.span();
+        Pages pages(at.table, args, task.item.seq, task.kv_head, paged);
+        Stream ring(shared + QUERIES + warp * Stream::BYTES, at.k, nullptr, pages, span, lane, warp, WARPS);
+        T *rows = reinterpret_cast<T *>(shared);
+        load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);
+        load_targets<KDIM>(rows, STRIDE, at, args, task);
+        __syncthreads();
+        Scoring scoring(args, at.alibi);
+        for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
+            float mass[KEYS / 8][2] = {};
+            const T *keys = ring.keys();
+            for (int from = 0; from < int(task.item.rows); from += STRIP_ROWS) {
+                float s[KEYS / 8][4];
+                Queries<T, KDIM, false>(rows + from * STRIDE, lane).template multiply<KEYS>(s, keys, lane);
+                const T *behind = rows + (from + lane / 4) * STRIDE + KDIM;
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const Target &target = *reinterpret_cast<const Target *>(behind + e / 2 * 8 * STRIDE);
+#pragma unroll
+                    for (int n = 0; n < KEYS / 8; n++) {
+                        int key = span.at(begin + n * 8 + lane % 4 * 2 + e % 2);
+                        mass[n][e % 2] += target.weight(s[n][e], scoring, task.sight, key);
+                    }
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < KEYS / 8; n++) {
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float sum = mass[n][e];
+#pragma unroll
+                    for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(FULL, sum, apart);
+                    int i = begin + n * 8 + lane * 2 + e;
+                    if (lane < 4 && i < span.count) atomicAdd(at.mass + pages.row(span.at(i)), sum);
+                }
+            }
+        }
+    }
+};
+
+// MassOfTeams is the mass of formats of f32: a team of lanes has a key at a time.
+template <class T, class S, int KDIM, int VDIM> struct MassOfTeams {
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS;
+    static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
+    static constexpr int STEPS = KDIM > 128 ? 2 : 4, KEYS = STEPS * TEAMS;
+    using Keys = Team<S, KDIM, LANES>;
+    using Stream = Ring<S, KDIM, 0, KEYS, 2, 32, 0>;
+    static constexpr int STRIDE = KDIM + Vec<T>::N, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
+    static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
+
+    __device__ static void run(const Operands &at, const fkv_attend_args &args) {
+        Task task;
+        bool paged = args.table_stride > 1;
+        if (!task.read(at, args, paged, FKV_PREFILL_ROWS)) return;
+        FKV_SHARED(shared);
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        Span span = task.span();
+        Pages pages(at.table, args, task.item.seq, task.kv_head, paged);
+        Stream ring(shared + QUERIES + warp * Stream::BYTES, at.k, nullptr, pages, span, lane, warp, WARPS);
+        T *rows = reinterpret_cast<T *>(shared);
+        load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);
+        load_targets<KDIM>(rows, STRIDE, at, args, task);
+        __syncthreads();
+        Scoring scoring(args, at.alibi);
+        for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
+            const S *keys = ring.keys();
+            for (int k = lane / LANES; k < KEYS; k += TEAMS) {
+                float mass = 0, x[Keys::HELD], q[Keys::HELD];
+                Keys::load(x, keys + k * KDIM, lane % LANES);
+                int key = span.at(begin + k);
+                for (int r = 0; r < int(task.item.rows); r++) {
+                    Keys::load(q, rows + r * STRIDE, lane % LANES);
+                    float dot = 0;
+#pragma unroll
+                    for (int i = 0; i < Keys::HELD; i++) dot += x[i] * q[i];
+                    const Target &target = *reinterpret_cast<const Target *>(rows + r * STRIDE + KDIM);
+                    mass += target.weight(Keys::sum(dot), scoring, task.sight, key);
+                }
+                if (lane % LANES == 0 && begin + k < span.count) atomicAdd(at.mass + pages.row(key), mass);
+            }
+        }
+    }
+};
+
+} // namespace fkv
+
+#define FKV_ATTEND_MASS(body, act, kv, kdim, vdim)                                                                    \
+    FKV_ATTEND_KERNEL(fkv_attend_mass_##act##_##kv##_##kdim##_##vdim, fkv::body<fkv::act, fkv::kv, kdim, vdim>)
+
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfStrips, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfStrips, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfTeams, f32, f32)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfTeams, f32, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfTeams, f32, bf16)

@@ -1,0 +1,61 @@
+// Attention of items of up to FKV_PREFILL_ROWS rows on tensor cores: prompts, and the
+// chunks of prompts against what is cached. The algorithm is FlashAttention-2's
+// (arXiv:2307.08691).
+#include "strip.cuh"
+
+namespace fkv {
+
+// The warps share the tiles and have 16 rows each; the rows of different heads and
+// queries of a group are packed, so that none of the 64 is idle for a lack of queries.
+template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
+    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
+    static constexpr int WARPS = FKV_PREFILL_ROWS / STRIP_ROWS, THREADS = 32 * WARPS;
+    static constexpr int KEYS = KDIM > 128 ? 32 : 64, STAGES = 1;
+    using Stream = Ring<T, KDIM, VDIM, KEYS, STAGES, THREADS, STRIP_PAD>;
+    static constexpr int QUERIES = FKV_PREFILL_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
+    static constexpr int SHARED = QUERIES + Stream::BYTES;
+
+    __device__ static void run(const Operands &at, const fkv_attend_args &args) {
+        Task task;
+        if (!task.read(at, args, PAGED, FKV_PREFILL_ROWS) || !task.writable(args)) return;
+        FKV_SHARED(shared);
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, from = warp * STRIP_ROWS;
+        Span span = task.span();
+        Stream ring(shared + QUERIES, at.k, at.v, Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span,
+                    threadIdx.x, 0, 1);
+        T *queries = reinterpret_cast<T *>(shared);
+        load_queries<KDIM, FKV_PREFILL_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
+        __syncthreads();
+        Scoring scoring(args, at.alibi);
+        Strip<T, KDIM, VDIM, KEYS> strip(queries + from * Stream::KEY_STRIDE, task, at.alibi, from, lane);
+        for (int begin = 0; begin < span.count; begin += KEYS) {
+            float s[KEYS / 8][4];
+            bool seen = strip.weigh(s, ring.keys(), scoring, task.sight, span, begin, lane);
+            const T *values = ring.values();
+            if (seen) strip.mix(s, values, lane);
+        }
+        strip.total();
+        end(strip, Output<T>{at, args, task}, scoring, from, lane);
+    }
+
+    __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Output<T> &out, const Scoring &scoring, int from, int lane) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint32_t r = from + lane / 4 + half * 8;
+            if (r >= out.task.item.rows) continue;
+            Finish finish(strip.top[half], strip.sum[half], scoring.natural, out.sink(r));
+            if (lane % 4 == 0) out.lse(r, finish.lse);
+            Line<T> line = out.line(r);
+#pragma unroll
+            for (int n = 0; n < VDIM / 8; n++) {
+                float pair[2] = {strip.o[n][2 * half] * finish.factor, strip.o[n][2 * half + 1] * finish.factor};
+                line.put(n * 8 + lane % 4 * 2, pair);
+            }
+        }
+    }
+};
+
+} // namespace fkv
+
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, bf16, bf16)

@@ -1,0 +1,15 @@
+// Attention of items of at most FKV_VECTOR_ROWS rows: one query of a small group.
+#include "team.cuh"
+
+namespace fkv {
+
+template <class T, class S, int KDIM, int VDIM, bool PAGED>
+using Vector = Vectors<T, S, KDIM, VDIM, PAGED, FKV_VECTOR_ROWS>;
+
+} // namespace fkv
+
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, f32)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, bf16)

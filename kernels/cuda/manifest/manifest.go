@@ -1,0 +1,200 @@
+// Package manifest is the text file that says what the compiled kernels are: written
+// by scripts/kernels, read by the checks and by the backend that launches them.
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Manifest describes the compiled kernels. Its text is one line an entry, a keyword
+// and words: what a diff of it shows is what changed. Lists are sorted by name.
+type Manifest struct {
+	ABI           int      // FKV_ABI_VERSION of the header they were compiled with
+	Compiler      string   // "nvcc 11.8.89"
+	Options       []string // of the compiler, architectures included
+	Architectures []string // "sm_80": machine code, "compute_80": PTX
+	Sources       []Source
+	Families      []Family
+	Kernels       []Kernel
+}
+
+// Source is a file that a family was compiled from.
+type Source struct {
+	Path string // relative to the folder of the MANIFEST
+	Sum  string // SHA-256, in hexadecimal
+}
+
+// Family is one fat binary.
+type Family struct {
+	Name    string
+	Sum     string   // SHA-256 of the fat binary, in hexadecimal
+	Sources []string // paths of the files it was compiled from
+}
+
+// Kernel is one entry point and the launch it was compiled for.
+type Kernel struct {
+	Symbol    string
+	Family    string
+	Threads   int   // of a block
+	Shared    int   // bytes of dynamic shared memory
+	Registers []int // of a thread, by architecture with machine code
+}
+
+// Find returns the kernel of that symbol. It does not allocate.
+func (m *Manifest) Find(symbol string) (Kernel, bool) {
+	i, ok := slices.BinarySearchFunc(m.Kernels, symbol, func(k Kernel, s string) int { return strings.Compare(k.Symbol, s) })
+	if !ok {
+		return Kernel{}, false
+	}
+	return m.Kernels[i], true
+}
+
+// Machines are the architectures that have machine code, in their order.
+func Machines(architectures []string) []string {
+	var machines []string
+	for _, a := range architectures {
+		if strings.HasPrefix(a, "sm_") {
+			machines = append(machines, a)
+		}
+	}
+	return machines
+}
+
+// String is the manifest's text; Parse reads it.
+func (m *Manifest) String() string {
+	var b strings.Builder
+	b.WriteString("# What make kernels-cuda made of the sources in this folder.\n")
+	fmt.Fprintf(&b, "abi %d\ncompiler %s\n", m.ABI, m.Compiler)
+	fmt.Fprintf(&b, "options %s\n", strings.Join(m.Options, " "))
+	fmt.Fprintf(&b, "architectures %s\n", strings.Join(m.Architectures, " "))
+	b.WriteString("\n# source: path, SHA-256\n")
+	for _, s := range m.Sources {
+		fmt.Fprintf(&b, "source %s %s\n", s.Path, s.Sum)
+	}
+	b.WriteString("\n# family: name, SHA-256 of its .fatbin, sources\n")
+	for _, f := range m.Families {
+		fmt.Fprintf(&b, "family %s %s %s\n", f.Name, f.Sum, strings.Join(f.Sources, " "))
+	}
+	b.WriteString("\n# kernel: symbol, family, threads a block, bytes of dynamic shared memory,\n# registers a thread for each architecture with machine code\n")
+	for _, k := range m.Kernels {
+		fmt.Fprintf(&b, "kernel %s %s %d %d", k.Symbol, k.Family, k.Threads, k.Shared)
+		for _, r := range k.Registers {
+			fmt.Fprintf(&b, " %d", r)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Parse reads a manifest's text. An entry that is incomplete, out of order, there
+// twice, or that names a family or source that is not listed is an error.
+func Parse(text string) (*Manifest, error) {
+	m := &Manifest{}
+	for i, line := range strings.Split(text, "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		if err := m.entry(words[0], words[1:]); err != nil {
+			return nil, fmt.Errorf("kernels: MANIFEST line %d: %w", i+1, err)
+		}
+	}
+	if err := m.complete(); err != nil {
+		return nil, fmt.Errorf("kernels: MANIFEST: %w", err)
+	}
+	return m, nil
+}
+
+func (m *Manifest) entry(keyword string, words []string) (err error) {
+	short := fmt.Errorf("%s: %d words are not enough", keyword, len(words))
+	switch keyword {
+	case "abi":
+		if len(words) != 1 {
+			return fmt.Errorf("abi: want one number, have %q", words)
+		}
+		m.ABI, err = strconv.Atoi(words[0])
+	case "compiler":
+		m.Compiler = strings.Join(words, " ")
+	case "options":
+		m.Options = words
+	case "architectures":
+		m.Architectures = words
+	case "source":
+		if len(words) != 2 {
+			return fmt.Errorf("source: want a path and a sum, have %q", words)
+		}
+		m.Sources = append(m.Sources, Source{Path: words[0], Sum: words[1]})
+	case "family":
+		if len(words) < 3 {
+			return short
+		}
+		m.Families = append(m.Families, Family{Name: words[0], Sum: words[1], Sources: words[2:]})
+	case "kernel":
+		if len(words) < 4 {
+			return short
+		}
+		k := Kernel{Symbol: words[0], Family: words[1]}
+		numbers := make([]int, len(words)-2)
+		for i, w := range words[2:] {
+			if numbers[i], err = strconv.Atoi(w); err != nil || numbers[i] < 0 {
+				return fmt.Errorf("kernel %s: %q is no count", k.Symbol, w)
+			}
+		}
+		k.Threads, k.Shared, k.Registers = numbers[0], numbers[1], numbers[2:]
+		m.Kernels = append(m.Kernels, k)
+	default:
+		return fmt.Errorf("unknown entry %q", keyword)
+	}
+	return err
+}
+
+// complete checks the entries against each other.
+func (m *Manifest) complete() error {
+	if m.ABI == 0 || m.Compiler == "" || len(m.Architectures) == 0 {
+		return fmt.Errorf("abi, compiler or architectures are missing")
+	}
+	if err := ordered("source", m.Sources, func(s Source) string { return s.Path }); err != nil {
+		return err
+	}
+	if err := ordered("family", m.Families, func(f Family) string { return f.Name }); err != nil {
+		return err
+	}
+	if err := ordered("kernel", m.Kernels, func(k Kernel) string { return k.Symbol }); err != nil {
+		return err
+	}
+	for _, f := range m.Families {
+		for _, path := range f.Sources {
+			if !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Path == path }) {
+				return fmt.Errorf("family %s: source %s is not listed", f.Name, path)
+			}
+		}
+		if !slices.ContainsFunc(m.Kernels, func(k Kernel) bool { return k.Family == f.Name }) {
+			return fmt.Errorf("family %s has no kernel", f.Name)
+		}
+	}
+	machines := len(Machines(m.Architectures))
+	for _, k := range m.Kernels {
+		switch {
+		case !slices.ContainsFunc(m.Families, func(f Family) bool { return f.Name == k.Family }):
+			return fmt.Errorf("kernel %s: family %s is not listed", k.Symbol, k.Family)
+		case k.Threads < 1 || k.Threads > 1024:
+			return fmt.Errorf("kernel %s: %d threads a block, want 1 to 1024", k.Symbol, k.Threads)
+		case len(k.Registers) != machines:
+			return fmt.Errorf("kernel %s: registers for %d architectures, want %d", k.Symbol, len(k.Registers), machines)
+		}
+	}
+	return nil
+}
+
+// ordered checks that a list is sorted by name and names nothing twice.
+func ordered[T any](kind string, list []T, name func(T) string) error {
+	for i := 1; i < len(list); i++ {
+		if name(list[i-1]) >= name(list[i]) {
+			return fmt.Errorf("%s %s comes after %s", kind, name(list[i]), name(list[i-1]))
+		}
+	}
+	return nil
+}

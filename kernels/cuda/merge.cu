@@ -1,0 +1,108 @@
+// Merge: attention results over disjoint keys become one, weighted by their
+// log-sum-exps (FlashAttention, arXiv:2205.14135; cascades of shared prefixes).
+#include <math.h>
+
+#include "run.cuh"
+
+namespace {
+
+constexpr unsigned THREADS = 128;
+constexpr int64_t WARPS = THREADS / 32;
+
+// Weights are the shares of a row's parts before they are normalised: part p counts
+// exp(lse[p*step] - top).
+struct Weights {
+    const float *lse; // of part 0
+    int64_t step;     // from one part to the next
+    float top, sum;   // the largest lse; -inf: there is nothing to merge
+
+    __device__ float of(uint32_t part) const { return expf(lse[part * step] - top); }
+};
+
+// weights_of is computed by a warp together, each lane over its own parts.
+__device__ inline Weights weights_of(const float *lse, int64_t step, uint32_t parts) {
+    Weights w{lse, step, -INFINITY, 0};
+    const uint32_t lane = threadIdx.x % 32;
+    for (uint32_t part = lane; part < parts; part += 32) {
+        w.top = fmaxf(w.top, lse[part * step]);
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+        w.top = fmaxf(w.top, __shfl_xor_sync(fkv::FULL, w.top, distance));
+    }
+    if (w.top == -INFINITY) {
+        return w;
+    }
+    for (uint32_t part = lane; part < parts; part += 32) {
+        w.sum += w.of(part);
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+        w.sum += __shfl_xor_sync(fkv::FULL, w.sum, distance);
+    }
+    return w;
+}
+
+// merge_row is one row's work of a warp, W elements a lane at a time. in is the row of
+// part 0, and the other parts' are step apart. A part of weight 0 is not read: its row
+// may hold anything.
+template <int W, class In, class Out>
+__device__ inline void merge_row(const Weights &weights, uint32_t parts, const In *in, int64_t step, Out *out,
+                                 uint32_t dim) {
+    const bool any = weights.top != -INFINITY;
+    const float scale = any ? 1 / weights.sum : 0;
+    for (uint32_t column = threadIdx.x % 32 * W; column < dim; column += 32 * W) {
+        float sum[W] = {};
+        for (uint32_t part = 0; any && part < parts; part++) {
+            const float weight = weights.of(part);
+            if (weight != 0) {
+                const fkv::Run<In, W> row = fkv::load_run<W>(in + part * step + column);
+#pragma unroll
+                for (int i = 0; i < W; i++) {
+                    sum[i] += weight * fkv::to_float(row.at[i]);
+                }
+            }
+        }
+        fkv::Run<Out, W> merged;
+#pragma unroll
+        for (int i = 0; i < W; i++) {
+            merged.at[i] = fkv::from_float<Out>(sum[i] * scale);
+        }
+        fkv::store_run<W>(out + column, merged);
+    }
+}
+
+template <class In, class Out>
+__device__ inline void merge(const In *in, const float *lse, Out *out, float *out_lse, const fkv_merge_args &args) {
+    constexpr int W = fkv::wide<In, Out>;
+    const bool wide = (args.out_stride | args.dim) % W == 0 && fkv::aligned(in, out);
+    const int64_t rows = static_cast<int64_t>(args.tokens) * args.heads;
+    for (int64_t row = blockIdx.x * WARPS + threadIdx.x / 32; row < rows; row += gridDim.x * WARPS) {
+        const Weights weights = weights_of(lse + row, rows, args.parts);
+        const int64_t token = static_cast<int64_t>(static_cast<uint64_t>(row) / args.heads);
+        const In *first = in + row * args.dim;
+        Out *to = out + token * args.out_stride + (row - token * args.heads) * args.dim;
+        if (wide) {
+            merge_row<W>(weights, args.parts, first, rows * args.dim, to, args.dim);
+        } else {
+            merge_row<1>(weights, args.parts, first, rows * args.dim, to, args.dim);
+        }
+        if (out_lse != nullptr && threadIdx.x % 32 == 0) {
+            out_lse[row] = weights.top == -INFINITY ? -INFINITY : weights.top + logf(weights.sum);
+        }
+    }
+}
+
+} // namespace
+
+// Grid: x over rows, tokens*heads of them, a warp each and 4 a block; any grid is
+// right. Rows that are not aligned to 16 bytes are read an element at a time.
+#define MERGE(types, In, Out)                                                                                      \
+    FKV_KERNEL(fkv_merge_##types, THREADS, 0, const In *in, const float *lse, Out *out, float *out_lse,            \
+               fkv_merge_args args) {                                                                              \
+        merge(in, lse, out, out_lse, args);                                                                        \
+    }
+
+MERGE(f32_f32, float, float)
+MERGE(f16_f16, fkv::half, fkv::half)
+MERGE(bf16_bf16, fkv::bfloat, fkv::bfloat)
+MERGE(f32_f16, float, fkv::half)
+MERGE(f32_bf16, float, fkv::bfloat)

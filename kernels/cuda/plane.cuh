@@ -1,0 +1,31 @@
+// Where rows lie in a plane of the cache, [blocks, heads, block_size, dim].
+#pragma once
+
+#include "kernel.cuh"
+
+namespace fkv {
+
+// Place is a slot of the cache, or a position of a sequence, by its block and the
+// offset within.
+struct Place {
+    uint64_t block, offset;
+};
+
+// place_of divides without a sign because the compiler makes 32-bit divisions of that
+// where the numbers fit.
+__device__ inline Place place_of(int64_t slot, uint32_t block_size) {
+    const uint64_t block = static_cast<uint64_t>(slot) / block_size;
+    return {block, static_cast<uint64_t>(slot) - block * block_size};
+}
+
+// row_at is the rows of a plane before the one of a head at a place. Times the size
+// of a row, it is where the row lies.
+__device__ inline int64_t row_at(const Place &place, uint32_t heads, uint32_t head, uint32_t block_size) {
+    return static_cast<int64_t>((place.block * heads + head) * block_size + place.offset);
+}
+
+// in_cache tells whether a slot that was read from device memory is one of the
+// cache's. -1, which marks what is to be skipped, is none.
+__device__ inline bool in_cache(int64_t slot, int64_t slots) { return slot >= 0 && slot < slots; }
+
+} // namespace fkv

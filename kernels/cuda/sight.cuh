@@ -1,0 +1,95 @@
+// Which keys a query sees, which of them an item walks, and where they lie.
+#pragma once
+
+#include "kernel.cuh"
+
+namespace fkv {
+
+// MOST_KEYS bounds a context, so that positions and tile numbers fit 32 bits. No device
+// has memory for as many keys of one head.
+constexpr int64_t MOST_KEYS = 1 << 30;
+
+// Span is positions [begin, begin+sinks) and, after a hole, [begin+sinks+hole, …),
+// count in all: walked by number, so that no tile is spent on the hole.
+struct Span {
+    int begin, sinks, hole, count;
+
+    __device__ int at(int i) const { return begin + i + (i < sinks ? 0 : hole); }
+};
+
+// Sight is a mask without its values: the rule of who sees whom.
+struct Sight {
+    bool causal;
+    int newest;      // without causality: the newest key
+    uint32_t window; // keys that a query sees, its own included
+    int sinks;       // and first keys that it sees beyond those
+
+    Sight() = default;
+
+    __device__ Sight(const fkv_attend_args &args, int ctx)
+        : causal(!(args.flags & FKV_NONCAUSAL)), newest(ctx - 1),
+          window(causal && args.window > 0 && args.window < MOST_KEYS ? args.window : uint32_t(2 * MOST_KEYS)),
+          sinks(int(min(args.sink_tokens, uint32_t(MOST_KEYS)))) {}
+
+    // last is the newest key that a query sees, -1 for none.
+    __device__ int last(int position) const { return causal ? position : newest; }
+
+    // sees holds for keys of the context; the difference of a key after last is negative,
+    // so as an unsigned number it is beyond every window. It is said without a branch.
+    __device__ bool sees(int position, int key) const {
+        int behind = last(position) - key;
+        return (uint32_t(behind) < window) | ((key < sinks) & (behind >= 0));
+    }
+
+    // all reports whether all queries from position first to final see all keys from
+    // low to high.
+    __device__ bool all(int first, int final, int low, int high) const {
+        return high <= last(first) && (uint32_t(last(final) - low) < window || high < sinks);
+    }
+
+    // none reports whether no such query sees such a key.
+    __device__ bool none(int first, int final, int low, int high) const {
+        return low > last(final) || (low >= sinks && last(first) - high >= 0 && uint32_t(last(first) - high) >= window);
+    }
+
+    // span is the part of [key, end) that queries first to final see together: every key
+    // of it is seen by at least one.
+    __device__ Span span(int first, int final, uint32_t key, uint32_t end, int ctx) const {
+        int low = int(min(key, uint32_t(ctx))), high = int(min(end, uint32_t(ctx)));
+        int64_t reach = int64_t(last(first)) + 1 - window;
+        int open = reach > 0 ? int(reach) : 0; // of the window
+        int closed = min(high, min(sinks, open)), begin = max(low, open);
+        high = min(high, last(final) + 1);
+        Span s = {low, max(closed - low, 0), 0, 0};
+        s.hole = begin - low - s.sinks;
+        s.count = s.sinks + max(high - begin, 0);
+        return s;
+    }
+};
+
+// Pages finds a sequence's keys in a plane. With a constant paged the other way costs
+// nothing.
+struct Pages {
+    bool paged;
+    const uint32_t *table; // of the sequence
+    uint32_t blocks, heads, head, shift;
+    int64_t begin; // contiguous: row of the first key
+
+    __device__ Pages(const uint32_t *tables, const fkv_attend_args &args, uint32_t seq, uint32_t kv_head, bool is_paged)
+        : paged(is_paged), table(tables + int64_t(seq) * args.table_stride), blocks(args.blocks), heads(args.kv_heads),
+          head(kv_head), shift(__ffs(int(args.block_size)) - 1), begin(0) {
+        if (!paged) begin = (int64_t(clamped(tables ? *table : seq)) * heads + head) * args.block_size;
+    }
+
+    // row is how many rows [dim] of the plane come before the key's.
+    __device__ int64_t row(int key) const {
+        if (!paged) return begin + key;
+        int64_t block = clamped(table[uint32_t(key) >> shift]);
+        return ((block * heads + head) << shift) + (key & ((1 << shift) - 1));
+    }
+
+  private:
+    __device__ uint32_t clamped(uint32_t block) const { return block < blocks ? block : blocks - 1; }
+};
+
+} // namespace fkv

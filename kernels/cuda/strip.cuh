@@ -1,0 +1,200 @@
+// Attention on tensor cores: a warp and its 16 rows.
+#pragma once
+
+#include "output.cuh"
+#include "ring.cuh"
+
+namespace fkv {
+
+constexpr int STRIP_ROWS = 16;  // of a matrix instruction
+constexpr int STRIP_PAD = 8;    // elements behind a row of 16-bit elements, 16 bytes
+
+// Queries are 16 rows [KDIM] of T, in shared memory and, with HELD, in registers.
+template <class T, int KDIM, bool HELD> struct Queries {
+    static constexpr int STRIDE = KDIM + STRIP_PAD, STEPS = KDIM / 16;
+
+    const T *rows;
+    uint32_t held[HELD ? STEPS : 1][4];
+
+    __device__ Queries(const T *from, int lane) : rows(from + lane % 16 * STRIDE + lane / 16 * 8) {
+#pragma unroll
+        for (int d = 0; d < STEPS; d++) {
+            if (HELD) load_matrices(held[d], rows + d * 16);
+        }
+    }
+
+    // multiply sets s to the products with KEYS keys [KEYS, STRIDE]: s[n] is the fragment
+    // of 16 rows and keys [8n, 8n+8).
+    template <int KEYS> __device__ void multiply(float (&s)[KEYS / 8][4], const T *keys, int lane) const {
+        const T *mine = keys + (lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 8;
+#pragma unroll
+        for (int n = 0; n < KEYS / 8; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) s[n][e] = 0;
+        }
+#pragma unroll
+        for (int d = 0; d < STEPS; d++) {
+            uint32_t a[4];
+            if (HELD) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) a[e] = held[HELD ? d : 0][e];
+            } else {
+                load_matrices(a, rows + d * 16);
+            }
+#pragma unroll
+            for (int n = 0; n < KEYS / 16; n++) {
+                uint32_t b[4];
+                load_matrices(b, mine + n * 16 * STRIDE + d * 16);
+                mma(s[2 * n], a, b[0], b[1], T());
+                mma(s[2 * n + 1], a, b[2], b[3], T());
+            }
+        }
+    }
+};
+
+// load_queries copies the queries of an item to ROWS rows of shared memory, stride
+// elements apart, with zeros behind the last; all threads of the block take part.
+template <int KDIM, int ROWS, class T>
+__device__ inline void load_queries(T *to, int stride, const void *q, const Task &task, const fkv_attend_args &args) {
+    constexpr int N = Vec<T>::N, VECTORS = KDIM / N;
+    for (int i = threadIdx.x; i < ROWS * VECTORS; i += blockDim.x) {
+        int r = i / VECTORS, at = i % VECTORS * N;
+        Vec<T> x = {};
+        if (r < int(task.item.rows)) {
+            Row row = task.row(r);
+            const T *from = static_cast<const T *>(q) + row.token * args.q_stride + int64_t(row.head) * KDIM;
+            x = *reinterpret_cast<const Vec<T> *>(from + at);
+        }
+        *reinterpret_cast<Vec<T> *>(to + r * stride + at) = x;
+    }
+}
+
+// Strip is the softmax of a warp's 16 rows and what they have gathered. Lane l has rows
+// l/4 and l/4+8, of each fragment elements 0, 1 and 2, 3: columns 2(l%4) and the next.
+template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
+    static constexpr int VALUE_STRIDE = VDIM + STRIP_PAD;
+
+    Queries<T, KDIM, KDIM <= 128> queries;
+    float o[VDIM / 8][4];
+    float top[2] = {NEG_INF, NEG_INF}, sum[2] = {0, 0}, slope[2];
+    int position[2];
+    int first, final; // positions of the first and the last of the strip's rows
+    bool used;        // is there any
+
+    // The strip has rows [from, from+16) of the item.
+    __device__ Strip(const T *rows, const Task &task, const float *alibi, int from, int lane) : queries(rows, lane) {
+        used = from < int(task.item.rows);
+        first = task.row(from).position;
+        final = task.row(min(from + STRIP_ROWS, int(task.item.rows)) - 1).position;
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            Row row = task.row(from + lane / 4 + half * 8);
+            position[half] = row.position;
+            slope[half] = alibi ? alibi[row.head] : 0;
+        }
+#pragma unroll
+        for (int n = 0; n < VDIM / 8; n++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) o[n][e] = 0;
+        }
+    }
+
+    // weigh makes weights of a tile's keys, which are number begin of the span and on, and
+    // shrinks what was added up under a smaller top. It returns false, and there is nothing
+    // to mix, where no row of the strip sees any of them.
+    __device__ bool weigh(float (&s)[KEYS / 8][4], const T *keys, const Scoring &scoring, const Sight &sight, const Span &span,
+                          int begin, int lane) {
+        int oldest = span.at(begin), newest = span.at(min(begin + KEYS, span.count) - 1);
+        if (!used || sight.none(first, final, oldest, newest)) return false;
+        queries.template multiply<KEYS>(s, keys, lane);
+        if (!scoring.plain || begin + KEYS > span.count || !sight.all(first, final, oldest, newest)) {
+            complete(s, scoring, sight, span, begin, lane);
+        }
+        float high[2], shrink[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            float m = top[half];
+#pragma unroll
+            for (int n = 0; n < KEYS / 8; n++) m = fmaxf(m, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+            m = fmaxf(m, __shfl_xor_sync(FULL, m, 1));
+            m = fmaxf(m, __shfl_xor_sync(FULL, m, 2));
+            high[half] = m;
+            shrink[half] = scoring.weight(top[half], m);
+        }
+        if (__any_sync(FULL, high[0] != top[0] || high[1] != top[1])) {
+#pragma unroll
+            for (int n = 0; n < VDIM / 8; n++) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) o[n][e] *= shrink[e / 2];
+            }
+        }
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            top[half] = high[half];
+            sum[half] *= shrink[half];
+#pragma unroll
+            for (int n = 0; n < KEYS / 8; n++) {
+#pragma unroll
+                for (int e = 2 * half; e < 2 * half + 2; e++) {
+                    s[n][e] = scoring.weight(s[n][e], top[half]);
+                    sum[half] += s[n][e];
+                }
+            }
+        }
+        return true;
+    }
+
+    // mix adds the tile's values [KEYS, VALUE_STRIDE] by their weights, rounded to T. A row
+    // that does not see a key adds 0 times its value, so an infinite one shows there too.
+    __device__ void mix(const float (&s)[KEYS / 8][4], const T *values, int lane) {
+        const T *mine = values + lane % 16 * VALUE_STRIDE + lane / 16 * 8;
+#pragma unroll
+        for (int k = 0; k < KEYS / 16; k++) {
+            uint32_t a[4] = {pack<T>(s[2 * k][0], s[2 * k][1]), pack<T>(s[2 * k][2], s[2 * k][3]),
+                             pack<T>(s[2 * k + 1][0], s[2 * k + 1][1]), pack<T>(s[2 * k + 1][2], s[2 * k + 1][3])};
+#pragma unroll
+            for (int n = 0; n < VDIM / 16; n++) {
+                uint32_t b[4];
+                load_transposed(b, mine + k * 16 * VALUE_STRIDE + n * 16);
+                mma(o[2 * n], a, b[0], b[1], T());
+                mma(o[2 * n + 1], a, b[2], b[3], T());
+            }
+        }
+    }
+
+    // total adds up the sums, of which each lane has its columns'.
+    __device__ void total() {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            sum[half] += __shfl_xor_sync(FULL, sum[half], 1);
+            sum[half] += __shfl_xor_sync(FULL, sum[half], 2);
+        }
+    }
+
+  private:
+    // complete makes scores of products, -inf where a row does not see the key. It turns
+    // the registers past one place, 8 keys at a time, so that its code is there once; few
+    // tiles need it.
+    __device__ void complete(float (&s)[KEYS / 8][4], const Scoring &scoring, const Sight &sight, const Span &span, int begin,
+                             int lane) const {
+#pragma unroll 1
+        for (int n = 0; n < KEYS / 8; n++) {
+            float done[4];
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                int i = begin + n * 8 + lane % 4 * 2 + e % 2, key = span.at(i);
+                bool seen = (i < span.count) & sight.sees(position[e / 2], key);
+                float score = scoring.score(s[0][e], slope[e / 2], key - position[e / 2]);
+                done[e] = seen ? score : NEG_INF;
+            }
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+#pragma unroll
+                for (int m = 0; m < KEYS / 8 - 1; m++) s[m][e] = s[m + 1][e];
+                s[KEYS / 8 - 1][e] = done[e];
+            }
+        }
+    }
+};
+
+} // namespace fkv

@@ -1,0 +1,247 @@
+// Attention on CUDA cores: rows a few at a time, in f32.
+#pragma once
+
+#include "output.cuh"
+#include "ring.cuh"
+
+namespace fkv {
+
+// Team is how lanes share the work of a dot product: LANES of them hold a row [DIM] of S
+// by vectors of 16 bytes, TEAMS rows a warp. Lane i of a team holds vectors i, i+LANES, …
+// of them, of which the last may be missing.
+template <class S, int DIM, int LANES> struct Team {
+    static constexpr int TEAMS = 32 / LANES, N = Vec<S>::N;
+    static constexpr int VECTORS = (DIM / N + LANES - 1) / LANES, HELD = VECTORS * N;
+
+    // dim is where vector j of a lane begins, DIM or more for a missing one.
+    __device__ static int dim(int j, int lane) { return (j * LANES + lane) * N; }
+
+    // load reads a lane's elements of a row of T, zeros for missing vectors.
+    template <class T> __device__ static void load(float (&x)[HELD], const T *row, int lane) {
+        constexpr int READ = Vec<T>::N < N ? Vec<T>::N : N;
+#pragma unroll
+        for (int j = 0; j < VECTORS; j++) {
+#pragma unroll
+            for (int i = 0; i < N; i += READ) {
+                Vec<T> v = {};
+                if (DIM % (LANES * N) == 0 || dim(j, lane) < DIM) {
+                    v = *reinterpret_cast<const Vec<T> *>(row + dim(j, lane) + i);
+                }
+#pragma unroll
+                for (int e = 0; e < READ; e++) x[j * N + i + e] = to_float(v.at[e]);
+            }
+        }
+    }
+
+
+    // sum adds over a team; all of its lanes get the result.
+    __device__ static float sum(float x) {
+#pragma unroll
+        for (int apart = LANES / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(FULL, x, apart);
+        return x;
+    }
+};
+
+// Scores is ROWS x EACH numbers of a team of LANES lanes, row by row, HELD of them in a
+// lane: a row lies in SPREAD lanes side by side. Where there are more lanes than numbers,
+// REPEATED lanes hold the same. So what is done with a score is done once, not by every
+// lane, and its code is there once: unrolled over rows and keys it made up half a kernel.
+template <int ROWS, int EACH, int LANES> struct Scores {
+    static constexpr int COUNT = ROWS * EACH, HELD = COUNT > LANES ? COUNT / LANES : 1;
+    static constexpr int SPREAD = LANES / ROWS, REPEATED = COUNT < LANES ? LANES / COUNT : 1;
+    static_assert(SPREAD > 0 && HELD <= EACH, "one row a lane");
+
+    float at[HELD];
+
+    Scores() = default;
+
+    // A team's lanes have a share of each number: their sums are the scores. At each step
+    // two lanes split what both have, each sends the half that the other keeps; of a last
+    // number both keep the sum.
+    __device__ Scores(float (&share)[COUNT], int lane) {
+        gather<COUNT, LANES / 2>(share, lane);
+#pragma unroll
+        for (int i = 0; i < HELD; i++) at[i] = share[i];
+    }
+
+    // column is where in its row at[i] is.
+    __device__ static int column(int i, int lane) { return lane % SPREAD * EACH / SPREAD + i; }
+
+    // of is number i of row r, for all lanes.
+    __device__ float of(int r, int i) const {
+        return __shfl_sync(FULL, at[i % HELD], (r * EACH + i) * REPEATED / HELD, LANES);
+    }
+
+  private:
+    // gather is the step between lanes APART for N numbers, and those after it.
+    template <int N, int APART> __device__ static void gather(float (&share)[COUNT], int lane) {
+        if constexpr (APART > 0) {
+            constexpr int KEPT = N > 1 ? N / 2 : 1;
+            bool high = lane & APART;
+#pragma unroll
+            for (int i = 0; i < KEPT; i++) {
+                float sent = N == 1 || !high ? share[i + N - KEPT] : share[i], kept = high ? share[i + N - KEPT] : share[i];
+                share[i] = kept + __shfl_xor_sync(FULL, sent, APART);
+            }
+            gather<KEPT, APART / 2>(share, lane);
+        }
+    }
+};
+
+// team_lanes is the size of teams that leaves a lane 8 elements of a row.
+constexpr int team_lanes(int dim) { return dim > 128 ? 32 : dim > 64 ? 16 : 8; }
+
+// Vectors attends for items of at most ROWS rows, 4 to a warp: with 4 each warp walks its
+// own keys, with 16 all walk the same ones, so that either way each row of the cache is
+// read once. Every team has its own softmax over the keys that it met.
+template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vectors {
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, R = 4;
+    static constexpr int ROW_WARPS = ROWS / R, KEY_WARPS = WARPS / ROW_WARPS;
+    static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
+    using Keys = Team<S, KDIM, LANES>;
+    using Values = Team<S, VDIM, LANES>;
+    static constexpr int SPREAD = LANES / R; // lanes of a team that hold a row's scores
+
+    // EACH is the keys of a team in a tile: about 4 KB of keys and values a warp.
+    static constexpr int ROOM = 4096 * ROW_WARPS / (TEAMS * (KDIM + VDIM) * int(sizeof(S)));
+    static constexpr int EACH = ROOM >= 4 ? 4 : ROOM >= 2 ? 2 : 1;
+    static constexpr int KEYS = EACH * TEAMS, STAGES = 2;
+    using Weights = Scores<R, EACH, LANES>;
+    using Stream = Ring<S, KDIM, VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
+    using Result = States<KEY_WARPS * TEAMS, ROWS, VDIM>;
+    static constexpr int RINGS = KEY_WARPS * Stream::BYTES;
+    static constexpr int SHARED = RINGS > Result::BYTES ? RINGS : Result::BYTES;
+
+    float q[R][Keys::HELD], o[R][Values::HELD];
+    float top, sum, slope; // of the row whose scores this lane holds
+    int position;
+
+    __device__ static void run(const Operands &at, const fkv_attend_args &args) {
+        Task task;
+        if (!task.read(at, args, PAGED, ROWS) || !task.writable(args)) return;
+        FKV_SHARED(shared);
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        int row_warp = warp % ROW_WARPS, key_warp = warp / ROW_WARPS;
+        Span span = task.span();
+        Stream ring(shared + key_warp * Stream::BYTES, at.k, at.v, Pages(at.table, args, task.item.seq, task.kv_head, PAGED),
+                    span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
+        Scoring scoring(args, at.alibi);
+        Vectors rows;
+        rows.begin(at, args, task, row_warp * R, lane % LANES);
+        bool used = row_warp * R < task.item.rows;
+        for (int first = key_warp * KEYS; first < span.count; first += KEY_WARPS * KEYS) {
+            const S *keys = ring.keys();
+            Weights s;
+            if (used) {
+                s = rows.score(keys, lane);
+                rows.weigh(s, scoring, task.sight, span, first + lane / LANES, lane % LANES);
+            }
+            const S *values = ring.values();
+            if (used) rows.mix(s, values, lane);
+        }
+        __syncthreads(); // the rings' memory is free
+        Result result{reinterpret_cast<float *>(shared)};
+        rows.end(result, key_warp * TEAMS + lane / LANES, row_warp * R, lane % LANES);
+        __syncthreads();
+        result.combine(Output<T>{at, args, task}, scoring, warp, WARPS, lane);
+    }
+
+    __device__ void begin(const Operands &at, const fkv_attend_args &args, const Task &task, int first, int lane) {
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            Row row = task.row(first + r); // beyond the last: a row that nobody writes
+            Keys::load(q[r], static_cast<const T *>(at.q) + row.token * args.q_stride + int64_t(row.head) * KDIM, lane);
+#pragma unroll
+            for (int i = 0; i < Values::HELD; i++) o[r][i] = 0;
+        }
+        Row row = task.row(first + lane / SPREAD);
+        slope = at.alibi ? at.alibi[row.head] : 0;
+        position = row.position;
+        top = NEG_INF;
+        sum = 0;
+    }
+
+    // score multiplies the team's keys of a tile with the rows.
+    __device__ Weights score(const S *keys, int lane) const {
+        float s[R * EACH];
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            float x[Keys::HELD];
+            Keys::load(x, keys + (k * TEAMS + lane / LANES) * KDIM, lane % LANES);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                s[r * EACH + k] = 0;
+#pragma unroll
+                for (int i = 0; i < Keys::HELD; i++) s[r * EACH + k] += x[i] * q[r][i];
+            }
+        }
+        return Weights(s, lane % LANES);
+    }
+
+    // weigh turns products into weights, and shrinks what was added up under a smaller top.
+    __device__ void weigh(Weights &s, const Scoring &scoring, const Sight &sight, const Span &span, int first, int lane) {
+        float high = top;
+#pragma unroll
+        for (int i = 0; i < Weights::HELD; i++) {
+            int n = first + Weights::column(i, lane) * TEAMS, key = span.at(n);
+            bool seen = n < span.count && sight.sees(position, key);
+            s.at[i] = seen ? scoring.score(s.at[i], slope, key - position) : NEG_INF;
+            high = fmaxf(high, s.at[i]);
+        }
+#pragma unroll
+        for (int apart = SPREAD / 2; apart > 0; apart /= 2) high = fmaxf(high, __shfl_xor_sync(FULL, high, apart));
+        float shrink = scoring.weight(top, high);
+        if (__any_sync(FULL, high != top)) {
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                float factor = __shfl_sync(FULL, shrink, r * SPREAD, LANES);
+#pragma unroll
+                for (int i = 0; i < Values::HELD; i++) o[r][i] *= factor;
+            }
+        }
+        top = high;
+        sum *= shrink;
+#pragma unroll
+        for (int i = 0; i < Weights::HELD; i++) {
+            s.at[i] = scoring.weight(s.at[i], high);
+            sum += s.at[i];
+        }
+    }
+
+    __device__ void mix(const Weights &s, const S *values, int lane) {
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            float x[Values::HELD];
+            Values::load(x, values + (k * TEAMS + lane / LANES) * VDIM, lane % LANES);
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                float weight = s.of(r, k);
+#pragma unroll
+                for (int i = 0; i < Values::HELD; i++) o[r][i] += weight * x[i];
+            }
+        }
+    }
+
+    // end hands the team's softmax to the block.
+    __device__ void end(const Result &result, int state, int first, int lane) const {
+        constexpr int N = Values::N;
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+#pragma unroll
+            for (int j = 0; j < Values::VECTORS; j++) {
+                if (Values::dim(j, lane) >= VDIM) continue;
+#pragma unroll
+                for (int i = 0; i < N; i++) result.values(state, first + r)[Values::dim(j, lane) + i] = o[r][j * N + i];
+            }
+        }
+        float all = sum / Weights::REPEATED;
+#pragma unroll
+        for (int apart = SPREAD / 2; apart > 0; apart /= 2) all += __shfl_xor_sync(FULL, all, apart);
+        if (lane % SPREAD == 0) {
+            result.top(state, first + lane / SPREAD) = top;
+            result.sum(state, first + lane / SPREAD) = all;
+        }
+    }
+};
+
+} // namespace fkv

@@ -1,0 +1,74 @@
+// What a running GPU thread sees of the core: who it is, and the ways to meet others.
+// The headers of a dialect, such as kernels/simt/cuda, say its own words with these.
+#pragma once
+
+#include <cstring>
+
+#include "../simt.h"
+
+namespace simt {
+
+constexpr unsigned WARP = 32;
+
+// Site is a place in a kernel's source. As a default argument, Site{} is its caller's.
+struct Site {
+    const char *file;
+    int line;
+
+    Site(const char *file = __builtin_FILE(), int line = __builtin_LINE()) : file(file), line(line) {}
+
+    bool operator!=(const Site &other) const {
+        return line != other.line || (file != other.file && std::strcmp(file, other.file) != 0);
+    }
+};
+
+// Surroundings are what the threads of a block have in common.
+struct Surroundings {
+    Dim block, grid, size;   // this block's index, blocks in the grid, threads in the block
+    unsigned char *shared;   // dynamic shared memory, aligned to 128 bytes
+    bool late_copies;
+};
+
+// Thread is one GPU thread: its index in the block, and in its warp.
+struct Thread {
+    Dim index;
+    unsigned lane;
+    const Surroundings *around;
+};
+
+// current is the thread that this OS thread runs. __thread, because a thread_local that
+// another file defines is reached through a function. The address of a thread variable may
+// be kept in a register, so code that a fiber runs must not go on with one after its fiber
+// was handed to another OS thread: only Block does that, between blocks.
+extern __thread Thread *current;
+
+// barrier waits for all threads of the block, which must come to the same site.
+void barrier(Site site);
+
+// A Collective does the work of all lanes of a mask at once: lanes[l] is what lane l brought,
+// and where it will look for its result.
+using Collective = void (*)(void *const *lanes, unsigned mask);
+
+// meet waits for the lanes of mask that exist; they must come to the same site. The last to
+// come runs work for all of them. With orders, what a lane wrote before is seen by the
+// others afterwards; otherwise the race check takes them as unordered, as hardware may.
+void meet(unsigned mask, void *brought, Collective work, bool orders, Site site);
+
+// fault ends the launch: this thread did what hardware does not define.
+[[noreturn]] void fault(const char *what, Site site);
+
+// A Copy is 16 bytes under way, from null as zeros.
+struct Copy {
+    void *to;
+    const void *from;
+};
+
+// The asynchronous copies of the current thread, for a dialect that does the memory accesses
+// itself, where the sanitizers see them: begin_copy adds one to the open group, close_copies
+// closes the group, and take_copy hands out, one by one, those of all but the last pending
+// closed groups, until it returns false.
+void begin_copy(Copy copy);
+void close_copies();
+bool take_copy(unsigned pending, Copy &copy);
+
+} // namespace simt

@@ -1,0 +1,84 @@
+// The twins of kernels/cuda/ptx.cuh, with the same meaning. What they touch of a kernel's
+// memory is touched here, in code that the sanitizers see.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "../core/thread.h"
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "warp.h"
+
+namespace fkv {
+
+using simt::Site;
+
+struct alignas(16) Bytes16 {
+    uint32_t word[4];
+};
+
+inline void require_aligned(const void *p, const char *what, Site site) {
+    if (reinterpret_cast<uintptr_t>(p) % sizeof(Bytes16) != 0)
+        simt::fault(what, site);
+}
+
+inline void land(simt::Copy copy) {
+    *static_cast<Bytes16 *>(copy.to) = copy.from ? *static_cast<const Bytes16 *>(copy.from) : Bytes16{};
+}
+
+// copy_async lands at the wait that covers it, and until then the destination holds NaNs; or
+// it lands at once. The device may do either: the first finds a wait that is missing, the
+// second a barrier that is missing before memory is used again.
+inline void copy_async(void *shared, const void *global, bool valid, Site site = {}) {
+    require_aligned(shared, "copies asynchronously to an address that is not a multiple of 16", site);
+    require_aligned(global, "copies asynchronously from an address that is not a multiple of 16", site);
+    simt::Copy copy{shared, valid ? global : nullptr};
+    if (!simt::current->around->late_copies) {
+        land(copy);
+        return;
+    }
+    std::memset(shared, 0xff, sizeof(Bytes16));
+    simt::begin_copy(copy);
+}
+
+inline void copy_commit() { simt::close_copies(); }
+
+template <int PENDING> inline void copy_wait() {
+    simt::Copy copy;
+    while (simt::take_copy(PENDING, copy))
+        land(copy);
+}
+
+inline void load(uint32_t (&r)[4], const void *row, simt::Collective distribute, Site site) {
+    require_aligned(row, "loads a matrix row from an address that is not a multiple of 16", site);
+    simt::Matrices m;
+    std::memcpy(m.row, row, sizeof m.row);
+    simt::meet(0xffffffffu, &m, distribute, false, site);
+    std::memcpy(r, m.result, sizeof r);
+}
+
+inline void load_matrices(uint32_t (&r)[4], const void *row, Site site = {}) { load(r, row, simt::distribute, site); }
+
+inline void load_transposed(uint32_t (&r)[4], const void *row, Site site = {}) {
+    load(r, row, simt::distribute_transposed, site);
+}
+
+inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, simt::Collective work, Site site) {
+    simt::Product p{{d[0], d[1], d[2], d[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+    simt::meet(0xffffffffu, &p, work, false, site);
+    std::memcpy(d, p.d, sizeof d);
+}
+
+inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __half, Site site = {}) {
+    multiply(d, a, b0, b1, simt::multiply_f16, site);
+}
+
+inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, __nv_bfloat16, Site site = {}) {
+    multiply(d, a, b0, b1, simt::multiply_bf16, site);
+}
+
+inline float exp2_fast(float x) { return std::exp2(x); }
+
+} // namespace fkv

@@ -1,0 +1,59 @@
+/*
+ * What tests may ask of the stand-in beyond the driver's own interface. C, because
+ * internal/standin calls it through dlsym.
+ */
+#ifndef FKV_STANDIN_H
+#define FKV_STANDIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What exists now and what has happened since the library was loaded. */
+struct fkv_standin_counts {
+    uint64_t device_allocations, device_bytes;
+    uint64_t host_allocations, host_bytes;
+    uint64_t contexts, streams, events, modules, pools;
+    uint64_t launches; /* accepted */
+    uint64_t injected; /* failures that were asked for and have happened */
+    uint64_t misuse;   /* calls that hardware would let pass and suffer from later */
+    uint64_t abandoned; /* objects that were alive when their healthy context ended */
+};
+
+#pragma GCC visibility push(default)
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* From now on the n-th allocation (of device or pinned memory), launch, or call of any
+ * kind but those that give something back fails once: with CUDA_ERROR_OUT_OF_MEMORY,
+ * CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, CUDA_ERROR_UNKNOWN. A failed call has done nothing.
+ * 0: none fails. */
+void fkv_standin_fail_alloc(uint64_t n);
+void fkv_standin_fail_launch(uint64_t n);
+void fkv_standin_fail_call(uint64_t n);
+
+/* The device's primary context ends in CUDA_ERROR_ECC_UNCORRECTABLE as soon as somebody
+ * waits for its work. Returns 0 when the device has no context. */
+int fkv_standin_lose(int device);
+
+/* Begins every random order anew; 0: in order. */
+void fkv_standin_seed(uint64_t seed);
+
+/* Fills counts, if size is that of the struct here; returns 0 otherwise. */
+int fkv_standin_count(struct fkv_standin_counts *counts, size_t size);
+
+/* How often a function was called, by its symbol's name. */
+uint64_t fkv_standin_calls(const char *name);
+
+/* The symbol of the i-th kernel that is linked in, null behind the last. */
+const char *fkv_standin_kernel(size_t i);
+
+/* Copies the last report, of a broken kernel or a misuse, ended by 0 and cut to size. */
+void fkv_standin_report(char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#pragma GCC visibility pop
+
+#endif

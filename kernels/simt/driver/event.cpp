@@ -1,0 +1,70 @@
+// Events: the place of their last record in a stream's order.
+#include "call.h"
+
+using namespace standin;
+
+CUresult cuEventCreate(CUevent *event, unsigned flags) {
+    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+        constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+        if (event == nullptr || (flags & ~known) != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        auto made = std::make_shared<Event>();
+        made->context = context;
+        made->flags = flags;
+        *event = m.events.add(made);
+        return CUDA_SUCCESS;
+    });
+}
+
+CUresult cuEventDestroy_v2(CUevent event) {
+    return in_context({__func__, false}, [&](Machine &m, const ContextRef &) {
+        if (!m.events.find(event))
+            return CUDA_ERROR_INVALID_HANDLE;
+        m.events.remove(event);
+        return CUDA_SUCCESS;
+    });
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+        std::shared_ptr<Event> e = m.events.find(event);
+        StreamRef s = m.stream(context, stream);
+        if (!e || !s || e->context != s->context)
+            return CUDA_ERROR_INVALID_HANDLE;
+        e->recorded = m.scheduler.add(*s, nullptr);
+        return CUDA_SUCCESS;
+    });
+}
+
+CUresult cuEventQuery(CUevent event) {
+    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+        std::shared_ptr<Event> e = m.events.find(event);
+        return e ? m.poll(*e->context, e->recorded) : CUDA_ERROR_INVALID_HANDLE;
+    });
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+        std::shared_ptr<Event> e = m.events.find(event);
+        return e ? m.settle(*e->context, e->recorded) : CUDA_ERROR_INVALID_HANDLE;
+    });
+}
+
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+        std::shared_ptr<Event> from = m.events.find(start), to = m.events.find(end);
+        if (milliseconds == nullptr)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (!from || !to || from->context != to->context)
+            return CUDA_ERROR_INVALID_HANDLE;
+        if (((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING) != 0 || !from->recorded || !to->recorded)
+            return CUDA_ERROR_INVALID_HANDLE;
+        if (!from->recorded->done || !to->recorded->done)
+            return CUDA_ERROR_NOT_READY;
+        std::chrono::duration<float, std::milli> elapsed = to->recorded->finished - from->recorded->finished;
+        *milliseconds = elapsed.count();
+        return CUDA_SUCCESS;
+    });
+}

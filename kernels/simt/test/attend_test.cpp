@@ -1,0 +1,167 @@
+// The attention kernels against a softmax in double: every kernel once, then masks,
+// splits, lengths and scores at their borders, and operands full of garbage.
+#include "attend_rig.h"
+
+using namespace rig;
+
+namespace {
+
+// The race check is slow, and masks and lengths change no order of accesses.
+#ifdef __SANITIZE_THREAD__
+constexpr bool RACE_CHECK = true;
+#else
+constexpr bool RACE_CHECK = false;
+#endif
+
+struct Dims { uint32_t k, v; };
+constexpr Dims DIMS[] = {{64, 64}, {80, 80}, {96, 96}, {128, 128}, {192, 192}, {256, 256}, {192, 128}};
+
+std::string name_of(const Case &c, const char *types) {
+    return c.kind + " " + types + " " + std::to_string(c.kdim) + "/" + std::to_string(c.vdim) + (c.paged ? " paged" : " contiguous") +
+           " heads " + std::to_string(c.q_heads) + "/" + std::to_string(c.kv_heads) + " window " + std::to_string(c.window) + "+" +
+           std::to_string(c.sink_tokens) + (c.softcap > 0 ? " softcap" : "") + (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : "") +
+           (c.noncausal ? " noncausal" : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
+}
+
+template <class A, class S> void check(const Case &c) {
+    where = name_of(c, (std::string(type_name<A>) + "_" + type_name<S>).c_str());
+    Call<A, S> call(c);
+    call.attend();
+    call.check();
+}
+
+// each_format runs f for the formats that a kind of kernel has.
+template <class F> void each_format(const std::string &kind, F f) {
+    f(F16{}, F16{});
+    f(BF16{}, BF16{});
+    if (kind != "prefill") {
+        f(float{}, float{});
+        f(float{}, F16{});
+        f(float{}, BF16{});
+    }
+}
+
+// The batch that every kernel is tried with: uneven, with chunks against a cached prefix.
+std::vector<Sequence> mixed(const std::string &kind) {
+    if (kind == "vector") {
+        return {{37, 1}, {5, 2}, {130, 1}};
+    }
+    return kind == "decode" ? std::vector<Sequence>{{37, 1}, {70, 5}, {16, 3}} : std::vector<Sequence>{{150, 19}, {40, 40}, {17, 1}};
+}
+
+void every_kernel() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        for (Dims d : DIMS) {
+            for (bool paged : {true, false}) {
+                Case c{kind, d.k, d.v, paged, 4, 2, paged ? 16u : 150u, mixed(kind)};
+                c.parts = 3, c.table = below(2) != 0;
+                each_format(kind, [&](auto a, auto s) { check<decltype(a), decltype(s)>(c); });
+            }
+        }
+    }
+}
+
+// any runs a case in one format of each body: tensor cores of both types, and f32.
+void any(const Case &c) {
+    check<F16, F16>(c);
+    if (c.kind != "prefill") {
+        check<float, float>(c);
+    }
+    check<BF16, BF16>(c);
+}
+
+void masks() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        for (int which = 0; which < 14; which++) {
+            Case c{kind, 64, 64, which % 2 == 0, 6, 2, which % 2 ? 200u : 8u, mixed(kind)};
+            c.parts = which % 3 + 1;
+            c.window = which == 1 || which == 2 || which >= 6 ? uint32_t(1 + below(24)) : 0;
+            c.sink_tokens = which == 2 || which >= 8 ? uint32_t(1 + below(9)) : 0;
+            c.softcap = which == 3 || which >= 9 ? 2.5f : 0;
+            c.alibi = which == 4 || which >= 10;
+            c.sinks = which == 5 || which >= 11;
+            if (which == 13) {
+                c.noncausal = true, c.window = c.sink_tokens = 0;
+            }
+            any(c);
+        }
+    }
+}
+
+void borders() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        const uint32_t n = std::string(kind) == "prefill" ? 33 : 2;
+        for (uint32_t ctx : {1u, 7u, 8u, 9u, 15u, 16u, 17u, 63u, 64u, 65u, 128u, 257u}) {
+            Case c{kind, 64, 64, true, 2, 1, 8, {{ctx, std::min(ctx, n)}, {0, 1}, {ctx, 0}, {ctx, 1}, {2, 5}}};
+            any(c);
+            c.window = 5, c.sink_tokens = ctx % 5, c.parts = 9;
+            any(c);
+            c.sinks = true, c.window = 0;
+            any(c);
+        }
+        for (uint32_t window = 1; window < 6; window++) {
+            for (uint32_t sinks = 0; sinks < 7; sinks++) {
+                Case small{kind, 64, 64, true, 1, 1, 4, {{9, 4}}};
+                small.window = window, small.sink_tokens = sinks, small.parts = 2;
+                any(small);
+            }
+        }
+        Case wide{kind, 64, 64, true, 4, 4, 16, {{1000, n}, {40, 1}}};
+        wide.window = 20, wide.sink_tokens = 4, wide.parts = 5; // a hole of hundreds of keys
+        any(wide);
+        wide.window = 0, wide.parts = 7;
+        any(wide);
+        Case many{kind, 64, 64, false, 32, 1, 70, {{70, 3}, {9, 2}}};
+        any(many);
+    }
+}
+
+void huge_scores() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        for (uint32_t parts : {1u, 4u}) {
+            Case c{kind, 128, 128, true, 4, 2, 16, {{90, 2}, {33, 33}}};
+            c.huge = true, c.parts = parts;
+            any(c);
+            c.alibi = true;
+            any(c);
+        }
+    }
+}
+
+// garbage overwrites what a kernel reads from memory; it may do anything but leave its
+// buffers or stop.
+void garbage() {
+    for (int round = 0; round < 150; round++) {
+        Case c{round % 3 == 0 ? "vector" : round % 3 == 1 ? "decode" : "prefill", 64, 64, round % 2 == 0, 4, 2, 16, {{16, 3}, {9, 2}}};
+        c.parts = 3, c.window = round % 5, c.sink_tokens = round % 3;
+        if (c.paged) {
+            c.seqs[0].ctx = 60;
+        }
+        where = name_of(c, "f16_f16") + " garbage " + std::to_string(round);
+        Call<F16, F16> call(c);
+        for (auto *memory : {call.work.get(), call.table.get(), call.lens.get(), call.query_offsets.get()}) {
+            const int64_t sound = below(3) ? 16 : 0; // of 17 words, or none at all
+            for (size_t i = 0; i < memory->size(); i++) {
+                if (below(sound + 1) > 0) {
+                    continue;
+                }
+                const uint32_t choices[] = {uint32_t(generator()), uint32_t(below(70)), 0xffffffff, 0x80000000, uint32_t(below(4)), (*memory)[i] + 1};
+                (*memory)[i] = choices[below(6)];
+            }
+        }
+        call.attend();
+    }
+}
+
+} // namespace
+
+int main() {
+    every_kernel();
+    if (!RACE_CHECK) {
+        masks();
+        borders();
+        huge_scores();
+        garbage();
+    }
+    std::puts("attend: all right");
+}

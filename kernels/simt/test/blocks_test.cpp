@@ -1,0 +1,249 @@
+// The kernels that copy and fill: gather, copy blocks, move slots, fill and copy bits.
+// All of them are exact.
+#include "rig.h"
+
+using namespace rig;
+
+namespace {
+
+template <class T> std::vector<T> shuffled(T n) {
+    std::vector<T> order;
+    for (T i = 0; i < n; i++) {
+        order.push_back(i);
+    }
+    std::shuffle(order.begin(), order.end(), generator);
+    return order;
+}
+
+struct Range {
+    uint32_t block_size, dim;
+    int64_t begin, len;
+    bool table;
+    size_t shift;
+};
+
+template <class KV, class Out> void check_gather(const Range &r) {
+    constexpr uint32_t heads = 3, blocks = 9;
+    where = std::string("gather ") + type_name<KV> + " to " + type_name<Out> + ", " + std::to_string(r.len) +
+            " tokens from " + std::to_string(r.begin) + " on, block of " + std::to_string(r.block_size);
+    const size_t row_count = size_t{blocks} * heads * r.block_size;
+    Memory<KV> cache(row_count * r.dim, r.shift);
+    cache.fill();
+    const std::vector<KV> before = cache.copy();
+    Memory<Out> out(static_cast<size_t>(heads * r.len) * r.dim, r.shift);
+    std::vector<Out> want = out.copy();
+
+    std::vector<uint32_t> order = shuffled(blocks);
+    order[2] = blocks; // not one of the cache's: its tokens are left out
+    order[4] = 0xffffffff;
+    const size_t entries = static_cast<size_t>((r.begin + r.len + r.block_size - 1) / r.block_size);
+    order.resize(entries);
+    Memory<uint32_t> table(entries);
+    table.set(order);
+    fkv_gather_args args{};
+    args.block = 5;
+    args.begin = r.begin, args.len = r.len;
+    args.blocks = blocks, args.kv_heads = heads, args.block_size = r.block_size, args.dim = r.dim;
+    launch(std::string("fkv_gather_") + type_name<KV> + "_" + type_name<Out>, grid(),
+           {cache.data(), r.table ? table.data() : nullptr, out.data()}, args);
+
+    for (uint32_t head = 0; head < heads; head++) {
+        for (int64_t i = 0; i < r.len; i++) {
+            const int64_t position = r.begin + i;
+            const uint32_t block = r.table ? order[static_cast<size_t>(position / r.block_size)] : args.block;
+            for (uint32_t c = 0; c < r.dim && block < blocks; c++) {
+                const size_t offset = static_cast<size_t>(position % r.block_size);
+                const size_t row = (size_t{block} * heads + head) * r.block_size + offset;
+                want[static_cast<size_t>(head * r.len + i) * r.dim + c] = rounded<Out>(value(before[row * r.dim + c]));
+            }
+        }
+    }
+    out.expect(want, "what was gathered");
+    cache.expect(before, "the cache");
+}
+
+template <class KV, class Out> void gather_all() {
+    const Range ranges[] = {
+        {8, 64, 0, 45, true, 0},  {16, 80, 13, 71, true, 0},  {8, 192, 31, 1, true, 0}, {8, 128, 8, 0, true, 0},
+        {64, 64, 3, 97, true, 0}, {61, 256, 2, 50, false, 0}, {8, 12, 5, 40, true, 0},  {16, 64, 1, 33, true, 1},
+    };
+    for (const Range &r : ranges) {
+        check_gather<KV, Out>(r);
+    }
+}
+
+// Planes are the two planes of a cache as bytes, noise at first, and what they ought to
+// be.
+struct Planes {
+    Memory<unsigned char> k, v;
+    std::vector<unsigned char> want_k, want_v;
+
+    Planes(size_t k_bytes, size_t v_bytes) : k(k_bytes), v(v_bytes) {
+        for (Memory<unsigned char> *plane : {&k, &v}) {
+            for (size_t i = 0; i < plane->size(); i++) {
+                (*plane)[i] = static_cast<unsigned char>(generator());
+            }
+        }
+        want_k = k.copy(), want_v = v.copy();
+    }
+    void expect() const {
+        k.expect(want_k, "the keys");
+        v.expect(want_v, "the values");
+    }
+};
+
+// copy_row copies one row of bytes within a plane.
+void copy_row(std::vector<unsigned char> &plane, size_t from, size_t to, size_t bytes) {
+    std::memmove(&plane[to * bytes], &plane[from * bytes], bytes);
+}
+
+void check_copy_blocks(size_t k_bytes, size_t v_bytes) {
+    where = "copy blocks of " + std::to_string(k_bytes) + " and " + std::to_string(v_bytes) + " bytes";
+    constexpr uint32_t blocks = 12;
+    Planes planes(blocks * k_bytes, blocks * v_bytes);
+    const std::vector<uint32_t> pairs = {0, 5, 3, 2, blocks, 7, 0,  4,          1,  blocks, 0xffffffff,
+                                         8, 6, 6, 1, 0x7fffffff, 11, 10};
+    Memory<uint32_t> list(pairs.size());
+    list.set(pairs);
+    fkv_copy_blocks_args args{};
+    args.pairs = static_cast<uint32_t>(pairs.size() / 2);
+    args.k_bytes = static_cast<int64_t>(k_bytes), args.v_bytes = static_cast<int64_t>(v_bytes), args.blocks = blocks;
+    launch("fkv_copy_blocks", grid(), {planes.k.data(), planes.v.data(), list.data()}, args);
+    for (size_t i = 0; i < pairs.size(); i += 2) {
+        if (pairs[i] < blocks && pairs[i + 1] < blocks) {
+            copy_row(planes.want_k, pairs[i], pairs[i + 1], k_bytes);
+            copy_row(planes.want_v, pairs[i], pairs[i + 1], v_bytes);
+        }
+    }
+    planes.expect();
+}
+
+using Pairs = std::vector<int64_t>; // source, destination, source, …
+
+constexpr int64_t SLOTS = 320;
+
+void check_move_slots(const std::string &name, const Pairs &pairs, uint32_t k_bytes = 128, uint32_t v_bytes = 48) {
+    where = "move slots, " + name;
+    constexpr uint32_t heads = 3, block_size = 16;
+    Planes planes(SLOTS * heads * k_bytes, SLOTS * heads * v_bytes);
+    Memory<int64_t> list(pairs.size());
+    list.set(pairs);
+    fkv_move_slots_args args{};
+    args.kv_heads = heads, args.block_size = block_size, args.k_bytes = k_bytes, args.v_bytes = v_bytes;
+    args.pairs = static_cast<int64_t>(pairs.size() / 2), args.slots = SLOTS;
+    launch("fkv_move_slots", line(), {planes.k.data(), planes.v.data(), list.data()}, args);
+    const auto row = [&](int64_t slot, uint32_t head) {
+        return static_cast<size_t>((slot / block_size * heads + head) * block_size + slot % block_size);
+    };
+    for (size_t i = 0; i < pairs.size(); i += 2) {
+        const int64_t from = pairs[i], to = pairs[i + 1];
+        for (uint32_t head = 0; head < heads && from >= 0 && from < SLOTS && to >= 0 && to < SLOTS; head++) {
+            copy_row(planes.want_k, row(from, head), row(to, head), k_bytes);
+            copy_row(planes.want_v, row(from, head), row(to, head), v_bytes);
+        }
+    }
+    planes.expect();
+}
+
+void move_all() {
+    check_move_slots("none", {});
+    check_move_slots("one", {5, 40});
+    check_move_slots("to itself", {9, 9});
+    check_move_slots("a chain that carries one slot along", {1, 2, 2, 3, 3, 4, 4, 40});
+    check_move_slots("a swap over a third slot", {7, 30, 20, 7, 30, 20});
+    check_move_slots("one source, many destinations", {7, 1, 7, 2, 7, 47});
+    check_move_slots("one destination, many sources", {1, 9, 2, 9, 3, 9});
+    check_move_slots("slots outside", {-1, 3, SLOTS, 4, 5, -1, 6, SLOTS, std::numeric_limits<int64_t>::min(), 7,
+                                       std::numeric_limits<int64_t>::max(), 8, int64_t{1} << 32, 9, 10, 11});
+    check_move_slots("slots outside, falling", {-1, 9, -2, 8});
+    check_move_slots("slots outside, rising", {SLOTS, 8, SLOTS + 1, 9});
+    check_move_slots("into slots outside, falling", {9, SLOTS + 1, 8, SLOTS});
+    check_move_slots("into slots outside, rising", {9, -2, 10, -1});
+    for (int64_t n : {127, 128, 129, 300}) { // about the pairs of a batch
+        Pairs down, up, carried;
+        for (int64_t i = 0; i < n; i++) {
+            down.insert(down.end(), {i + 1 + (i > n / 2 ? 3 : 0), i});
+            up.insert(up.end(), {n - 1 - i, n + 1 - i});
+            carried.insert(carried.end(), {i, i + 1});
+        }
+        check_move_slots("gaps closed by " + std::to_string(n), down);
+        check_move_slots("gaps opened by " + std::to_string(n), up);
+        check_move_slots("one carried over " + std::to_string(n), carried);
+        Pairs twice = down;
+        twice.insert(twice.end(), down.begin(), down.end());
+        check_move_slots("gaps closed twice by " + std::to_string(n), twice);
+        down[2 * 100 + 1] = down[2 * 100 - 1]; // a destination twice, in an order that else is good
+        check_move_slots("a destination twice in " + std::to_string(n), down, 512, 16);
+    }
+    for (int round = 0; round < 20; round++) {
+        Pairs pairs(static_cast<size_t>(2 * below(400)));
+        const int64_t range = round % 2 ? 20 : SLOTS;
+        for (int64_t &slot : pairs) {
+            slot = below(50) ? below(range) : -1;
+        }
+        check_move_slots("at random", pairs);
+    }
+}
+
+void check_fill(uint32_t elem, size_t offset, size_t bytes, uint32_t last_mask) {
+    where = "fill " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + " with elements of " +
+            std::to_string(elem);
+    Memory<unsigned char> memory(offset + bytes + 5);
+    for (size_t i = 0; i < memory.size(); i++) {
+        memory[i] = static_cast<unsigned char>(generator());
+    }
+    std::vector<unsigned char> want = memory.copy();
+    fkv_fill_args args{};
+    args.last_mask = last_mask, args.pattern = generator(), args.bytes = static_cast<int64_t>(bytes), args.elem = elem;
+    launch("fkv_fill", line(), {memory.data() + offset}, args);
+    for (size_t i = 0; i < bytes; i++) {
+        const auto mask = static_cast<unsigned char>(i + 1 == bytes ? last_mask : 0xff);
+        const auto byte = static_cast<unsigned char>(args.pattern >> (8 * (i % elem)));
+        want[offset + i] = static_cast<unsigned char>((byte & mask) | (want[offset + i] & ~mask));
+    }
+    memory.expect(want, "the memory");
+}
+
+void fill_all() {
+    for (uint32_t elem : {1, 2, 4, 8}) {
+        for (size_t offset = 0; offset <= 16; offset += elem) {
+            for (size_t n : {0, 1, 2, 3, 4, 7, 9, 500}) {
+                check_fill(elem, offset, n * elem, 0xff);
+            }
+        }
+    }
+    for (size_t bytes : {1, 2, 15, 16, 17, 33, 100}) {
+        check_fill(1, 3, bytes, 0x0f);
+        check_fill(1, 0, bytes, 0x0f);
+    }
+    check_fill(2, 6, 300000, 0xff);
+}
+
+void check_copy_bits() {
+    where = "copy bits";
+    for (uint32_t mask : {0x0f, 0xf0, 0x00, 0xff, 0x5a}) {
+        Memory<unsigned char> from(3), to(3);
+        from[1] = 0x6c, to[1] = 0x93;
+        fkv_copy_bits_args args{};
+        args.mask = mask;
+        launch("fkv_copy_bits", line(), {&to[1], &from[1]}, args);
+        to.expect({0xff, static_cast<unsigned char>((0x6c & mask) | (0x93 & ~mask)), 0xff}, "the byte");
+    }
+}
+
+} // namespace
+
+int main() {
+    gather_all<F16, F16>();
+    gather_all<BF16, BF16>();
+    gather_all<float, float>();
+    gather_all<F16, float>();
+    gather_all<BF16, float>();
+    check_copy_blocks(16, 16);
+    check_copy_blocks(4096, 1536);
+    check_copy_blocks(40000, 16);
+    move_all();
+    fill_all();
+    check_copy_bits();
+    std::puts("gather, copies and fills: ok");
+}

@@ -1,0 +1,150 @@
+//go:build linux && cgo && !nocuda
+
+package kvcache
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/standin"
+	"github.com/stretchr/testify/require"
+)
+
+// standIn is what makes the test device fail, where it is the stand-in for a GPU.
+func standIn(t *testing.T) *standin.Control {
+	c, ok := standin.Open()
+	if !ok || !emulated(testDevice().Info) {
+		t.Skip("the test device is not the stand-in of kernels/simt; only that can be made to fail")
+	}
+	return c
+}
+
+// story uses a pool for everything that enqueues or allocates, and leaves nothing
+// behind, whatever fails in between.
+func story(be backend.Backend[buffer]) (err error) {
+	s, err := be.NewStream()
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, s.Close()) }()
+	pool, err := NewPool(be, small(Paged))
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, errors.Join(s.Sync(), pool.Check(), pool.Close())) }()
+	width := 16 * 4 * max(pool.cfg.HeadDim, pool.cfg.VHeadDim)
+	x, err := backend.AllocFrom(be, s, backend.F32, make([]float32, width))
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, be.Free(x)) }()
+	out, err := be.Alloc(backend.F32, width)
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, be.Free(out)) }()
+
+	step := pool.NewBatch()
+	feed := func(seq *Sequence[buffer], n int) error {
+		err := firstOf(step.Reset(), firstOf(step.Add(seq, make([]uint32, n)), step.Plan(s)))
+		for l := range pool.cfg.Layers {
+			err = firstOf(err, firstOf(step.AppendRotated(l, out, x, x), step.Attend(l, x, out)))
+		}
+		return firstOf(err, step.Commit())
+	}
+	a, _, err := pool.Open(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, errors.Join(step.Reset(), a.Release())) }()
+	if err := feed(a, 6); err != nil {
+		return err
+	}
+	b, err := a.Fork()
+	if err != nil {
+		return err
+	}
+	defer func() { err = firstOf(err, errors.Join(step.Reset(), b.Release())) }()
+	if err := firstOf(feed(b, 9), b.Shift(s, 1, 3)); err != nil {
+		return err
+	}
+	layers, err := b.Layers(s)
+	if err != nil {
+		return err
+	}
+	return layers[0].Gather(s, x, out)
+}
+
+// Out of memory at any allocation, and a launch that the driver refuses, are errors
+// that leave a usable device and no block, buffer or object of the driver behind.
+func TestEveryFailure(t *testing.T) {
+	c := standIn(t)
+	before := c.Counts()
+	be := openDevice(t)
+	require.NoError(t, story(be))
+	for _, failure := range []struct {
+		name string
+		at   func(n int)
+		want error // nil: any
+	}{
+		{"allocation", c.FailAlloc, backend.ErrOutOfMemory},
+		{"launch", c.FailLaunch, nil},
+	} {
+		seen := 0
+		for n := 1; ; n++ {
+			injected := c.Counts().Injected
+			failure.at(n)
+			err := story(be)
+			failure.at(0)
+			require.Zero(t, be.Info().Buffers, "%s %d", failure.name, n)
+			if err != nil {
+				seen++
+				require.NotErrorIs(t, err, backend.ErrLost)
+				if failure.want != nil {
+					require.ErrorIs(t, err, failure.want, "%s %d", failure.name, n)
+				}
+			}
+			if c.Counts().Injected == injected { // there are fewer than n
+				require.NoError(t, err)
+				break
+			}
+		}
+		require.Positive(t, seen, failure.name)
+		require.NoError(t, story(be))
+	}
+	require.NoError(t, be.Close())
+	after := c.Counts()
+	require.Equal(t, before.Live(), after.Live(), "left on the device: %+v", after)
+	require.Equal(t, before.Misuse, after.Misuse, c.Report())
+}
+
+// A lost device is reported by type, closes its pool to new work, and gives
+// everything back; then it and others can be opened again.
+func TestLostDevice(t *testing.T) {
+	c := standIn(t)
+	before := c.Counts()
+	r := deviceRig(t, small(Paged))
+	a := r.open()
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}))
+	require.True(t, c.Lose(0))
+	require.ErrorIs(t, r.s.Sync(), backend.ErrLost)
+	require.ErrorIs(t, r.plan(r.s, feed[buffer]{a, sequence(6, 1)}), backend.ErrLost)
+	_, _, err := r.pool.Open(context.Background(), nil)
+	require.ErrorIs(t, err, backend.ErrLost)
+	_, err = a.Fork()
+	require.ErrorIs(t, err, backend.ErrLost)
+	require.ErrorIs(t, a.Shift(r.s, 0, 1), backend.ErrLost)
+	require.NoError(t, a.Release())
+	_ = r.pool.Close() // its memory cannot be freed one by one any more
+	require.NoError(t, r.be.Close())
+	require.Equal(t, before.Live(), c.Counts().Live())
+
+	for _, name := range []string{"cuda:1", deviceName()} {
+		be, err := backend.Open(name)
+		require.NoError(t, err)
+		require.NoError(t, story(be))
+		require.NoError(t, be.Close())
+	}
+}

@@ -1,0 +1,42 @@
+// Kernels compiles the CUDA kernels of kernels/cuda and checks what was compiled:
+//
+//	go run ./scripts/kernels build [-a]
+//	go run ./scripts/kernels check [-toolkit]
+//
+// Building needs the CUDA toolkit (nvcc, cuobjdump, nvdisasm), 11.8 or newer; so does
+// check -toolkit, which reads the machine code. Both run in the repository's root.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("kernels: say build or check")
+	}
+	flags := flag.NewFlagSet("kernels "+args[0], flag.ExitOnError)
+	dir := flags.String("dir", "kernels/cuda", "folder of the kernels")
+	jobs := flags.Int("j", runtime.NumCPU(), "families at work at a time")
+	switch args[0] {
+	case "build":
+		all := flags.Bool("a", false, "compile also what has not changed")
+		flags.Parse(args[1:])
+		return build(*dir, *all, *jobs)
+	case "check":
+		toolkit := flags.Bool("toolkit", false, "read the machine code, too")
+		flags.Parse(args[1:])
+		return check(*dir, *toolkit, *jobs)
+	}
+	return fmt.Errorf("kernels: %q is neither build nor check", args[0])
+}
