@@ -37,6 +37,7 @@ template <class T, class S, int KDIM, int VDIM> struct MassOfStrips {
     using Stream = Ring<T, KDIM, 0, KEYS, 2, 32, STRIP_PAD>;
     static constexpr int STRIDE = Stream::KEY_STRIDE, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
+    static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task;
@@ -93,6 +94,7 @@ template <class T, class S, int KDIM, int VDIM> struct MassOfTeams {
     using Stream = Ring<S, KDIM, 0, KEYS, 2, 32, 0>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
+    static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task;

@@ -19,15 +19,18 @@ struct Weights {
     __device__ float of(uint32_t part) const { return expf(lse[part * step] - top); }
 };
 
+// larger is the larger number, and NaN if either is, so that bad input shows.
+__device__ inline float larger(float a, float b) { return a > b || a != a ? a : b; }
+
 // weights_of is computed by a warp together, each lane over its own parts.
 __device__ inline Weights weights_of(const float *lse, int64_t step, uint32_t parts) {
     Weights w{lse, step, -INFINITY, 0};
     const uint32_t lane = threadIdx.x % 32;
     for (uint32_t part = lane; part < parts; part += 32) {
-        w.top = fmaxf(w.top, lse[part * step]);
+        w.top = larger(lse[part * step], w.top);
     }
     for (int distance = 16; distance > 0; distance /= 2) {
-        w.top = fmaxf(w.top, __shfl_xor_sync(fkv::FULL, w.top, distance));
+        w.top = larger(__shfl_xor_sync(fkv::FULL, w.top, distance), w.top);
     }
     if (w.top == -INFINITY) {
         return w;
@@ -85,6 +88,7 @@ __device__ inline void merge(const In *in, const float *lse, Out *out, float *ou
         } else {
             merge_row<1>(weights, args.parts, first, rows * args.dim, to, args.dim);
         }
+        __syncwarp(); // out_lse may be the lse of part 0
         if (out_lse != nullptr && threadIdx.x % 32 == 0) {
             out_lse[row] = weights.top == -INFINITY ? -INFINITY : weights.top + logf(weights.sum);
         }

@@ -19,17 +19,6 @@ __device__ inline float tanh_short(float x) {
     return y < 0.1f ? near : far;
 }
 
-// tanh_smooth is tanh to about 22 bits without a branch: Lambert's continued fraction
-// below 1, the exponential from there on.
-__device__ inline float tanh_smooth(float x) {
-    float a = fabsf(x), t = a * a;
-    float e = exp2_fast((a > 10 ? 10 : a) * (2 * LOG2E));
-    bool small = a < 1;
-    float above = small ? a * (135135 + t * (17325 + t * (378 + t))) : e - 1;
-    float below = small ? 135135 + t * (62370 + t * (3150 + t * 28)) : e + 1;
-    return copysignf(__fdividef(above, below), x);
-}
-
 // Scoring turns products of queries and keys into scores. A call without soft-cap and
 // ALiBi needs no more than a factor, which the exponent takes along: then a score is the
 // product itself, and natural is the factor. Differences of scores are taken before they

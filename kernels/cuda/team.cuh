@@ -33,7 +33,6 @@ template <class S, int DIM, int LANES> struct Team {
         }
     }
 
-
     // sum adds over a team; all of its lanes get the result.
     __device__ static float sum(float x) {
 #pragma unroll
