@@ -14,7 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	cudakernels "github.com/ferrumkv/ferrumkv/kernels/cuda"
-	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 // freeShared is the dynamic shared memory, in bytes, that a block has without asking.

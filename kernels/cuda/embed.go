@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 //go:embed MANIFEST *.fatbin

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 // built is a family with what it was made of and what is in it.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 // What the compiled kernels may take at most.

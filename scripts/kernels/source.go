@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 const header = "../abi.h" // from the folder of the kernels

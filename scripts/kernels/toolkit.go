@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ferrumkv/ferrumkv/kernels/cuda/manifest"
+	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 // architectures the kernels are compiled for: machine code of the two generations of
