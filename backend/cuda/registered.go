@@ -3,9 +3,11 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -40,15 +42,15 @@ type registered struct{}
 // Devices lists what the driver shows this process and the kernels can run on, with
 // the state that NVML reports of it.
 func (registered) Devices() ([]backend.Device, error) {
+	readings, _ := nvml.Open().Devices() // a device is usable without its state
 	lib, err := library()
 	if err != nil {
-		return nil, err
+		return nil, hidden(err, readings)
 	}
 	fit, err := usable(lib)
 	if err != nil {
-		return nil, err
+		return nil, hidden(err, readings)
 	}
-	readings, _ := nvml.Open().Devices() // a device is usable without its state
 	devices := make([]backend.Device, len(fit))
 	for i, d := range fit {
 		devices[i] = describe(lib, d, readings)
@@ -79,6 +81,21 @@ func usable(lib *driver.Library) (fit []driver.Device, err error) {
 		return fit, nil
 	}
 	return nil, err
+}
+
+// hidden adds to the reason why there is no device those that the machine has all
+// the same.
+func hidden(err error, readings []nvml.Reading) error {
+	var why backend.ErrUnavailable
+	if len(readings) == 0 || !errors.As(err, &why) {
+		return err
+	}
+	names := make([]string, len(readings))
+	for i, r := range readings {
+		names[i] = r.Name
+	}
+	why.Why += fmt.Sprintf("; the machine has %s, which CUDA_VISIBLE_DEVICES or a container may hide", strings.Join(names, ", "))
+	return why
 }
 
 // describe merges what the driver and NVML, which counts devices in another order,

@@ -45,3 +45,12 @@ func TestConditionIsOfTheSamePlace(t *testing.T) {
 	require.Empty(t, describe(lib, d, readings).Condition)
 	require.Empty(t, describe(lib, d, nil).Condition)
 }
+
+// A device that is there and not shown to the process is not passed over in silence.
+func TestHiddenDevicesAreNamed(t *testing.T) {
+	none := backend.ErrUnavailable{Backend: "cuda", Why: "no device"}
+	require.Equal(t, none, hidden(none, nil))
+	require.ErrorContains(t, hidden(none, []nvml.Reading{{Name: "first"}, {Name: "second"}}),
+		"no device; the machine has first, second, which CUDA_VISIBLE_DEVICES or a container may hide")
+	require.ErrorIs(t, hidden(none, []nvml.Reading{{Name: "first"}}), backend.ErrUnavailable{})
+}

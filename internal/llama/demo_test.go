@@ -39,10 +39,7 @@ func TestDemoText(t *testing.T) {
 	be := openDevice(t)
 	m, tok, cases := loadDemo(t)
 	n := 300
-	switch {
-	case emulated(be):
-		n = 24
-	case underRace:
+	if underRace {
 		n = 16
 	}
 	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {

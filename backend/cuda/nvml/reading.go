@@ -27,11 +27,18 @@ type Reading struct {
 	Throttled []string
 }
 
-// Condition is what of a reading a person should know: "41 °C", "83 °C, throttled: heat".
+// Condition is what of a reading a person should know: "41 °C, 212 W, 18.1 of 79.6 GiB
+// used, throttled: heat". Memory is that of all processes.
 func (r Reading) Condition() string {
 	var parts []string
 	if r.Celsius != 0 {
 		parts = append(parts, fmt.Sprintf("%d °C", r.Celsius))
+	}
+	if r.Watts != 0 {
+		parts = append(parts, fmt.Sprintf("%.0f W", r.Watts))
+	}
+	if r.MemoryTotal != 0 {
+		parts = append(parts, fmt.Sprintf("%.1f of %.1f GiB used", gib(r.MemoryTotal-r.MemoryFree), gib(r.MemoryTotal)))
 	}
 	if len(r.Throttled) > 0 {
 		parts = append(parts, "throttled: "+strings.Join(r.Throttled, ", "))
@@ -41,6 +48,8 @@ func (r Reading) Condition() string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 
 // SameBus reports whether two PCI bus ids are one place: CUDA and NVML write the
 // domain with a different number of digits.

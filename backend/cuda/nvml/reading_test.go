@@ -9,6 +9,7 @@ import (
 func TestCondition(t *testing.T) {
 	require.Empty(t, Reading{Bus: "0:0:0.0", MemoryFree: 1}.Condition())
 	require.Equal(t, "41 °C", Reading{Celsius: 41}.Condition())
+	require.Equal(t, "212 W, 18.0 of 80.0 GiB used", Reading{Watts: 211.6, MemoryTotal: 80 << 30, MemoryFree: 62 << 30}.Condition())
 	require.Equal(t, "83 °C, throttled: power cap, heat, 2 uncorrected memory errors",
 		Reading{Celsius: 83, Throttled: []string{"power cap", "heat"}, ECCErrors: 2}.Condition())
 }
