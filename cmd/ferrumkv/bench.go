@@ -114,6 +114,9 @@ func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, b.be.Close()) }()
+	if info := b.be.Info(); isStandIn(info) {
+		fmt.Fprintf(b.cmd.ErrOrStderr(), "note: %s only stands in for a GPU; the figures say nothing about one\n", info.Name)
+	}
 	for i := range shapes {
 		kv, err := heldType(b.be, "--kv-dtype ", shapes[i].DType)
 		if err != nil {
