@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 )
@@ -59,18 +57,11 @@ func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, 
 	if ops.Err != nil {
 		return ops.Err
 	}
-	if dst.dt != src.dt {
-		return backend.ErrShape{Op: "copy", What: fmt.Sprintf("source: elements are %s, need %s", src.dt, dst.dt)}
-	}
-	to, toEnd, err := check.Span("copy", "destination", dst, dstOff, n)
+	to, toEnd, from, err := check.Copied(dst, dstOff, src, srcOff, n)
 	if err != nil {
 		return err
 	}
-	from, fromEnd, err := check.Span("copy", "source", src, srcOff, n)
-	if err != nil {
-		return err
-	}
-	moveElements(dst.mem[to:toEnd], src.mem[from:fromEnd], n, dst.dt)
+	moveElements(dst.mem[to:toEnd], src.mem[from:][:toEnd-to], n, dst.dt)
 	return nil
 }
 

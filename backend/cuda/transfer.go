@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
@@ -109,14 +108,7 @@ func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, 
 	if ops.Err != nil {
 		return ops.Err
 	}
-	if dst.dt != src.dt {
-		return backend.ErrShape{Op: "copy", What: fmt.Sprintf("source: elements are %s, need %s", src.dt, dst.dt)}
-	}
-	to, toEnd, err := check.Span("copy", "destination", dst, dstOff, n)
-	if err != nil {
-		return err
-	}
-	from, _, err := check.Span("copy", "source", src, srcOff, n)
+	to, toEnd, from, err := check.Copied(dst, dstOff, src, srcOff, n)
 	if err != nil {
 		return err
 	}

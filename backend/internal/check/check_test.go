@@ -288,6 +288,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func last(_, _, _ int, err error) error { return err }
+
 func TestMemory(t *testing.T) {
 	size, err := Size("alloc", backend.Int4, 7)
 	require.NoError(t, err)
@@ -302,6 +304,13 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, [2]int{12, 40}, [2]int{lo, hi})
 	for _, c := range [][2]int{{3, 8}, {11, 0}, {-1, 1}, {1, -1}, {math.MaxInt, math.MaxInt}} {
 		_, _, err := Span("fill", "destination", b, c[0], c[1])
+		require.ErrorIs(t, err, backend.ErrShape{})
+	}
+	other := buf(backend.U32, 8)
+	to, toEnd, from, err := Copied(b, 2, other, 1, 7)
+	require.NoError(t, err)
+	require.Equal(t, [3]int{8, 36, 4}, [3]int{to, toEnd, from})
+	for _, err := range []error{last(Copied(b, 0, other, 2, 7)), last(Copied(b, 4, other, 0, 7)), last(Copied(b, 0, buf(backend.I32, 8), 0, 1))} {
 		require.ErrorIs(t, err, backend.ErrShape{})
 	}
 	at, err := Transfer("upload", "destination", b, 9, 4)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -59,4 +60,17 @@ func Transfer[B backend.Buffer](op, name string, b B, off, bytes int) (int, erro
 	}
 	lo, _, err := Span(op, name, b, off, n)
 	return lo, err
+}
+
+// Copied is where a copy of n elements from one buffer to another writes, the bytes
+// [to, toEnd), and from which byte on it reads.
+func Copied[B backend.Buffer](dst B, dstOff int, src B, srcOff, n int) (to, toEnd, from int, err error) {
+	if dst.DType() != src.DType() {
+		return 0, 0, 0, backend.ErrShape{Op: "copy", What: fmt.Sprintf("source: elements are %s, need %s", src.DType(), dst.DType())}
+	}
+	if to, toEnd, err = Span("copy", "destination", dst, dstOff, n); err != nil {
+		return 0, 0, 0, err
+	}
+	from, _, err = Span("copy", "source", src, srcOff, n)
+	return to, toEnd, from, err
 }
