@@ -4,12 +4,12 @@
 
 namespace fkv {
 
-// Every warp walks tiles of its own, so no barrier holds it back; the four softmaxes are
-// added up at the end.
+// Every warp walks tiles of its own, so no barrier holds it back; the warps' softmaxes
+// are added up at the end.
 template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
     static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = 16;
-    static constexpr int STAGES = KDIM + VDIM > 320 ? 1 : 2;
+    static constexpr int WARPS = KDIM + VDIM > 320 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16; // two stages fit a block
+    static constexpr int STAGES = 2;
     using Stream = Ring<T, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
     using Result = States<WARPS, STRIP_ROWS, VDIM>;
     static constexpr int QUERIES = STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
