@@ -29,69 +29,25 @@ __device__ inline void load_targets(T *to, int stride, const Operands &at, const
     }
 }
 
-// MassOfStrips is the mass of 16-bit formats: a warp has tiles of 16 keys to itself and
-// multiplies them with all strips of rows.
-template <class T, class S, int KDIM, int VDIM> struct MassOfStrips {
-    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = 16;
-    using Stream = Ring<T, KDIM, 0, KEYS, 2, 32, STRIP_PAD>;
-    static constexpr int STRIDE = Stream::KEY_STRIDE, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
-    static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
-    static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
+// Walk is an item on its way: rows are its queries and targets in shared memory.
+template <class T> struct Walk {
+    const T *rows;
+    const Task &task;
+    const Span &span;
+    const Pages &pages;
+    const Scoring &scoring;
+    float *mass;
 
-    __device__ static void run(const Operands &at, const fkv_attend_args &args) {
-        Task task;
-        bool paged = args.table_stride > 1;
-        if (!task.read(at, args, paged, FKV_PREFILL_ROWS)) return;
-        FKV_SHARED(shared);
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        Span span = task.span();
-        Pages pages(at.table, args, task.item.seq, task.kv_head, paged);
-        Stream ring(shared + QUERIES + warp * Stream::BYTES, at.k, nullptr, pages, span, lane, warp, WARPS);
-        T *rows = reinterpret_cast<T *>(shared);
-        load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);
-        load_targets<KDIM>(rows, STRIDE, at, args, task);
-        __syncthreads();
-        Scoring scoring(args, at.alibi);
-        for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
-            float mass[KEYS / 8][2] = {};
-            const T *keys = ring.keys();
-            for (int from = 0; from < int(task.item.rows); from += STRIP_ROWS) {
-                float s[KEYS / 8][4];
-                Queries<T, KDIM, false>(rows + from * STRIDE, lane).template multiply<KEYS>(s, keys, lane);
-                const T *behind = rows + (from + lane / 4) * STRIDE + KDIM;
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    const Target &target = *reinterpret_cast<const Target *>(behind + e / 2 * 8 * STRIDE);
-#pragma unroll
-                    for (int n = 0; n < KEYS / 8; n++) {
-                        int key = span.at(begin + n * 8 + lane % 4 * 2 + e % 2);
-                        mass[n][e % 2] += target.weight(s[n][e], scoring, task.sight, key);
-                    }
-                }
-            }
-#pragma unroll
-            for (int n = 0; n < KEYS / 8; n++) {
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float sum = mass[n][e];
-#pragma unroll
-                    for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(FULL, sum, apart);
-                    int i = begin + n * 8 + lane * 2 + e;
-                    if (lane < 4 && i < span.count) atomicAdd(at.mass + pages.row(span.at(i)), sum);
-                }
-            }
-        }
+    // add gives a key, number i of the span, its mass.
+    __device__ void add(int i, float x) const {
+        if (i < span.count) atomicAdd(mass + pages.row(span.at(i)), x);
     }
 };
 
-// MassOfTeams is the mass of formats of f32: a team of lanes has a key at a time.
-template <class T, class S, int KDIM, int VDIM> struct MassOfTeams {
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS;
-    static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
-    static constexpr int STEPS = KDIM > 128 ? 2 : 4, KEYS = STEPS * TEAMS;
-    using Keys = Team<S, KDIM, LANES>;
-    using Stream = Ring<S, KDIM, 0, KEYS, 2, 32, 0>;
+// Mass walks the keys of an item, each warp tiles of its own; Tile computes one.
+template <template <class, class, int> class Tile, class T, class S, int KDIM> struct Mass {
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = Tile<T, S, KDIM>::KEYS;
+    using Stream = Ring<S, KDIM, 0, KEYS, 2, 32, Tile<T, S, KDIM>::PAD>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
     static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
@@ -110,33 +66,79 @@ template <class T, class S, int KDIM, int VDIM> struct MassOfTeams {
         load_targets<KDIM>(rows, STRIDE, at, args, task);
         __syncthreads();
         Scoring scoring(args, at.alibi);
+        Walk<T> walk{rows, task, span, pages, scoring, at.mass};
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
-            const S *keys = ring.keys();
-            for (int k = lane / LANES; k < KEYS; k += TEAMS) {
-                float mass = 0, x[Keys::HELD], q[Keys::HELD];
-                Keys::load(x, keys + k * KDIM, lane % LANES);
-                int key = span.at(begin + k);
-                for (int r = 0; r < int(task.item.rows); r++) {
-                    Keys::load(q, rows + r * STRIDE, lane % LANES);
-                    float dot = 0;
+            Tile<T, S, KDIM>::add(walk, ring.keys(), begin, lane);
+        }
+    }
+};
+
+// Strips is the tile of 16-bit formats: 16 keys, multiplied with all strips of rows.
+template <class T, class S, int KDIM> struct Strips {
+    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
+    static constexpr int KEYS = 16, PAD = STRIP_PAD, STRIDE = KDIM + Vec<T>::N;
+    static_assert(STRIP_PAD == Vec<T>::N, "queries and keys have one stride");
+
+    __device__ static void add(const Walk<T> &walk, const S *keys, int begin, int lane) {
+        float mass[KEYS / 8][2] = {};
+        for (int from = 0; from < int(walk.task.item.rows); from += STRIP_ROWS) {
+            float s[KEYS / 8][4];
+            Queries<T, KDIM, false>(walk.rows + from * STRIDE, lane).template multiply<KEYS>(s, keys, lane);
+            const T *behind = walk.rows + (from + lane / 4) * STRIDE + KDIM;
 #pragma unroll
-                    for (int i = 0; i < Keys::HELD; i++) dot += x[i] * q[i];
-                    const Target &target = *reinterpret_cast<const Target *>(rows + r * STRIDE + KDIM);
-                    mass += target.weight(Keys::sum(dot), scoring, task.sight, key);
+            for (int e = 0; e < 4; e++) {
+                const Target &target = *reinterpret_cast<const Target *>(behind + e / 2 * 8 * STRIDE);
+#pragma unroll
+                for (int n = 0; n < KEYS / 8; n++) {
+                    int key = walk.span.at(begin + n * 8 + lane % 4 * 2 + e % 2);
+                    mass[n][e % 2] += target.weight(s[n][e], walk.scoring, walk.task.sight, key);
                 }
-                if (lane % LANES == 0 && begin + k < span.count) atomicAdd(at.mass + pages.row(key), mass);
             }
+        }
+#pragma unroll
+        for (int n = 0; n < KEYS / 8; n++) {
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float sum = mass[n][e];
+#pragma unroll
+                for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(FULL, sum, apart);
+                if (lane < 4) walk.add(begin + n * 8 + lane * 2 + e, sum);
+            }
+        }
+    }
+};
+
+// Teams is the tile of formats of f32: a team of lanes has a key at a time.
+template <class T, class S, int KDIM> struct Teams {
+    static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
+    static constexpr int KEYS = (KDIM > 128 ? 2 : 4) * TEAMS, PAD = 0, STRIDE = KDIM + Vec<T>::N;
+    using Keys = Team<S, KDIM, LANES>;
+
+    __device__ static void add(const Walk<T> &walk, const S *keys, int begin, int lane) {
+        for (int k = lane / LANES; k < KEYS; k += TEAMS) {
+            float mass = 0, x[Keys::HELD], q[Keys::HELD];
+            Keys::load(x, keys + k * KDIM, lane % LANES);
+            int key = walk.span.at(begin + k);
+            for (int r = 0; r < int(walk.task.item.rows); r++) {
+                Keys::load(q, walk.rows + r * STRIDE, lane % LANES);
+                float dot = 0;
+#pragma unroll
+                for (int i = 0; i < Keys::HELD; i++) dot += x[i] * q[i];
+                const Target &target = *reinterpret_cast<const Target *>(walk.rows + r * STRIDE + KDIM);
+                mass += target.weight(Keys::sum(dot), walk.scoring, walk.task.sight, key);
+            }
+            if (lane % LANES == 0) walk.add(begin + k, mass);
         }
     }
 };
 
 } // namespace fkv
 
-#define FKV_ATTEND_MASS(body, act, kv, kdim, vdim)                                                                    \
-    FKV_ATTEND_KERNEL(fkv_attend_mass_##act##_##kv##_##kdim##_##vdim, fkv::body<fkv::act, fkv::kv, kdim, vdim>)
+#define FKV_ATTEND_MASS(tile, act, kv, kdim, vdim)                                                                    \
+    FKV_ATTEND_KERNEL(fkv_attend_mass_##act##_##kv##_##kdim##_##vdim, fkv::Mass<fkv::tile, fkv::act, fkv::kv, kdim>)
 
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfStrips, f16, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfStrips, bf16, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfTeams, f32, f32)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfTeams, f32, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_MASS, MassOfTeams, f32, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, f32)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, bf16)
