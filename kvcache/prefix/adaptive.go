@@ -1,0 +1,3 @@
+package prefix
+
+func newAdaptive() ranker { return segmented{} }

@@ -1,0 +1,152 @@
+package prefix
+
+import "github.com/ferrumkv/ferrumkv/kvcache/block"
+
+// Check walks the tree, its queues and the allocator, and returns ErrCorrupt with
+// the first contradiction. It takes linear time, for tests and for a doubtful moment.
+func (t *Tree) Check() error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if err := t.alloc.Check(); err != nil {
+		return err
+	}
+	var err error
+	blocks, nodes, waiting := 0, 0, 0
+	tenants := map[*tenant][2]int{}
+	for key, r := range t.roots {
+		if r.Key != key || r.node.kids == nil {
+			return corrupt("a root has no blocks, or another one's place")
+		}
+		each(&r.node, func(n *node) {
+			if err == nil && n != &r.node {
+				nodes++
+				err = t.checkNode(r, n)
+			}
+			for _, b := range n.blocks {
+				c := tenants[r.tenant]
+				c[0]++
+				blocks++
+				if t.entries[b.ID].state == queued {
+					waiting++
+					c[1]++
+				}
+				tenants[r.tenant] = c
+			}
+		})
+	}
+	switch {
+	case err != nil:
+		return err
+	case blocks != t.blocks || nodes != t.nodes || waiting != t.queued:
+		return corrupt("%d blocks in %d nodes, %d without an owner; counted %d, %d and %d", blocks, nodes, waiting, t.blocks, t.nodes, t.queued)
+	case waiting != t.alloc.Cached():
+		return corrupt("%d blocks without an owner, %d cached", waiting, t.alloc.Cached())
+	}
+	return t.checkShares(tenants)
+}
+
+// checkNode checks one node and the entries of its blocks.
+func (t *Tree) checkNode(r *root, n *node) error {
+	bs := t.blockSize
+	full := len(n.tokens) / bs
+	if n.partial(bs) {
+		full++
+		if n.kids != nil {
+			return corrupt("a block that is not full has blocks behind it")
+		}
+	}
+	switch {
+	case n.root != r || n.parent == nil || n.depth != n.parent.depth+len(n.parent.blocks):
+		return corrupt("a node at depth %d is not where its parent ends", n.depth)
+	case len(n.blocks) == 0 || len(n.blocks) != full || len(n.blocks) > maxRun:
+		return corrupt("a node of %d blocks has %d tokens", len(n.blocks), len(n.tokens))
+	case n.marks != nil && len(n.marks) != full || (n.keys != nil) != t.keyed || t.keyed && len(n.keys) != full:
+		return corrupt("a node of %d blocks has %d marks and %d keys", full, len(n.marks), len(n.keys))
+	}
+	if c := n.onlyChild(); c != nil && len(n.blocks)+len(c.blocks) <= maxRun {
+		return corrupt("a run of %d and %d blocks without a branch is two nodes", len(n.blocks), len(c.blocks))
+	}
+	for _, c := range [...]*node{n.left, n.right} {
+		if c != nil && (c.weight > n.weight || c.parent != n.parent) {
+			return corrupt("siblings are out of order")
+		}
+	}
+	for i, b := range n.blocks {
+		if err := t.checkEntry(n, i, b); err != nil {
+			return err
+		}
+	}
+	tokens, m := n.label(0, bs)
+	if c, _, exact := t.child(n.parent, tokens, m); !exact || c != n {
+		return corrupt("a node at depth %d is not found among its siblings", n.depth)
+	}
+	return nil
+}
+
+func (t *Tree) checkEntry(n *node, i int, b block.Block) error {
+	e := t.entries[b.ID]
+	if e.node != n || e.gen != b.Gen || int(e.depth) != n.depth+i {
+		return corrupt("block %d is not where its entry says", b.ID)
+	}
+	hash, parent := n.root.Key.word(), t.parent(n, i)
+	if parent != nil {
+		hash = parent.hash
+		if parent.state == queued && e.state == held {
+			return corrupt("block %d has an owner, its parent has none", b.ID)
+		}
+	}
+	if tokens, m := n.label(i, t.blockSize); e.hash != hashLabel(hash, tokens, m) {
+		return corrupt("block %d has the hash of another path", b.ID)
+	}
+	refs, err := t.alloc.Refs(b)
+	if err != nil || (refs == 0) != (e.state == queued) {
+		return corrupt("block %d has %d owners and state %d (%v)", b.ID, refs, e.state, err)
+	}
+	return nil
+}
+
+// checkShares checks the queues against what the nodes have.
+func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
+	sums := map[*share][2]int{t.shares.common: {}}
+	for _, tn := range t.tenants {
+		c := tenants[tn]
+		if c[0] != tn.blocks {
+			return corrupt("a salt has %d blocks, counted %d", c[0], tn.blocks)
+		}
+		s := sums[tn.share]
+		sums[tn.share] = [2]int{s[0] + c[0], s[1] + c[1]}
+	}
+	spare, waiting := 0, 0
+	for s, c := range sums {
+		size := 0
+		for i, q := range s.queues {
+			if q.size == 0 || i > 0 && s.queues[i-1].rank >= q.rank {
+				return corrupt("queues are out of order")
+			}
+			walked := 0
+			for id, prev := q.head, none; id != none; id, prev = t.entries[id].next, id {
+				e := &t.entries[id]
+				if e.prev != prev || e.rank != q.rank || e.state != queued || walked == q.size {
+					return corrupt("queue %d is broken at block %d", q.rank, id)
+				}
+				walked++
+			}
+			if walked != q.size {
+				return corrupt("queue %d has %d blocks, counted %d", q.rank, walked, q.size)
+			}
+			size += walked
+		}
+		if size != c[1] || size != s.queued || c[0] != s.blocks {
+			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", size, c[0], s.queued, s.blocks)
+		}
+		if (s.place >= 0) != (s.spare > 0) || s.place >= 0 && t.shares.heap[s.place] != s {
+			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
+		}
+		spare += s.spare
+		waiting += size
+	}
+	if spare != t.shares.spare || waiting != t.queued {
+		return corrupt("shares have %d blocks to spare, counted %d", spare, t.shares.spare)
+	}
+	return nil
+}

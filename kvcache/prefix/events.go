@@ -1,0 +1,162 @@
+package prefix
+
+import (
+	"maps"
+	"slices"
+)
+
+// EventKind is what happened to blocks of a tree.
+type EventKind uint8
+
+const (
+	Stored EventKind = iota + 1
+	Removed
+	Cleared // all at once
+)
+
+func (k EventKind) String() string {
+	return [...]string{"none", "stored", "removed", "cleared"}[min(k, Cleared)]
+}
+
+// Event tells another process what a tree holds. Its slices belong to the receiver
+// and to those of the other subscriptions alike: they must not be changed.
+type Event struct {
+	// Seq counts the events of a tree from 1 on. Where one is missing the receiver's
+	// picture of the tree is not complete any more.
+	Seq  uint64
+	Kind EventKind
+	// Lost is the number of events that were dropped just before this one, because
+	// nobody read the channel.
+	Lost uint64
+
+	Keys []Key // of the blocks; stored: each the parent of the next
+	// The rest is of stored blocks.
+	Parent   Key        // of the first block; zero: it begins a path
+	Root     Key        // of the scope
+	Tokens   []uint32   // BlockSize a block; the last may have fewer
+	Extra    []Key      // one a block, or nil: none has one
+	Fidelity []Fidelity // one a block, or nil: all are exact
+}
+
+// Subscription is a stream of events. It never makes the cache wait: what does not
+// fit the channel is lost, and the next event that fits says how many were.
+type Subscription struct {
+	C    <-chan Event // closed by Unsubscribe
+	c    chan Event
+	lost uint64
+}
+
+// hub passes events on to the subscriptions.
+type hub struct {
+	seq  uint64
+	subs []*Subscription
+	mute bool
+}
+
+func (h *hub) active() bool { return len(h.subs) > 0 }
+
+func (h *hub) send(e Event) {
+	if h.mute || !h.active() {
+		return
+	}
+	h.seq++
+	for _, s := range h.subs {
+		e.Seq, e.Lost = h.seq, s.lost
+		select {
+		case s.c <- e:
+			s.lost = 0
+		default:
+			s.lost++
+		}
+	}
+}
+
+// Subscribe returns a stream of events from here on, with room for so many (at
+// least one), and what the tree holds now, as events of the last sequence number.
+// From the first subscription on the tree computes the keys of its blocks.
+func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := make(chan Event, max(room, 1))
+	s := &Subscription{C: c, c: c}
+	t.hub.subs = append(t.hub.subs, s)
+	t.keyed = true
+	var have []Event
+	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {
+		each(&t.roots[key].node, func(n *node) {
+			if n.keys == nil {
+				n.keys = make([]Key, 0, len(n.blocks))
+				for i := range n.blocks {
+					tokens, m := n.label(i, t.blockSize)
+					n.keys = append(n.keys, chain(n.keyBefore(i), tokens, m))
+				}
+			}
+			if len(n.blocks) > 0 {
+				e := t.event(n, 0, len(n.blocks))
+				e.Seq = t.hub.seq
+				have = append(have, e)
+			}
+		})
+	}
+	return s, have
+}
+
+// Unsubscribe ends a stream and closes its channel. The keys stay with the blocks.
+func (t *Tree) Unsubscribe(s *Subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.hub.subs, s); i >= 0 {
+		t.hub.subs = slices.Delete(t.hub.subs, i, i+1)
+		close(s.c)
+	}
+}
+
+// event says that blocks from to to−1 of n are stored.
+func (t *Tree) event(n *node, from, to int) Event {
+	e := Event{
+		Kind: Stored, Root: n.root.Key, Keys: slices.Clone(n.keys[from:to]),
+		Tokens: slices.Clone(n.tokens[from*t.blockSize : min(to*t.blockSize, len(n.tokens))]),
+	}
+	if n.depth+from > 0 {
+		e.Parent = n.keyBefore(from)
+	}
+	for i := from; n.marks != nil && i < to; i++ {
+		e.Extra = append(e.Extra, n.marks[i].extra)
+		e.Fidelity = append(e.Fidelity, n.marks[i].fidelity)
+	}
+	return e
+}
+
+// announce tells of the blocks from first on of the path that ends in n.
+func (t *Tree) announce(n *node, first int) {
+	if !t.hub.active() {
+		return
+	}
+	var path []*node
+	for ; n.depth+len(n.blocks) > first; n = n.parent {
+		path = append(path, n)
+	}
+	for _, n := range slices.Backward(path) {
+		t.hub.send(t.event(n, max(first-n.depth, 0), len(n.blocks)))
+	}
+}
+
+// removed tells of block i of n, which is about to go.
+func (t *Tree) removed(n *node, i int) {
+	if t.hub.active() && !t.hub.mute {
+		t.hub.send(Event{Kind: Removed, Root: n.root.Key, Keys: []Key{n.keys[i]}})
+	}
+}
+
+// each visits a node and everything below it, parents first.
+func each(n *node, visit func(*node)) {
+	visit(n)
+	stack := []*node{n.kids}
+	for len(stack) > 0 {
+		c := stack[len(stack)-1]
+		if stack = stack[:len(stack)-1]; c != nil {
+			visit(c)
+			stack = append(stack, c.left, c.right, c.kids)
+		}
+	}
+}

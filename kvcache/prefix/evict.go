@@ -1,0 +1,131 @@
+package prefix
+
+import "github.com/ferrumkv/ferrumkv/kvcache/block"
+
+// Evict makes n cached blocks free, for a sequence of scope r, in the order of the
+// policy: the ends of paths first. Blocks within the floor of another salt stay.
+// Where there are not n it evicts none and returns false.
+func (t *Tree) Evict(n int, r Root) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	if n > t.evictable(r) {
+		return false
+	}
+	own := t.shareOf(r)
+	for ; n > 0; n-- {
+		s := t.shares.victim(own)
+		if s == nil || !t.evictFrom(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// Evictable is the number of blocks that Evict can free for a sequence of scope r.
+func (t *Tree) Evictable(r Root) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.evictable(r)
+}
+
+func (t *Tree) evictable(r Root) int {
+	own := t.shareOf(r)
+	return t.shares.spare - own.spare + own.queued
+}
+
+func (t *Tree) shareOf(r Root) *share {
+	if tn := t.tenants[r.tenant]; tn != nil {
+		return tn.share
+	}
+	return t.shares.common
+}
+
+// evictFrom evicts the block of a share whose turn it is.
+func (t *Tree) evictFrom(s *share) bool {
+	id := s.ranker.victim(s)
+	if id == none {
+		return false
+	}
+	s.ranker.evicted(s, id)
+	e := &t.entries[id]
+	t.ghosts.add(e.hash)
+	t.stats.evicted++
+	e.node.root.tenant.stats.evicted++
+	t.drop(e.node)
+	return true
+}
+
+// drop takes the last block of n, which ends a path, out of the tree. Without an
+// owner it is free from here on; an owner keeps it for himself.
+func (t *Tree) drop(n *node) {
+	last := len(n.blocks) - 1
+	b := n.blocks[last]
+	t.removed(n, last)
+	t.noteFirst(n, last, -1)
+	if t.entries[b.ID].state == queued {
+		t.unqueue(b.ID)
+		_ = t.alloc.Discard(b) // it is cached, as the entry says
+	}
+	t.entries[b.ID] = entry{timed: t.entries[b.ID].timed}
+	t.blocks--
+	n.root.tenant.left()
+	t.version++
+	t.cut(n)
+	t.prune(n.root)
+}
+
+// Forget takes a block and all that hangs below it out of the tree: its content is
+// about to change, or is not what its path says. What has no owner is free from here
+// on; owners keep their blocks. It returns false for a block that is not in the
+// tree.
+func (t *Tree) Forget(b block.Block) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.at(b)
+	if e == nil {
+		return false
+	}
+	t.forget(e.node, e.index())
+	return true
+}
+
+// forget drops block i of n and what is below it, ends first.
+func (t *Tree) forget(n *node, i int) {
+	for {
+		end := n
+		for end.kids != nil {
+			end = end.kids
+		}
+		if end != n {
+			for whole := len(end.blocks); whole > 0; whole-- {
+				t.drop(end)
+			}
+			continue // n may have been joined with its last child
+		}
+		for len(n.blocks) > i {
+			t.drop(n)
+		}
+		break
+	}
+}
+
+// Clear takes everything out of the tree. ErrInUse while blocks are held, unless by
+// force: then their owners keep them for themselves, and can insert nothing behind
+// them.
+func (t *Tree) Clear(force bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if used := t.blocks - t.queued; used > 0 && !force {
+		return ErrInUse{Blocks: used}
+	}
+	t.hub.mute = true // one event says it all
+	for _, r := range t.roots {
+		for r.node.kids != nil {
+			t.forget(r.node.kids, 0)
+		}
+	}
+	t.hub.mute = false
+	t.hub.send(Event{Kind: Cleared})
+	return nil
+}

@@ -1,0 +1,265 @@
+package prefix
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Path is where blocks are inserted, and how.
+type Path struct {
+	Root   Root
+	Parent block.Block // the last block before them, which is in the tree; zero: the root
+	// Extra and Fidelity are those of the inserted blocks: see Query.
+	Extra    []Key
+	Fidelity Fidelity
+	Keep
+	// Private leaves a path alone that somebody else has stored before: the caller's
+	// blocks stay his own from there on, instead of being replaced.
+	Private bool
+}
+
+// Insert offers the caller's blocks: blocks[i] holds the keys and values of the
+// i-th BlockSize tokens behind the parent. Only the last block may have fewer, and
+// then nothing is ever inserted behind it; a longer path with the same beginning
+// takes its place.
+//
+// The caller stays an owner. Where the tree has a block with the same label already,
+// that one takes the place of the caller's in blocks, with an owner added for him,
+// and his is appended to old for him to release when no work uses it any more: two
+// prompts that were computed side by side share from here on.
+//
+// n is the number of blocks, from the first on, that are in the tree afterwards and
+// belong to the caller. It is less than all where his tenant's quota is used up, and
+// with Private. ErrDetached when the parent is not in the tree; after an error
+// nothing has changed.
+func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block.Block) (n int, _ []block.Block, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.checkInsert(p, tokens, blocks); err != nil {
+		return 0, old, err
+	}
+	if len(blocks) == 0 {
+		return 0, old, nil
+	}
+	t.expire()
+	root := t.makeRoot(p.Root)
+	root.busy = true
+	last := p.Parent
+	at, depth := t.behind(root, last)
+	q, fresh := Query{Tokens: tokens, Extra: p.Extra}, 0
+	for ; n < len(blocks); last, n = blocks[n], n+1 {
+		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
+		next, i := t.next(at, depth, label, m)
+		if next == nil {
+			if !t.admit(root.tenant) {
+				break
+			}
+			at, _ = t.behind(root, last) // making room may have joined the path's nodes
+			at = t.extend(at, addition{blocks[n], label, m, depth, p.Keep})
+			depth++
+			fresh++
+			continue
+		}
+		if have := next.blocks[i]; have != blocks[n] {
+			if p.Private || t.retain(have) != nil { // or all that is cached is claimed
+				break
+			}
+			old, blocks[n] = append(old, blocks[n]), have
+		}
+		t.entries[blocks[n].ID].keep(p.Keep)
+		at, depth = next, depth+1
+	}
+	if fresh > 0 {
+		t.version++
+		t.announce(at, depth-fresh)
+	}
+	root.busy = false
+	t.prune(root)
+	return n, old, nil
+}
+
+// behind is the node that a block of the tree ends, the root's for none, and the
+// number of blocks on the path to its end.
+func (t *Tree) behind(root *root, b block.Block) (*node, int) {
+	if e := t.at(b); e != nil {
+		return e.node, int(e.depth) + 1
+	}
+	return &root.node, 0
+}
+
+// next is the node and the place in it that go on with a label behind so many
+// blocks of a path that ends in at. A label of fewer tokens than a block is content
+// with the beginning of a block.
+func (t *Tree) next(at *node, depth int, label []uint32, m mark) (*node, int) {
+	if i := depth - at.depth; i < len(at.blocks) {
+		tokens, have := at.label(i, t.blockSize)
+		if m == have && common(tokens, label) == len(label) {
+			return at, i
+		}
+		return nil, 0
+	}
+	if c, shared, _ := t.child(at, label, m); shared == len(label) {
+		return c, 0
+	}
+	return nil, 0
+}
+
+// addition is a block on its way into the tree.
+type addition struct {
+	block block.Block
+	label []uint32
+	mark  mark
+	depth int // blocks on the path before it
+	keep  Keep
+}
+
+// extend puts a block behind a path that ends in node at and has no such block, and
+// returns its node.
+func (t *Tree) extend(at *node, a addition) *node {
+	i := a.depth - at.depth
+	inside := i < len(at.blocks)
+	rest, j := at, i
+	if !inside {
+		rest, _, _ = t.child(at, a.label, a.mark)
+		j = 0
+	}
+	if rest != nil && t.outgrown(rest, j, a) {
+		t.forget(rest, j)
+		return t.extend(at, a) // which may have been joined with its other child
+	}
+	if inside {
+		at = t.split(at, i)
+	}
+	parent, hash := t.parent(at, len(at.blocks)), at.root.Key.word()
+	if parent != nil {
+		hash = parent.hash
+	}
+	hash = hashLabel(hash, a.label, a.mark)
+	n := at
+	if at.kids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
+		n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
+		if t.keyed {
+			n.keys = []Key{}
+		}
+		t.nodes++
+	}
+	n.add(a)
+	if n != at {
+		t.addChild(at, n)
+	}
+	e := &t.entries[a.block.ID]
+	*e = entry{
+		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth), prev: none, next: none,
+		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
+	}
+	t.blocks++
+	at.root.tenant.entered()
+	at.root.tenant.share.ranker.stored(e, parent)
+	t.ghosts.drop(hash)
+	t.noteFirst(n, a.depth-n.depth, 1)
+	return n
+}
+
+// outgrown reports whether block i of n is not full and the beginning of a.
+func (t *Tree) outgrown(n *node, i int, a addition) bool {
+	tokens, m := n.label(i, t.blockSize)
+	return len(tokens) < t.blockSize && m == a.mark && common(tokens, a.label) == len(tokens)
+}
+
+// add appends a block to a node.
+func (n *node) add(a addition) {
+	if n.marks != nil || a.mark != (mark{}) {
+		n.marks = append(n.allMarks(), a.mark)
+	}
+	if n.keys != nil {
+		n.keys = append(n.keys, chain(n.keyBefore(len(n.keys)), a.label, a.mark))
+	}
+	n.tokens, n.blocks = append(n.tokens, a.label...), append(n.blocks, a.block)
+}
+
+// keyBefore is the key that block i of n is chained to.
+func (n *node) keyBefore(i int) Key {
+	if i > 0 {
+		return n.keys[i-1]
+	}
+	if up := n.parent; len(up.keys) > 0 {
+		return up.keys[len(up.keys)-1]
+	}
+	return n.root.Key
+}
+
+// parent is the entry of the block before block i of n, nil for the first of a root.
+func (t *Tree) parent(n *node, i int) *entry {
+	if i > 0 {
+		return &t.entries[n.blocks[i-1].ID]
+	}
+	if up := n.parent; up != nil && len(up.blocks) > 0 {
+		return &t.entries[up.blocks[len(up.blocks)-1].ID]
+	}
+	return nil
+}
+
+func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error {
+	full := len(tokens) / t.blockSize
+	if len(tokens)%t.blockSize != 0 {
+		full++
+	}
+	switch {
+	case len(blocks) != full:
+		return ErrArgument{Op: "insert", Why: fmt.Sprintf("%d blocks for %d tokens: need %d", len(blocks), len(tokens), full)}
+	}
+	if err := p.Keep.check("insert"); err != nil {
+		return err
+	}
+	t.fit()
+	if p.Parent != (block.Block{}) {
+		e := t.at(p.Parent)
+		switch {
+		case e == nil || e.node.root.Key != p.Root.Key:
+			return ErrDetached
+		case e.node.leafTail(e.index()) && e.node.partial(t.blockSize):
+			return ErrArgument{Op: "insert", Why: "the parent is a block that is not full"}
+		case int(e.depth) > math.MaxInt32-len(blocks):
+			return ErrArgument{Op: "insert", Why: "the path has too many blocks"}
+		}
+	}
+	t.clock++ // no entry has this stamp
+	for i, b := range blocks {
+		refs, err := t.alloc.Refs(b)
+		if err != nil {
+			return err
+		}
+		if refs == 0 {
+			return block.ErrBlock{Op: "insert", Block: b, Why: block.ErrNotHeld}
+		}
+		e := &t.entries[b.ID]
+		if e.node != nil && !t.same(e, p, tokens, i) || e.stamp == t.clock {
+			return ErrArgument{Op: "insert", Why: fmt.Sprintf("block %d has another place in the tree", b.ID)}
+		}
+		e.stamp = t.clock
+	}
+	return nil
+}
+
+// fit follows an allocator that has grown.
+func (t *Tree) fit() {
+	if n := t.alloc.Total() - len(t.entries); n > 0 {
+		t.entries = append(t.entries, make([]entry, n)...)
+	}
+	t.ghosts.grow(len(t.entries))
+}
+
+// same reports whether block i of an insertion is what the tree has on its path.
+func (t *Tree) same(e *entry, p Path, tokens []uint32, i int) bool {
+	hash := p.Root.Key.word()
+	if parent := t.at(p.Parent); parent != nil {
+		hash = parent.hash
+	}
+	q := Query{Tokens: tokens, Extra: p.Extra}
+	for j := range i + 1 {
+		hash = hashLabel(hash, q.tokens(j, t.blockSize), mark{q.extra(j), p.Fidelity})
+	}
+	return e.hash == hash
+}

@@ -1,0 +1,98 @@
+package prefix
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Take makes the caller an owner of the blocks of a match, which it appends to dst:
+// the path is safe from eviction until the caller has released it. m is what Lookup
+// said a moment ago; what has changed since is looked up again. Where claims leave
+// no blocks to take, the match is shorter. This is what statistics count as a lookup
+// and what policies count as a use.
+func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
+	if err := k.check("take"); err != nil {
+		return dst, Match{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	if m.version != t.version {
+		m = t.match(r, q)
+	}
+	had := len(dst)
+	dst = m.append(dst)
+	for i, b := range dst[had:] {
+		err := t.retain(b)
+		if errors.Is(err, block.ErrOutOfBlocks{}) {
+			m.Blocks, m.Tail, m.cause = min(m.Blocks, i), 0, NeverSeen
+			if m.Tokens = i * t.blockSize; m.Tokens < t.minPrefix { // not worth it any more
+				m.Tokens, m.Blocks = 0, 0
+				i, err = 0, t.release(dst[had:had+i])
+			} else {
+				err = nil
+			}
+			dst = dst[:had+i]
+			t.count(r, q, m)
+			return dst, m, err
+		}
+		if err != nil {
+			return dst[:had], Match{}, errors.Join(err, t.release(dst[had:had+i]))
+		}
+	}
+	for _, b := range dst[had:] {
+		t.used(&t.entries[b.ID], k)
+	}
+	t.count(r, q, m)
+	return dst, m, nil
+}
+
+// retain adds an owner to a block of the tree.
+func (t *Tree) retain(b block.Block) error {
+	e := t.at(b)
+	if e == nil {
+		return ErrDetached
+	}
+	if e.state == held {
+		return t.alloc.Retain(b)
+	}
+	if err := t.alloc.Take(b); err != nil {
+		return err
+	}
+	t.unqueue(b.ID)
+	return nil
+}
+
+// used notes that a block was taken again.
+func (t *Tree) used(e *entry, k Keep) {
+	e.hits++
+	e.keep(k)
+	s := e.node.root.tenant.share
+	s.ranker.used(s, e)
+}
+
+// Release takes an owner away from each of a path's blocks, given in its order.
+// Those that the tree knows, which are the first ones, are cached when nobody else
+// owns them; the others are free. All are released or, with an error, none.
+func (t *Tree) Release(bs []block.Block) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.release(bs)
+}
+
+func (t *Tree) release(bs []block.Block) error {
+	known := 0
+	for known < len(bs) && t.at(bs[known]) != nil {
+		known++
+	}
+	if err := t.alloc.ReleaseN(bs, known); err != nil {
+		return err
+	}
+	for i := known - 1; i >= 0; i-- { // the end of a path is the first to go
+		if refs, err := t.alloc.Refs(bs[i]); err == nil && refs == 0 && t.entries[bs[i].ID].state == held {
+			t.enqueue(bs[i].ID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package prefix
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Config says how a tree works. BlockSize is required.
+type Config struct {
+	BlockSize int              // tokens of a block, 1 or more
+	Policy    Policy           // what is evicted first; unset: Adaptive
+	MinPrefix int              // tokens; a shorter match is a miss
+	Now       func() time.Time // the clock of leases and lifetimes; nil: time.Now
+}
+
+// Tree maps prefixes to blocks of an allocator. Of its methods those that change
+// something are called under the lock that guards the allocator; the others are safe
+// at any time. It must not be copied.
+type Tree struct {
+	alloc     *block.BlockAllocator
+	blockSize int
+	minPrefix int
+	now       func() time.Time
+	policy    Policy
+
+	mu      sync.RWMutex
+	entries []entry // by block number
+	roots   map[Key]*root
+	tenants map[Key]*tenant
+	shares  shares
+	firsts  map[uint64]int // roots' children, by the hash of their first block: see cause.go
+	ghosts  ghosts
+	expiry  expiry
+	leases  leases
+	hub     hub
+	keyed   bool // somebody subscribed once: nodes have keys
+
+	version uint64 // of the structure: a Match of another one is out of date
+	clock   uint64 // counts releases
+	nodes   int
+	blocks  int // in the tree
+	queued  int // of them, without an owner
+	pinned  int // owned by leases, a block counted for each
+	stats   counters
+}
+
+// New returns an empty tree over the blocks of alloc. From here on the tree
+// decides which cached block goes first: the owner calls Evict before it allocates
+// more than is free. ErrArgument for a configuration that cannot be.
+func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
+	switch {
+	case alloc == nil:
+		return nil, ErrArgument{Op: "new", Why: "the allocator is nil"}
+	case cfg.BlockSize < 1 || cfg.BlockSize > 1<<24:
+		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("blocks of %d tokens: need 1 to %d", cfg.BlockSize, 1<<24)}
+	case cfg.MinPrefix < 0:
+		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("a shortest prefix of %d tokens: need 0 or more", cfg.MinPrefix)}
+	case cfg.Policy > lastPolicy:
+		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("policy %d is none", cfg.Policy)}
+	}
+	t := &Tree{
+		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy,
+		roots: map[Key]*root{}, tenants: map[Key]*tenant{}, firsts: map[uint64]int{},
+	}
+	if t.policy == 0 {
+		t.policy = Adaptive
+	}
+	if t.now == nil {
+		t.now = time.Now
+	}
+	t.entries = make([]entry, alloc.Total())
+	t.shares.common = t.newShare()
+	t.ghosts.grow(alloc.Total())
+	return t, nil
+}
+
+// BlockSize is the number of tokens of a block.
+func (t *Tree) BlockSize() int { return t.blockSize }
+
+// root finds the part of a scope, nil if it has no blocks.
+func (t *Tree) root(r Root) *root { return t.roots[r.Key] }
+
+// makeRoot is root, making it.
+func (t *Tree) makeRoot(r Root) *root {
+	if have := t.roots[r.Key]; have != nil {
+		return have
+	}
+	made := &root{Root: r, tenant: t.makeTenant(r.tenant)}
+	made.node.root = made
+	made.tenant.roots++
+	t.roots[r.Key] = made
+	return made
+}
+
+// prune forgets a root if it has no blocks.
+func (t *Tree) prune(r *root) {
+	if r.node.kids != nil || r.busy || t.roots[r.Key] != r {
+		return
+	}
+	delete(t.roots, r.Key)
+	r.tenant.roots--
+	t.dropTenant(r.tenant)
+}
