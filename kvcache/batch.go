@@ -76,9 +76,14 @@ func (b *Batch[B]) AccumulateMass(on bool) { b.mass = on }
 // in k, v, q and out follow those of the sequences added before. A sequence is in
 // one open step at a time (ErrBusy), and its length at most the pool's capacity
 // (ErrCapacity).
-func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) error { return b.add(seq, len(tokens), true) }
+//
+// The tokens say what the keys and values will be: where prefixes are reused, blocks
+// of equal tokens are taken to be equal, and one is kept.
+func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) error {
+	return b.add(seq, tokens, len(tokens), true)
+}
 
-func (b *Batch[B]) add(seq *Sequence[B], n int, write bool) error {
+func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) error {
 	if err := b.want("add", stepOpen); err != nil {
 		return err
 	}
@@ -99,6 +104,9 @@ func (b *Batch[B]) add(seq *Sequence[B], n int, write bool) error {
 	}
 	if err := seq.idle("add"); err != nil {
 		return err
+	}
+	if p.tree != nil && write {
+		seq.tokens = append(seq.tokens[:seq.len], tokens...)
 	}
 	b.entries = append(b.entries, entry[B]{seq: seq, tokens: n, write: write})
 	seq.step = b
@@ -250,6 +258,9 @@ func (b *Batch[B]) Commit() error {
 	if err := firstOf(b.want("commit", stepPlanned), b.complete()); err != nil {
 		return err
 	}
+	if err := b.orderKnown(); err != nil {
+		return p.device(err)
+	}
 	f, err := p.fences.record(p.be, b.stream)
 	if err != nil {
 		return p.device(err)
@@ -286,6 +297,7 @@ func (e *entry[B]) commit(f *fence) error {
 	s.pool.logical += len(fresh)
 	if e.write {
 		s.len += e.tokens
+		err = firstOf(err, s.publish(f))
 	}
 	s.used(f)
 	s.step = nil

@@ -33,6 +33,7 @@ func (p *Pool[B]) checkOwners() error {
 	for _, r := range p.retired {
 		count(r.blocks)
 	}
+	count(p.leased(nil))
 	for b, n := range owners {
 		if refs, err := p.alloc.Refs(b); err != nil || refs != n {
 			return fmt.Errorf("kvcache: check: block %d has %d owners, counted %d references (%v)", b.ID, n, refs, err)

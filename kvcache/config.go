@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Layout is how a sequence's tokens lie in memory.
@@ -66,6 +67,14 @@ type Config struct {
 	Masks []Mask
 	// RoPE is the model's rotary embedding. Batch.AppendRotated and Sequence.Shift need it.
 	RoPE *backend.RoPE
+	// Prefix is the policy by which what earlier sequences computed is kept for later
+	// ones; prefix.Off keeps nothing. It needs the paged layout, where unset is
+	// prefix.Adaptive. A runner whose tokens do not say what is in its keys and values
+	// turns it off, or opens its sequences with NoPublish.
+	Prefix prefix.Policy
+	// Model is a digest of the weights. It goes into the keys by which other processes
+	// know blocks (see Pool.Watch); within a pool it decides nothing.
+	Model []byte
 
 	sources  [numSettings]Source
 	resolved bool
@@ -103,6 +112,9 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	settle(&c, setScale, &c.Scale, 0, float32(1/math.Sqrt(float64(c.HeadDim))))
 	if c.Layout == Paged {
 		settle(&c, setBlockSize, &c.BlockSize, 0, DefaultBlockSize)
+		settle(&c, setPrefix, &c.Prefix, env.Prefix, prefix.Adaptive)
+	} else {
+		settle(&c, setPrefix, &c.Prefix, 0, prefix.Off)
 	}
 	if c.resolved && c.Layout == Contiguous {
 		c.Blocks = 0 // follows MaxSeqs
@@ -174,6 +186,10 @@ func (c Config) checkCache() error {
 		return badConfig("BlockSize", c.BlockSize, "applies to the paged layout only")
 	case c.Layout == Contiguous && c.Blocks != 0:
 		return badConfig("Blocks", c.Blocks, "applies to the paged layout only; MaxSeqs sizes a contiguous pool")
+	case c.Layout == Contiguous && c.Prefix != prefix.Off:
+		return ErrConfig{Name: "Prefix", Value: c.Prefix.String(), Why: "applies to the paged layout only"}
+	case c.Prefix > prefix.Off:
+		return badConfig("Prefix", int(c.Prefix), "accepts the policies of package prefix")
 	case !c.Act.Float():
 		return ErrConfig{Name: "Act", Value: c.Act.String(), Why: "accepts f32, f16 and bf16"}
 	case !(c.Scale > 0) || math.IsInf(float64(c.Scale), 0):

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Names of the environment variables. FERRUM_METAL_PAGED_KV holds for every
@@ -17,6 +18,7 @@ const (
 	EnvMaxSeqs   = "FERRUM_PAGED_MAX_SEQS" // sequences of full capacity
 	EnvMaxBlocks = "FERRUM_KV_MAX_BLOCKS"  // blocks of a paged pool
 	EnvDType     = "FERRUM_KV_DTYPE"       // storage type of keys and values
+	EnvPrefix    = "FERRUM_KV_PREFIX"      // policy of prefix reuse in a paged pool, or off
 )
 
 // Environment is what the environment variables say. A zero field was not set.
@@ -26,6 +28,7 @@ type Environment struct {
 	MaxSeqs   int
 	MaxBlocks int
 	DType     backend.DType
+	Prefix    prefix.Policy
 }
 
 // maxSetting bounds the numbers that a variable may give, so that products of
@@ -67,6 +70,13 @@ func ParseEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 			return Environment{}, ErrConfig{Name: EnvDType, Value: v, Why: "accepts " + kvTypeNames()}
 		}
 		env.DType = dt
+	}
+	if v, ok := lookup(EnvPrefix); ok && v != "" {
+		policy, err := prefix.ParsePolicy(v)
+		if err != nil {
+			return Environment{}, ErrConfig{Name: EnvPrefix, Value: v, Why: "accepts " + prefix.PolicyNames()}
+		}
+		env.Prefix = policy
 	}
 	return env, nil
 }

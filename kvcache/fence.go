@@ -125,45 +125,80 @@ func (p *Pool[B]) retire(f *fence, blocks []block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
-	if f.reached() {
-		return p.alloc.ReleaseN(blocks, 0)
+	if f.reached() { // and so are those behind which the sequence's other blocks wait
+		return errors.Join(p.reclaim(), p.release(blocks))
 	}
 	p.retired = append(p.retired, retired{f.hold(), append([]block.Block(nil), blocks...)})
 	return nil
 }
 
-// reclaim gives up the references whose fence was reached.
+// release takes an owner from each of a sequence's blocks. Those that the prefix
+// tree knows stay findable.
+func (p *Pool[B]) release(blocks []block.Block) error {
+	if p.tree == nil {
+		return p.alloc.ReleaseN(blocks, 0)
+	}
+	return p.tree.Release(blocks)
+}
+
+// reclaim gives up the references whose fence was reached. Fences are asked latest
+// first: one that is reached has the earlier ones of its sequence behind it, so that
+// the end of a path is never given up after its beginning.
 func (p *Pool[B]) reclaim() error {
-	var errs []error
+	err := p.settle()
+	for i := len(p.retired) - 1; i >= 0; i-- {
+		p.retired[i].fence.reached()
+	}
 	kept := p.retired[:0]
 	for _, r := range p.retired {
-		if !r.fence.reached() {
+		if !r.fence.done {
 			kept = append(kept, r)
 			continue
 		}
-		errs = append(errs, p.device(r.fence.err), p.alloc.ReleaseN(r.blocks, 0))
+		err = errors.Join(err, p.device(r.fence.err), p.release(r.blocks))
 		p.fences.drop(r.fence)
 	}
 	clear(p.retired[len(kept):])
 	p.retired = kept
-	return errors.Join(errs...)
+	return err
 }
 
-// take appends n blocks to dst for the owner of the claim, all or none. When
-// there are too few it waits for retired ones before it reports ErrOutOfBlocks.
-func (p *Pool[B]) take(c *block.Claim, dst []block.Block, n int) ([]block.Block, error) {
+// take appends n blocks to dst for sequence s, all or none. When there are too few
+// it evicts cached ones, and waits for retired ones before it reports
+// ErrOutOfBlocks.
+func (p *Pool[B]) take(s *Sequence[B], dst []block.Block, n int) ([]block.Block, error) {
 	for {
 		if err := p.reclaim(); err != nil {
 			return dst, err
 		}
-		out, err := p.alloc.AllocateClaimed(c, dst, n)
-		if err == nil || len(p.retired) == 0 {
-			return out, err
+		err := p.makeRoom(s, n)
+		if err == nil {
+			return p.alloc.AllocateClaimed(&s.claim, dst, n)
+		}
+		if len(p.retired) == 0 {
+			return dst, err
 		}
 		if err := p.awaitRetired(); err != nil {
 			return dst, err
 		}
 	}
+}
+
+// makeRoom evicts so many cached blocks that n are free for s, or none and returns
+// ErrOutOfBlocks.
+func (p *Pool[B]) makeRoom(s *Sequence[B], n int) error {
+	free, promised := p.alloc.Free(), s.claim.Blocks()
+	if available := p.alloc.Available() + promised; n > available {
+		return ErrOutOfBlocks{Need: n, Free: available}
+	}
+	short := n - free
+	if short <= 0 || p.tree == nil || p.tree.Evict(short, s.root) {
+		return nil
+	}
+	if n <= promised && p.tree.EvictAny(short) { // a promise is kept whoever's floor it is
+		return nil
+	}
+	return ErrOutOfBlocks{Need: n, Free: free + p.tree.Evictable(s.root)}
 }
 
 // awaitRetired waits for the oldest of the retired blocks, of which there are some.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // KvCache is the cache of one layer of one sequence. Its fields are what a
@@ -55,6 +56,9 @@ func NewKvCache[B backend.Buffer](be backend.Backend[B], cfg Config) (*KvCache[B
 	cfg, err := cfg.Resolve()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Layout == Paged {
+		cfg.Prefix = prefix.Off // there is nobody to share with
 	}
 	c := &KvCache[B]{own: &standalone[B]{be: be, limit: cfg.Capacity}}
 	if cfg.Layout == Contiguous {
@@ -153,7 +157,7 @@ func (c *KvCache[B]) run(s backend.Stream, n int, write bool, enqueue func(*Batc
 	c.own.queries = 0
 	err := b.Reset()
 	if err == nil {
-		err = b.add(c.seq, n, write)
+		err = b.add(c.seq, nil, n, write)
 	}
 	if err == nil {
 		err = b.Plan(s)

@@ -159,7 +159,7 @@ func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 	if err := from.fence.order(stream); err != nil {
 		return err
 	}
-	blocks, err := p.take(&s.claim, s.blocks, 1)
+	blocks, err := p.take(s, s.blocks, 1)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,13 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 	}
 	b.stream = stream
 	if err := b.takeBlocks(); err != nil {
-		return errors.Join(err, b.giveBack(nil))
+		err = errors.Join(err, b.giveBack(nil))
+		if !errors.Is(err, ErrOutOfBlocks{}) || !b.unpublish(err) {
+			return err
+		}
+		if err := b.takeBlocks(); err != nil {
+			return errors.Join(err, b.giveBack(nil))
+		}
 	}
 	b.index.fill(b)
 	err := b.index.planAttend(p.be, p.cfg, b.layerMask(), b.mass)
@@ -72,11 +78,11 @@ func (b *Batch[B]) takeBlocks() error {
 		if !e.write {
 			continue
 		}
-		owners, err := e.seq.tailOwners()
+		shared, err := e.seq.tailShared()
 		if err != nil {
 			return err
 		}
-		e.copies = owners > 1
+		e.copies = shared
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -89,7 +95,7 @@ func (b *Batch[B]) takeBlocks() error {
 		e := &b.entries[i]
 		had := len(b.taken)
 		var err error
-		if b.taken, err = p.take(&e.seq.claim, b.taken, e.needs()); err != nil {
+		if b.taken, err = p.take(e.seq, b.taken, e.needs()); err != nil {
 			var short ErrOutOfBlocks
 			if errors.As(err, &short) { // the whole step's need, not that of one sequence
 				return ErrOutOfBlocks{Need: need, Free: short.Free + had}
@@ -111,6 +117,9 @@ func (b *Batch[B]) takeBlocks() error {
 // tokens in it, so that it writes behind all of theirs: should the step be
 // abandoned, nobody's tokens have changed.
 func (b *Batch[B]) keeps(e *entry[B]) bool {
+	if b.pool.published(e.seq.tail()) {
+		return false
+	}
 	owners, err := e.seq.tailOwners()
 	for i := range b.entries {
 		o := &b.entries[i]

@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Pool owns the keys and values of all layers of a model and the blocks they are
@@ -29,19 +29,19 @@ type Pool[B backend.Buffer] struct {
 	logical int // blocks of all sequences, shared ones counted for each owner
 	closed  atomic.Bool
 	lost    error // the device failed: nothing on it is trusted any more
+
+	tree         *prefix.Tree // nil: no prefixes are reused
+	model        prefix.Fingerprint
+	writing      []*fence // by block: the step that writes a published one
+	publications []publication
+	known        []block.Block // scratch of commits
+	replaced     []block.Block
 }
 
 // layer is the cache of one layer and how its queries see it.
 type layer[B backend.Buffer] struct {
 	view backend.CacheView[B]
 	mask backend.Mask[B]
-}
-
-// Match says how much of a prompt was found in the cache.
-type Match struct {
-	Matched   int // tokens whose keys and values were found
-	Restored  int // of those, tokens brought back from another tier
-	Recompute int // tokens left to compute
 }
 
 // NewPool allocates the cache that cfg describes on be. The backend stays the
@@ -63,6 +63,10 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	err = p.allocate()
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		p.alloc, err = block.New(cfg.Blocks)
+	}
+	if err == nil && cfg.Prefix != prefix.Off {
+		p.model, p.writing = cfg.fingerprint(), make([]*fence, cfg.Blocks)
+		p.tree, err = prefix.New(p.alloc, prefix.Config{BlockSize: cfg.BlockSize, Policy: cfg.Prefix})
 	}
 	if err != nil {
 		p.freeBuffers()
@@ -174,30 +178,11 @@ func (p *Pool[B]) freeBuffers() {
 	p.owned = nil
 }
 
-// Open starts an empty sequence for a prompt and says how much of the prompt has to
-// be computed: the caller adds its last match.Recompute tokens to steps. The prompt
-// may be nil. No blocks are taken before a step needs them. A prompt longer than a
-// sequence may be is an ErrCapacity.
-func (p *Pool[B]) Open(ctx context.Context, prompt []uint32) (*Sequence[B], Match, error) {
-	if ctx == nil {
-		return nil, Match{}, backend.ErrShape{Op: "open", What: "the context is nil; use context.Background()"}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, Match{}, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.usable(); err != nil {
-		return nil, Match{}, err
-	}
-	if len(prompt) > p.cfg.Capacity {
-		return nil, Match{}, ErrCapacity{Have: len(prompt), Max: p.cfg.Capacity}
-	}
-	return p.newSequence(), Match{Recompute: len(prompt)}, nil
-}
-
 func (p *Pool[B]) newSequence() *Sequence[B] {
-	s := &Sequence[B]{pool: p, blocks: make([]block.Block, 0, p.maxBlocks())}
+	s := &Sequence[B]{pool: p, blocks: make([]block.Block, 0, p.maxBlocks()+1)}
+	if p.tree != nil {
+		s.tokens = make([]uint32, 0, p.cfg.Capacity)
+	}
 	p.seqs[s] = struct{}{}
 	return s
 }
@@ -248,6 +233,9 @@ func (p *Pool[B]) usable() error {
 func (p *Pool[B]) device(err error) error {
 	if err != nil && errors.Is(err, backend.ErrLost) && p.lost == nil {
 		p.lost = fmt.Errorf("kvcache: pool: what is on the device is no longer trusted: %w", err)
+		if p.tree != nil {
+			_ = p.tree.Clear(true) // by force it cannot fail
+		}
 	}
 	return err
 }
@@ -267,8 +255,11 @@ func (p *Pool[B]) Close() error {
 	for s := range p.seqs {
 		s.freeTable()
 	}
+	if p.tree != nil {
+		p.tree.Close()
+	}
 	err := p.fences.close()
 	p.freeBuffers()
-	p.retired, p.batches, p.seqs = nil, nil, nil
+	p.retired, p.publications, p.batches, p.seqs = nil, nil, nil, nil
 	return err
 }

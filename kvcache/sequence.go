@@ -13,6 +13,8 @@ type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
 	blocks   []block.Block
 	len      int
+	origin            // where its blocks belong in the prefix tree
+	tokens   []uint32 // the sequence's, and behind them those of an open step
 	claim    block.Claim
 	fence    *fence    // the last step that used the sequence
 	step     *Batch[B] // the open step it is part of
@@ -72,6 +74,8 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	child.blocks = append(child.blocks, s.blocks...)
 	child.len = s.len
 	child.fence = s.fence.hold()
+	child.origin = s.origin
+	child.tokens = append(child.tokens, s.tokens...)
 	p.logical += len(child.blocks)
 	return child, nil
 }
@@ -94,6 +98,7 @@ func (s *Sequence[B]) Truncate(n int) error {
 		return err
 	}
 	s.blocks, s.len = s.blocks[:keep], n
+	s.withdraw()
 	return nil
 }
 
@@ -129,7 +134,7 @@ func (s *Sequence[B]) Release() error {
 	p.fences.drop(s.fence)
 	s.freeTable()
 	delete(p.seqs, s)
-	s.blocks, s.len, s.fence, s.layers, s.released = nil, 0, nil, nil, true
+	s.blocks, s.tokens, s.len, s.fence, s.layers, s.released = nil, nil, 0, nil, nil, true
 	return nil
 }
 
@@ -154,6 +159,13 @@ func (s *Sequence[B]) tailOwners() (int, error) {
 		return 0, nil
 	}
 	return s.pool.alloc.Refs(b)
+}
+
+// tailShared reports whether the block that the next token goes into is not the
+// sequence's alone to write: others own it, or the prefix tree offers it to them.
+func (s *Sequence[B]) tailShared() (bool, error) {
+	owners, err := s.tailOwners()
+	return owners > 1 || s.pool.published(s.tail()), err
 }
 
 // Reservation asks for room for a sequence to grow to Tokens tokens.

@@ -36,6 +36,7 @@ const (
 	setQHeads
 	setVHeadDim
 	setScale
+	setPrefix
 	numSettings
 )
 
@@ -59,7 +60,7 @@ func (c Config) Settings() []Setting {
 	}
 	if c.Layout == Paged {
 		out[3].Variable = EnvMaxBlocks
-		out = append(out, row(setBlockSize, "block size", "", c.BlockSize))
+		out = append(out, row(setBlockSize, "block size", "", c.BlockSize), row(setPrefix, "prefix reuse", EnvPrefix, c.Prefix))
 	}
 	return out
 }

@@ -94,6 +94,7 @@ func (sh *shift[B]) run() error {
 		}
 	}
 	p.logical += keep - len(s.blocks)
+	s.shifted(sh.from, s.len-sh.len)
 	s.blocks, s.len = append(s.blocks[:0], sh.blocks[:keep]...), sh.len
 	return p.retire(s.fence, gone)
 }
@@ -130,8 +131,13 @@ func (sh *shift[B]) own() error {
 		}
 	}
 	var err error
-	if sh.copied, err = p.take(&sh.seq.claim, nil, len(places)); err != nil {
+	if sh.copied, err = p.take(sh.seq, nil, len(places)); err != nil {
 		return err
+	}
+	for i := sh.from / slots; i < ceilDiv(sh.len, slots) && p.tree != nil; i++ {
+		if refs, err := p.alloc.Refs(sh.blocks[i]); err == nil && refs == 1 {
+			p.tree.Forget(sh.blocks[i]) // it is nobody else's, and will not be what it was
+		}
 	}
 	for n, i := range places {
 		sh.pairs.host = append(sh.pairs.host, sh.blocks[i].ID, sh.copied[n].ID)

@@ -1,5 +1,7 @@
 package kvcache
 
+import "github.com/ferrumkv/ferrumkv/kvcache/prefix"
+
 // Stats are the numbers of a pool at one moment. Free + Cached + Held == Blocks.
 type Stats struct {
 	Blocks   int // in the pool
@@ -14,6 +16,9 @@ type Stats struct {
 	Logical       int
 	Sequences     int
 	BytesPerBlock int64 // keys and values in all layers
+	BytesShared   int64 // what Logical − Held saves
+	// Prefix is the reuse of prefixes; its Blocks are those that can be found.
+	Prefix prefix.Stats
 }
 
 // Stats returns the pool's numbers, after giving up what the device has finished with.
@@ -28,11 +33,16 @@ func (p *Pool[B]) Stats() (Stats, error) {
 	for _, r := range p.retired {
 		retired += len(r.blocks)
 	}
-	return Stats{
+	stats := Stats{
 		Blocks: p.alloc.Total(), Free: p.alloc.Free(), Cached: p.alloc.Cached(), Held: p.alloc.Held(),
 		Retired: retired, Reserved: p.alloc.Reserved(), Peak: p.alloc.Peak(),
 		Logical: p.logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
-	}, err
+	}
+	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
+	if p.tree != nil {
+		stats.Prefix = p.tree.Stats()
+	}
+	return stats, err
 }
 
 // Check verifies the pool's invariants: every block is free, cached or held, and
@@ -42,6 +52,11 @@ func (p *Pool[B]) Check() error {
 	defer p.mu.Unlock()
 	if err := p.alloc.Check(); err != nil {
 		return err
+	}
+	if p.tree != nil {
+		if err := p.tree.Check(); err != nil {
+			return err
+		}
 	}
 	return p.checkOwners()
 }

@@ -139,7 +139,7 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 		if size != c[1] || size != s.queued || c[0] != s.blocks {
 			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", size, c[0], s.queued, s.blocks)
 		}
-		if (s.place >= 0) != (s.spare > 0) || s.place >= 0 && t.shares.heap[s.place] != s {
+		if t.shares.heap.has(s) != (s.spare > 0) {
 			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
 		}
 		spare += s.spare

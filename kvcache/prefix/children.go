@@ -13,7 +13,7 @@ func (t *Tree) child(n *node, tokens []uint32, m mark) (best *node, shared int, 
 		if order == 0 {
 			return c, k, true
 		}
-		if k > shared && m == cm {
+		if k > shared {
 			best, shared = c, k
 		}
 		if order < 0 {

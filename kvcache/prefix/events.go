@@ -111,6 +111,16 @@ func (t *Tree) Unsubscribe(s *Subscription) {
 	}
 }
 
+// Close ends all subscriptions.
+func (t *Tree) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.hub.subs {
+		close(s.c)
+	}
+	t.hub.subs = nil
+}
+
 // event says that blocks from to to−1 of n are stored.
 func (t *Tree) event(n *node, from, to int) Event {
 	e := Event{

@@ -14,8 +14,29 @@ func (t *Tree) Evict(n int, r Root) bool {
 	}
 	own := t.shareOf(r)
 	for ; n > 0; n-- {
-		s := t.shares.victim(own)
-		if s == nil || !t.evictFrom(s) {
+		if s := t.shares.victim(own); s == nil || !t.evictFrom(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// EvictAny is Evict for who was promised blocks before: no floor keeps them from him.
+func (t *Tree) EvictAny(n int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	if n > t.queued {
+		return false
+	}
+	for ; n > 0; n-- {
+		best := t.shares.common
+		for _, tn := range t.tenants {
+			if s := tn.share; best.queued == 0 || s.queued > 0 && s.first().before(best.first()) {
+				best = s
+			}
+		}
+		if !t.evictFrom(best) {
 			return false
 		}
 	}
@@ -52,7 +73,9 @@ func (t *Tree) evictFrom(s *share) bool {
 	t.ghosts.add(e.hash)
 	t.stats.evicted++
 	e.node.root.tenant.stats.evicted++
-	t.drop(e.node)
+	n := e.node
+	t.drop(n)
+	t.merge(n.parent) // with what is left of n
 	return true
 }
 
@@ -67,12 +90,22 @@ func (t *Tree) drop(n *node) {
 		t.unqueue(b.ID)
 		_ = t.alloc.Discard(b) // it is cached, as the entry says
 	}
-	t.entries[b.ID] = entry{timed: t.entries[b.ID].timed}
+	t.entries[b.ID] = entry{}
 	t.blocks--
 	n.root.tenant.left()
 	t.version++
 	t.cut(n)
 	t.prune(n.root)
+}
+
+// Has reports whether a block is in the tree, and whether it is the end of a path.
+func (t *Tree) Has(b block.Block) (known, end bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if e := t.at(b); e != nil {
+		return true, e.node.leafTail(e.index())
+	}
+	return false, false
 }
 
 // Forget takes a block and all that hangs below it out of the tree: its content is
@@ -106,7 +139,8 @@ func (t *Tree) forget(n *node, i int) {
 		for len(n.blocks) > i {
 			t.drop(n)
 		}
-		break
+		t.merge(n.parent) // with what is left of n
+		return
 	}
 }
 

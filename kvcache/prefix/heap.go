@@ -1,42 +1,66 @@
 package prefix
 
-// less is the order of a heap's elements: the smallest is at its top.
-func (d deadline) less(o deadline) bool { return d.at < o.at || d.at == o.at && d.id < o.id }
-
-// push and pop are a binary heap without the boxes of container/heap, so that an
-// element on its way allocates nothing.
-func push[S ~[]E, E interface{ less(E) bool }](heap *S, e E) {
-	h := append(*heap, e)
-	*heap = h
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h[i].less(h[up]) {
-			return
-		}
-		h[i], h[up] = h[up], h[i]
-		i = up
-	}
+// heap is a binary heap, the first element at its top. Every element knows its
+// place, so that any of them can move or leave at any time.
+type heap[E comparable] struct {
+	items  []E
+	before func(a, b E) bool
+	place  func(E) *int32 // where an element notes its place, from 1 on; 0: not here
 }
 
-func pop[S ~[]E, E interface{ less(E) bool }](heap *S) E {
-	h := *heap
-	top, last := h[0], len(h)-1
-	h[0] = h[last]
+func (h *heap[E]) has(e E) bool {
+	i := *h.place(e)
+	return i > 0 && int(i) <= len(h.items) && h.items[i-1] == e
+}
+
+// put brings an element to its place, whether it is new or has changed.
+func (h *heap[E]) put(e E) {
+	i := int(*h.place(e)) - 1
+	if i < 0 {
+		i = len(h.items)
+		h.items = append(h.items, e)
+	}
+	for i > 0 && h.before(e, h.items[(i-1)/2]) {
+		h.set(i, h.items[(i-1)/2])
+		i = (i - 1) / 2
+	}
+	h.sink(e, i)
+}
+
+// sink sets e at i or below, where nothing comes before it that is further down.
+func (h *heap[E]) sink(e E, i int) {
+	for c := 2*i + 1; c < len(h.items); c = 2*i + 1 {
+		if c+1 < len(h.items) && h.before(h.items[c+1], h.items[c]) {
+			c++
+		}
+		if !h.before(h.items[c], e) {
+			break
+		}
+		h.set(i, h.items[c])
+		i = c
+	}
+	h.set(i, e)
+}
+
+func (h *heap[E]) set(i int, e E) {
+	h.items[i] = e
+	*h.place(e) = int32(i + 1)
+}
+
+// remove takes an element out, if it is in.
+func (h *heap[E]) remove(e E) {
+	place := h.place(e)
+	i, last := int(*place)-1, len(h.items)-1
+	if i < 0 {
+		return
+	}
+	*place = 0
+	end := h.items[last]
 	var zero E
-	h[last] = zero
-	h = h[:last]
-	*heap = h
-	for i := 0; ; {
-		least := i
-		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
-			if h[c].less(h[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			return top
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
+	h.items[last] = zero
+	h.items = h.items[:last]
+	if i < last {
+		*h.place(end) = int32(i + 1)
+		h.put(end)
 	}
 }

@@ -44,6 +44,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		return 0, old, nil
 	}
 	t.expire()
+	t.keepPath(t.at(p.Parent), p.Keep)
 	root := t.makeRoot(p.Root)
 	root.busy = true
 	last := p.Parent
@@ -57,6 +58,10 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 				break
 			}
 			at, _ = t.behind(root, last) // making room may have joined the path's nodes
+			if end, j := t.outgrown(at, depth, label, m); end != nil {
+				t.forget(end, j)
+				at, _ = t.behind(root, last)
+			}
 			at = t.extend(at, addition{blocks[n], label, m, depth, p.Keep})
 			depth++
 			fresh++
@@ -118,18 +123,7 @@ type addition struct {
 // extend puts a block behind a path that ends in node at and has no such block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
-	i := a.depth - at.depth
-	inside := i < len(at.blocks)
-	rest, j := at, i
-	if !inside {
-		rest, _, _ = t.child(at, a.label, a.mark)
-		j = 0
-	}
-	if rest != nil && t.outgrown(rest, j, a) {
-		t.forget(rest, j)
-		return t.extend(at, a) // which may have been joined with its other child
-	}
-	if inside {
+	if i := a.depth - at.depth; i < len(at.blocks) {
 		at = t.split(at, i)
 	}
 	parent, hash := t.parent(at, len(at.blocks)), at.root.Key.word()
@@ -162,10 +156,22 @@ func (t *Tree) extend(at *node, a addition) *node {
 	return n
 }
 
-// outgrown reports whether block i of n is not full and the beginning of a.
-func (t *Tree) outgrown(n *node, i int, a addition) bool {
-	tokens, m := n.label(i, t.blockSize)
-	return len(tokens) < t.blockSize && m == a.mark && common(tokens, a.label) == len(tokens)
+// outgrown is the block, by its node and its place in it, that is not full and
+// begins a label behind so many blocks of a path that ends in at; nil: there is none.
+func (t *Tree) outgrown(at *node, depth int, label []uint32, m mark) (*node, int) {
+	n, i := at, depth-at.depth
+	if i == len(at.blocks) {
+		n, _, _ = t.child(at, label, m)
+		i = 0
+	}
+	if n == nil {
+		return nil, 0
+	}
+	tokens, have := n.label(i, t.blockSize)
+	if len(tokens) < t.blockSize && have == m && common(tokens, label) == len(tokens) {
+		return n, i
+	}
+	return nil, 0
 }
 
 // add appends a block to a node.
@@ -201,16 +207,37 @@ func (t *Tree) parent(n *node, i int) *entry {
 	return nil
 }
 
+// Known appends the blocks that an Insert of these tokens would put in the place of
+// the caller's, as far as it comes to them first. It changes nothing.
+func (t *Tree) Known(dst []block.Block, p Path, tokens []uint32) []block.Block {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	root := t.root(p.Root)
+	if root == nil || p.Parent != (block.Block{}) && t.at(p.Parent) == nil {
+		return dst
+	}
+	at, depth := t.behind(root, p.Parent)
+	q := Query{Tokens: tokens, Extra: p.Extra}
+	for n := 0; n*t.blockSize < len(tokens); n++ {
+		next, i := t.next(at, depth, q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity})
+		if next == nil {
+			break
+		}
+		dst = append(dst, next.blocks[i])
+		at, depth = next, depth+1
+	}
+	return dst
+}
+
 func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error {
 	full := len(tokens) / t.blockSize
 	if len(tokens)%t.blockSize != 0 {
 		full++
 	}
-	switch {
-	case len(blocks) != full:
+	if len(blocks) != full {
 		return ErrArgument{Op: "insert", Why: fmt.Sprintf("%d blocks for %d tokens: need %d", len(blocks), len(tokens), full)}
 	}
-	if err := p.Keep.check("insert"); err != nil {
+	if err := p.Keep.Check("insert"); err != nil {
 		return err
 	}
 	t.fit()
@@ -219,14 +246,22 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 		switch {
 		case e == nil || e.node.root.Key != p.Root.Key:
 			return ErrDetached
+		case e.state == queued:
+			return block.ErrBlock{Op: "insert behind", Block: p.Parent, Why: block.ErrNotHeld}
 		case e.node.leafTail(e.index()) && e.node.partial(t.blockSize):
 			return ErrArgument{Op: "insert", Why: "the parent is a block that is not full"}
 		case int(e.depth) > math.MaxInt32-len(blocks):
 			return ErrArgument{Op: "insert", Why: "the path has too many blocks"}
 		}
 	}
+	hash := p.Root.Key.word()
+	if parent := t.at(p.Parent); parent != nil {
+		hash = parent.hash
+	}
+	q := Query{Tokens: tokens, Extra: p.Extra}
 	t.clock++ // no entry has this stamp
 	for i, b := range blocks {
+		hash = hashLabel(hash, q.tokens(i, t.blockSize), mark{q.extra(i), p.Fidelity})
 		refs, err := t.alloc.Refs(b)
 		if err != nil {
 			return err
@@ -235,7 +270,7 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 			return block.ErrBlock{Op: "insert", Block: b, Why: block.ErrNotHeld}
 		}
 		e := &t.entries[b.ID]
-		if e.node != nil && !t.same(e, p, tokens, i) || e.stamp == t.clock {
+		if e.node != nil && e.hash != hash || e.stamp == t.clock {
 			return ErrArgument{Op: "insert", Why: fmt.Sprintf("block %d has another place in the tree", b.ID)}
 		}
 		e.stamp = t.clock
@@ -249,17 +284,4 @@ func (t *Tree) fit() {
 		t.entries = append(t.entries, make([]entry, n)...)
 	}
 	t.ghosts.grow(len(t.entries))
-}
-
-// same reports whether block i of an insertion is what the tree has on its path.
-func (t *Tree) same(e *entry, p Path, tokens []uint32, i int) bool {
-	hash := p.Root.Key.word()
-	if parent := t.at(p.Parent); parent != nil {
-		hash = parent.hash
-	}
-	q := Query{Tokens: tokens, Extra: p.Extra}
-	for j := range i + 1 {
-		hash = hashLabel(hash, q.tokens(j, t.blockSize), mark{q.extra(j), p.Fidelity})
-	}
-	return e.hash == hash
 }

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -19,7 +20,8 @@ type Keep struct {
 	TTL time.Duration
 }
 
-func (k Keep) check(op string) error {
+// Check reports a field that cannot be, as an ErrArgument of the named call.
+func (k Keep) Check(op string) error {
 	switch {
 	case k.Priority < 0 || k.Priority > maxPriority:
 		return ErrArgument{Op: op, Why: fmt.Sprintf("priority %d: need 0 to %d", k.Priority, maxPriority)}
@@ -29,38 +31,55 @@ func (k Keep) check(op string) error {
 	return nil
 }
 
-// keep raises what is asked for an entry.
-func (e *entry) keep(k Keep) {
-	e.priority = max(e.priority, uint8(k.Priority))
+// keep raises what is asked for an entry, and reports whether that was a change.
+func (e *entry) keep(k Keep) bool {
+	priority, ttl := max(e.priority, uint8(k.Priority)), max(e.ttl, k.TTL)
 	if k.TTL == 0 || e.ttl == 0 {
-		e.ttl = 0
-	} else {
-		e.ttl = max(e.ttl, k.TTL)
+		ttl = 0
+	}
+	changed := priority != e.priority || ttl != e.ttl
+	e.priority, e.ttl = priority, ttl
+	return changed
+}
+
+// keepPath raises it for the path that leads to an entry, up to where as much was
+// asked for before: nobody asks less for a block than for what is behind it.
+func (t *Tree) keepPath(e *entry, k Keep) {
+	for e != nil && e.keep(k) {
+		e = t.parent(e.node, e.index())
 	}
 }
 
-// expiry is the list of cached blocks whose time is limited: a heap by the moment
-// when it is up. A block stands in it once at most, with a time that may be too
-// early by now.
-type expiry []deadline
+// expiry are the cached blocks whose time is limited, by the moment when it is up.
+type expiry = heap[uint32]
 
-type deadline struct {
-	at int64 // nanoseconds since 1970
-	id uint32
+func (t *Tree) newExpiry() expiry {
+	return expiry{
+		before: func(a, b uint32) bool {
+			x, y := t.entries[a].expires, t.entries[b].expires
+			return x < y || x == y && a < b
+		},
+		place: func(id uint32) *int32 { return &t.entries[id].place },
+	}
 }
 
-// limit notes that the time of a block which was just released is running.
+// limit starts the time of a block which was just released.
 func (t *Tree) limit(id uint32) {
 	e := &t.entries[id]
-	if e.ttl == 0 {
-		e.expires = 0
-		return
+	e.expires = 0
+	if e.ttl > 0 {
+		e.expires = t.after(e.ttl)
+		t.expiry.put(id)
 	}
-	e.expires = t.now().UnixNano() + int64(e.ttl)
-	if !e.timed {
-		e.timed = true
-		push(&t.expiry, deadline{e.expires, id})
+}
+
+// after is the moment after so long, or the last one there is.
+func (t *Tree) after(d time.Duration) int64 {
+	now := t.now().UnixNano()
+	if at := now + int64(d); at > now {
+		return at
 	}
+	return math.MaxInt64
 }
 
 // expired reports whether an entry's time is up. now is 0 when no time is limited.
@@ -70,7 +89,7 @@ func (e *entry) expired(now int64) bool {
 
 // moment is the time, 0 when nobody asks for it.
 func (t *Tree) moment() int64 {
-	if len(t.expiry) == 0 && len(t.leases) == 0 {
+	if len(t.expiry.items) == 0 && len(t.leases.items) == 0 {
 		return 0
 	}
 	return t.now().UnixNano()
@@ -82,20 +101,12 @@ func (t *Tree) expire() {
 	if now == 0 {
 		return
 	}
-	t.endLeases(now)
-	for len(t.expiry) > 0 && t.expiry[0].at <= now {
-		d := pop(&t.expiry)
-		e := &t.entries[d.id]
-		switch {
-		case e.node == nil || e.state == held: // its time starts anew when it is released
-			e.timed = false
-		case e.expires == 0:
-			e.timed = false
-		case e.expires > now: // it was used since
-			push(&t.expiry, deadline{e.expires, d.id})
-		default: // what hangs below it was released before, for no longer
-			e.timed = false
-			t.forget(e.node, e.index())
-		}
+	for len(t.leases.items) > 0 && t.leases.items[0].until <= now {
+		_ = t.end(t.leases.items[0]) // it owns its blocks
+	}
+	for len(t.expiry.items) > 0 && t.entries[t.expiry.items[0]].expires <= now {
+		e := &t.entries[t.expiry.items[0]]
+		t.ghosts.add(e.hash)
+		t.forget(e.node, e.index()) // what hangs below was released before, for no longer
 	}
 }

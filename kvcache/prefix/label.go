@@ -74,17 +74,18 @@ func common(a, b []uint32) int {
 	return i
 }
 
-// compareLabels orders blocks: by tokens, a shorter one first, then by mark. shared
-// is the number of leading tokens that they have in common.
+// compareLabels orders blocks: by mark, then by tokens, a shorter one first. So the
+// neighbours of a block are those of its mark with the most tokens in common.
+// shared is how many those are, 0 between marks.
 func compareLabels(a []uint32, am mark, b []uint32, bm mark) (order, shared int) {
-	shared = common(a, b)
-	switch {
-	case shared < len(a) && shared < len(b):
-		return cmp.Compare(a[shared], b[shared]), shared
-	case len(a) != len(b):
-		return cmp.Compare(len(a), len(b)), shared
+	if am != bm {
+		return am.compare(bm), 0
 	}
-	return am.compare(bm), shared
+	shared = common(a, b)
+	if shared < len(a) && shared < len(b) {
+		return cmp.Compare(a[shared], b[shared]), shared
+	}
+	return cmp.Compare(len(a), len(b)), shared
 }
 
 // seed makes the hashes of a process its own, so that nobody can prepare collisions.

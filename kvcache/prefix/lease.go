@@ -14,15 +14,15 @@ type Lease struct {
 	blocks []block.Block
 	until  int64 // nanoseconds since 1970
 	serial uint64
-	ended  bool
+	place  int32 // among the leases; 0: it has ended
 }
 
-// leases is a heap by the end of their time. One that was released stays in it,
-// without blocks, until then.
-type leases []*Lease
-
-func (l *Lease) less(o *Lease) bool {
-	return l.until < o.until || l.until == o.until && l.serial < o.serial
+// newLeases is a heap of leases by the end of their time.
+func newLeases() heap[*Lease] {
+	return heap[*Lease]{
+		before: func(a, b *Lease) bool { return a.until < b.until || a.until == b.until && a.serial < b.serial },
+		place:  func(l *Lease) *int32 { return &l.place },
+	}
 }
 
 // ErrPinned is a lease on more blocks than may be pinned at once, which is half of
@@ -62,8 +62,8 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	}
 	t.pinned += len(l.blocks)
 	t.clock++
-	l.serial, l.until = t.clock, t.now().Add(d).UnixNano()
-	push(&t.leases, l)
+	l.serial, l.until = t.clock, t.after(d)
+	t.leases.put(l)
 	return l, nil
 }
 
@@ -72,24 +72,27 @@ func (t *Tree) Unpin(l *Lease) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if l == nil || l.ended {
+	if l == nil || !t.leases.has(l) {
 		return ErrReleased
 	}
 	return t.end(l)
 }
 
 func (t *Tree) end(l *Lease) error {
+	t.leases.remove(l)
 	t.pinned -= len(l.blocks)
 	err := t.release(l.blocks)
-	l.blocks, l.ended = nil, true
+	l.blocks = nil
 	return err
 }
 
-// endLeases ends the leases whose time is over.
-func (t *Tree) endLeases(now int64) {
-	for len(t.leases) > 0 && t.leases[0].until <= now {
-		if l := pop(&t.leases); !l.ended {
-			_ = t.end(l) // it owns its blocks
+// Leased calls visit with every block that a lease owns, once for each.
+func (t *Tree) Leased(visit func(block.Block)) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, l := range t.leases.items {
+		for _, b := range l.blocks {
+			visit(b)
 		}
 	}
 }

@@ -27,6 +27,13 @@ func (t *Tree) Lookup(dst []block.Block, r Root, q Query) ([]block.Block, Match)
 	return m.append(dst), m
 }
 
+// Match is Lookup for a caller that needs no blocks, only how much there is.
+func (t *Tree) Match(r Root, q Query) Match {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.match(r, q)
+}
+
 // match walks down. The caller holds the lock.
 func (t *Tree) match(r Root, q Query) Match {
 	m := Match{version: t.version}
@@ -36,10 +43,13 @@ func (t *Tree) match(r Root, q Query) Match {
 		return m
 	}
 	now := t.moment()
-	n, i := &root.node, 0 // i of the node's blocks match
+	n, i, late := &root.node, 0, false // i of the node's blocks match
 	for i == len(n.blocks) && m.Blocks*t.blockSize < len(q.Tokens) {
 		c, tail := t.step(n, q, m.Blocks)
-		if c == nil || t.entries[c.blocks[0].ID].expired(now) {
+		if c == nil {
+			break
+		}
+		if late = t.entries[c.blocks[0].ID].expired(now); late {
 			break
 		}
 		if tail > 0 {
@@ -48,7 +58,10 @@ func (t *Tree) match(r Root, q Query) Match {
 		}
 		n = c
 		m.Blocks++
-		for i = 1; i < len(n.blocks) && !t.entries[n.blocks[i].ID].expired(now); i++ {
+		for i = 1; i < len(n.blocks); i++ {
+			if late = t.entries[n.blocks[i].ID].expired(now); late {
+				break
+			}
 			tokens, mk := n.label(i, t.blockSize)
 			want := q.tokens(m.Blocks, t.blockSize)
 			shared := common(tokens, want)
@@ -63,7 +76,9 @@ func (t *Tree) match(r Root, q Query) Match {
 		}
 	}
 	m.end, m.Tokens = n, m.Blocks*t.blockSize+m.Tail
-	if m.Tokens < len(q.Tokens) {
+	if late {
+		m.cause = WasEvicted // or will be, with the next change
+	} else if m.Tokens < len(q.Tokens) {
 		m.cause = t.cause(r, q, n, m.Blocks)
 	}
 	if m.Tokens < max(t.minPrefix, 1) {
@@ -103,9 +118,11 @@ func (m Match) append(dst []block.Block) []block.Block {
 	for range total {
 		dst = append(dst, block.Block{})
 	}
-	for n, end := m.end, total; n != nil && end > 0; n = n.parent {
-		copy(dst[at+n.depth:at+end], n.blocks)
-		end = min(end, n.depth)
+	for n, end := m.end, total; end > 0; n = n.parent {
+		if n.depth < end { // Take may have had to stop further up
+			copy(dst[at+n.depth:at+end], n.blocks)
+			end = n.depth
+		}
 	}
 	return dst
 }

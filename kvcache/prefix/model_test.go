@@ -407,7 +407,10 @@ func (w *world) unpin() {
 	require.ErrorIs(w.t, w.tree.Unpin(l), ErrReleased)
 }
 
-func (w *world) wait() { w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(w.t, "wait")) * time.Second); w.tree.expire() }
+func (w *world) wait() {
+	w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(w.t, "wait")) * time.Second)
+	w.tree.expire()
+}
 
 // check is what holds after every operation.
 func (w *world) check() {

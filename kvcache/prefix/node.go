@@ -45,7 +45,7 @@ type entry struct {
 	rank       uint32 // of the queue it is in, or will be
 	priority   uint8
 	state      entryState
-	timed      bool // stands in the list of lifetimes
+	place      int32 // among the blocks whose time is limited
 }
 
 type entryState uint8
@@ -99,13 +99,13 @@ const maxRun = 256
 func (t *Tree) split(n *node, i int) *node {
 	at := i * t.blockSize
 	up := &node{root: n.root, depth: n.depth, tokens: slices.Clone(n.tokens[:at]), blocks: slices.Clone(n.blocks[:i])}
+	t.replaceChild(n.parent, n, up) // which looks n up by its label
 	if n.marks != nil {
 		up.marks, n.marks = slices.Clone(n.marks[:i]), n.marks[i:]
 	}
 	if n.keys != nil {
 		up.keys, n.keys = slices.Clone(n.keys[:i]), n.keys[i:]
 	}
-	t.replaceChild(n.parent, n, up)
 	n.depth, n.tokens, n.blocks = n.depth+i, n.tokens[at:], n.blocks[i:]
 	t.own(up, 0)
 	t.link(up, n)
@@ -119,11 +119,14 @@ func (t *Tree) link(n, c *node) {
 	t.addChild(n, c)
 }
 
-// merge joins n with its child if that is its only one, so that a run without a
-// branch is one node again.
+// merge joins n, unless it is nil, with its child if that is its only one, so that a
+// run without a branch is one node again.
 func (t *Tree) merge(n *node) {
+	if n == nil || len(n.blocks) == 0 {
+		return
+	}
 	c := n.onlyChild()
-	if c == nil || len(n.blocks) == 0 || len(n.blocks)+len(c.blocks) > maxRun {
+	if c == nil || len(n.blocks)+len(c.blocks) > maxRun {
 		return
 	}
 	if n.marks != nil || c.marks != nil {

@@ -23,22 +23,28 @@ const (
 	// Priority evicts what has the lowest Keep.Priority.
 	Priority
 
+	// Off is for configurations that can do without a tree. New refuses it.
+	Off
+
 	lastPolicy = Priority
 )
 
-var policyNames = [...]string{"unset", "adaptive", "lru", "lfu", "slru", "priority"}
+var policyNames = [...]string{"unset", "adaptive", "lru", "lfu", "slru", "priority", "off"}
 
-func (p Policy) String() string { return policyNames[min(p, lastPolicy)] }
+func (p Policy) String() string { return policyNames[min(p, Off)] }
 
-// ParsePolicy is the policy of a name: adaptive, lru, lfu, slru or priority.
+// ParsePolicy is the policy of a name: adaptive, lru, lfu, slru, priority or off.
 func ParsePolicy(name string) (Policy, error) {
-	for p := Adaptive; p <= lastPolicy; p++ {
+	for p := Adaptive; p <= Off; p++ {
 		if strings.EqualFold(name, p.String()) {
 			return p, nil
 		}
 	}
-	return 0, ErrArgument{Op: "policy", Why: fmt.Sprintf("%q: accepts %s", name, strings.Join(policyNames[1:], ", "))}
+	return 0, ErrArgument{Op: "policy", Why: fmt.Sprintf("%q: accepts %s", name, PolicyNames())}
 }
+
+// PolicyNames is the names that ParsePolicy accepts, for messages.
+func PolicyNames() string { return strings.Join(policyNames[1:], ", ") }
 
 // ranker is a policy at work in a share. A rank is a queue; the fronts of the
 // lower ones go first. A block's ancestors never have a lower rank than it has.

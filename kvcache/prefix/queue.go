@@ -22,9 +22,9 @@ type share struct {
 	blocks int // in the tree
 	queued int // of them, without an owner
 
-	spare int       // blocks that can be evicted for anybody
-	turn  [2]uint64 // rank and age of the front, if one is spare
-	place int       // in the heap of shares, −1: not there
+	spare int   // blocks that can be evicted for anybody
+	turn  turn  // if there are any
+	place int32 // in the heap of shares, if there are any
 }
 
 // find is the place in s.queues of a rank, or where it would be.
@@ -106,6 +106,7 @@ func (t *Tree) unqueue(id uint32) {
 	tn := e.node.root.tenant
 	s := tn.share
 	s.ranker.taken(s, id)
+	t.expiry.remove(id)
 	e.state = held
 	s.queued--
 	tn.queued--

@@ -4,12 +4,12 @@ package prefix
 // anybody, with the one whose turn it is at the top.
 type shares struct {
 	common *share
-	heap   []*share
+	heap   heap[*share]
 	spare  int // blocks that can be evicted for anybody
 }
 
 func (t *Tree) newShare() *share {
-	return &share{t: t, ranker: newRanker(t.policy), place: -1}
+	return &share{t: t, ranker: newRanker(t.policy)}
 }
 
 // room is the number of blocks that the share may fill.
@@ -26,78 +26,47 @@ func (ss *shares) changed(s *share) {
 	ss.spare += spare - s.spare
 	s.spare = spare
 	if spare > 0 {
-		first := s.queues[0]
-		s.turn = [2]uint64{uint64(first.rank), s.t.entries[first.head].stamp}
+		s.turn = s.first()
 	}
-	switch {
-	case spare > 0 && s.place < 0:
-		s.place = len(ss.heap)
-		ss.heap = append(ss.heap, s)
-		ss.up(s)
-	case spare > 0:
-		ss.up(s)
-		ss.down(s)
-	case s.place >= 0:
-		last := ss.heap[len(ss.heap)-1]
-		ss.heap = ss.heap[:len(ss.heap)-1]
-		if last != s {
-			ss.put(last, s.place)
-			ss.up(last)
-			ss.down(last)
-		}
-		s.place = -1
+	if spare > 0 {
+		ss.heap.put(s)
+	} else {
+		ss.heap.remove(s)
 	}
 }
 
-// before orders shares by the rank of their fronts, then by their age.
-func (s *share) before(o *share) bool {
-	return s.turn[0] < o.turn[0] || s.turn[0] == o.turn[0] && s.turn[1] < o.turn[1]
-}
-
-func (ss *shares) put(s *share, i int) { ss.heap[i], s.place = s, i }
-
-func (ss *shares) up(s *share) {
-	for s.place > 0 {
-		above := ss.heap[(s.place-1)/2]
-		if !s.before(above) {
-			return
-		}
-		i := above.place
-		ss.put(above, s.place)
-		ss.put(s, i)
+func newShareHeap() heap[*share] {
+	return heap[*share]{
+		before: func(a, b *share) bool { return a.turn.before(b.turn) },
+		place:  func(s *share) *int32 { return &s.place },
 	}
 }
 
-func (ss *shares) down(s *share) {
-	for {
-		next := s
-		for i := 2*s.place + 1; i <= 2*s.place+2 && i < len(ss.heap); i++ {
-			if ss.heap[i].before(next) {
-				next = ss.heap[i]
-			}
-		}
-		if next == s {
-			return
-		}
-		i := next.place
-		ss.put(next, s.place)
-		ss.put(s, i)
-	}
+// turn says when a share gives a block: by the rank of its front, then by its age.
+type turn struct {
+	rank  uint32
+	stamp uint64
+}
+
+func (a turn) before(b turn) bool {
+	return a.rank < b.rank || a.rank == b.rank && a.stamp < b.stamp
+}
+
+// first is the turn of a share that has cached blocks.
+func (s *share) first() turn {
+	q := s.queues[0]
+	return turn{q.rank, s.t.entries[q.head].stamp}
 }
 
 // victim is the share that gives the next block for a tenant of share own: his own
 // blocks are his whatever his floor.
 func (ss *shares) victim(own *share) *share {
 	var best *share
-	if len(ss.heap) > 0 {
-		best = ss.heap[0]
+	if len(ss.heap.items) > 0 {
+		best = ss.heap.items[0]
 	}
-	if own.queued > 0 && own.place < 0 {
-		first := own.queues[0]
-		own.turn = [2]uint64{uint64(first.rank), own.t.entries[first.head].stamp}
-		if best == nil || own.before(best) {
-			best = own
-		}
+	if own.queued > 0 && (best == nil || own.first().before(best.turn)) {
+		return own
 	}
 	return best
 }

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
@@ -12,7 +13,7 @@ import (
 // no blocks to take, the match is shorter. This is what statistics count as a lookup
 // and what policies count as a use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
-	if err := k.check("take"); err != nil {
+	if err := k.Check("take"); err != nil {
 		return dst, Match{}, err
 	}
 	t.mu.Lock()
@@ -86,6 +87,11 @@ func (t *Tree) release(bs []block.Block) error {
 	for known < len(bs) && t.at(bs[known]) != nil {
 		known++
 	}
+	for _, b := range bs[known:] {
+		if t.at(b) != nil {
+			return ErrArgument{Op: "release", Why: fmt.Sprintf("block %d is in the tree, one before it is not: need a path in its order", b.ID)}
+		}
+	}
 	if err := t.alloc.ReleaseN(bs, known); err != nil {
 		return err
 	}
@@ -93,6 +99,9 @@ func (t *Tree) release(bs []block.Block) error {
 		if refs, err := t.alloc.Refs(bs[i]); err == nil && refs == 0 && t.entries[bs[i].ID].state == held {
 			t.enqueue(bs[i].ID)
 		}
+	}
+	if known > 0 {
+		t.trim(t.entries[bs[0].ID].node.root.tenant.share)
 	}
 	return nil
 }

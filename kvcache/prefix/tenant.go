@@ -55,8 +55,7 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	}
 	if tn.limited {
 		tn.share.limits = l
-		for l.Quota > 0 && tn.share.blocks > l.Quota && t.evictFrom(tn.share) {
-		}
+		t.trim(tn.share)
 		t.shares.changed(tn.share)
 	}
 	t.dropTenant(tn)
@@ -105,6 +104,12 @@ func (tn *tenant) left() {
 	tn.blocks--
 	tn.share.blocks--
 	tn.share.t.shares.changed(tn.share)
+}
+
+// trim evicts what a share has above its quota and nobody uses.
+func (t *Tree) trim(s *share) {
+	for s.limits.Quota > 0 && s.blocks > s.limits.Quota && t.evictFrom(s) {
+	}
 }
 
 // admit makes room for one more block of a tenant, within his quota.

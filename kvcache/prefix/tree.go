@@ -34,7 +34,7 @@ type Tree struct {
 	firsts  map[uint64]int // roots' children, by the hash of their first block: see cause.go
 	ghosts  ghosts
 	expiry  expiry
-	leases  leases
+	leases  heap[*Lease]
 	hub     hub
 	keyed   bool // somebody subscribed once: nodes have keys
 
@@ -72,6 +72,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		t.now = time.Now
 	}
 	t.entries = make([]entry, alloc.Total())
+	t.expiry, t.leases, t.shares.heap = t.newExpiry(), newLeases(), newShareHeap()
 	t.shares.common = t.newShare()
 	t.ghosts.grow(alloc.Total())
 	return t, nil

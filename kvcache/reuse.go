@@ -1,0 +1,270 @@
+package kvcache
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Match says how much of a prompt was found in the cache.
+type Match struct {
+	Matched   int // tokens whose keys and values were found
+	Restored  int // of those, tokens brought back from another tier
+	Recompute int // tokens left to compute
+	// Lacks is why it was not more.
+	Lacks prefix.Cause
+}
+
+// OpenOptions says who a sequence shares its prefixes with, and how. The zero value
+// shares with every sequence that was opened with none.
+type OpenOptions struct {
+	prefix.Scope
+	prefix.Keep
+	// Items are the images and the like behind placeholder tokens of the prompt.
+	Items []prefix.Item
+	// Accept is what the keys and values that are found may lack; zero: nothing.
+	Accept prefix.Fidelity
+	// NoReuse computes the whole prompt although it may be known: its logits are
+	// wanted.
+	NoReuse bool
+	// NoPublish leaves nothing behind for others.
+	NoPublish bool
+}
+
+// Open starts a sequence for a prompt. Of the longest prefix that is in the cache it
+// shares the blocks, down to a token: at least one token is left to compute, so that
+// there are logits. The caller adds the prompt's last match.Recompute tokens to steps.
+// The prompt may be nil. No other blocks are taken before a step needs them. A prompt
+// longer than a sequence may be is an ErrCapacity.
+//
+// Where prefixes are reused (Config.Prefix), every full block of a committed step is
+// offered to sequences that are opened later, from the moment of Commit: they wait, on
+// the device, for the step that writes it.
+func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions) (*Sequence[B], Match, error) {
+	if ctx == nil {
+		return nil, Match{}, backend.ErrShape{Op: "open", What: "the context is nil; use context.Background()"}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, Match{}, err
+	}
+	if len(prompt) > p.cfg.Capacity {
+		return nil, Match{}, ErrCapacity{Have: len(prompt), Max: p.cfg.Capacity}
+	}
+	o, err := p.option("open", opts)
+	if err != nil {
+		return nil, Match{}, err
+	}
+	from, q := p.origin(prompt, o), query(prompt, o)
+	q.Extra = from.extra
+	var found prefix.Match
+	if p.tree != nil && !o.NoReuse { // without the pool's lock: readers do not wait
+		found = p.tree.Match(from.root, q)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return nil, Match{}, err
+	}
+	s := p.newSequence()
+	s.origin = from
+	m := Match{Recompute: len(prompt)}
+	if p.tree != nil && !o.NoReuse && len(prompt) > 0 {
+		if m, err = s.reuse(q, found); err != nil {
+			delete(p.seqs, s)
+			return nil, Match{}, err
+		}
+	}
+	return s, m, nil
+}
+
+// reuse gives an empty sequence the blocks of what was found of its prompt.
+func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
+	p := s.pool
+	if err := p.reclaim(); err != nil { // what a device failed to write goes
+		return Match{}, err
+	}
+	blocks, found, err := p.tree.Take(s.blocks, s.root, q, s.keep, found)
+	if err != nil {
+		return Match{}, err
+	}
+	s.blocks, s.len, s.published = blocks, found.Tokens, found.Blocks
+	s.tokens = append(s.tokens, q.Tokens[:found.Tokens]...)
+	p.logical += len(blocks)
+	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
+		s.fence = p.writing[blocks[n-1].ID].hold()
+	}
+	return Match{Matched: found.Tokens, Recompute: len(q.Tokens) + 1 - found.Tokens, Lacks: found.Lacks()}, nil
+}
+
+// query is what is looked up of a prompt: all but the token that is held back.
+func query(prompt []uint32, o OpenOptions) prefix.Query {
+	return prefix.Query{Tokens: prompt[:max(len(prompt)-1, 0)], Accept: o.Accept}
+}
+
+// Match says what Open would find of a prompt now, and takes nothing: for a scheduler
+// that wants to know what a request costs. It waits for nobody and is not counted as a
+// lookup.
+func (p *Pool[B]) Match(prompt []uint32, opts ...OpenOptions) (Match, error) {
+	o, err := p.option("match", opts)
+	if err != nil {
+		return Match{}, err
+	}
+	if p.closed.Load() {
+		return Match{}, fmt.Errorf("kvcache: match: %w", ErrClosed)
+	}
+	if p.tree == nil || o.NoReuse {
+		return Match{Recompute: len(prompt)}, nil
+	}
+	from, q := p.origin(prompt, o), query(prompt, o)
+	q.Extra = from.extra
+	found := p.tree.Match(from.root, q)
+	return Match{Matched: found.Tokens, Recompute: len(prompt) - found.Tokens, Lacks: found.Lacks()}, nil
+}
+
+// option is the one option of a call, if it has any.
+func (p *Pool[B]) option(op string, opts []OpenOptions) (OpenOptions, error) {
+	switch {
+	case len(opts) == 0:
+		return OpenOptions{}, nil
+	case len(opts) > 1:
+		return OpenOptions{}, backend.ErrShape{Op: op, What: fmt.Sprintf("%d options: need none or one", len(opts))}
+	}
+	return opts[0], opts[0].Check(op)
+}
+
+// origin is where a prompt's blocks belong.
+func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) origin {
+	if p.tree == nil {
+		return origin{}
+	}
+	return origin{
+		root: p.model.Root(o.Scope), extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.BlockSize), keep: o.Keep,
+		silent: o.NoPublish, private: o.NoReuse,
+	}
+}
+
+// fingerprint is what the content of the pool's blocks depends on besides tokens.
+func (c Config) fingerprint() prefix.Fingerprint {
+	f := prefix.Fingerprint{
+		Model: c.Model, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, VHeadDim: c.VHeadDim,
+		K: c.K.String(), V: c.V.String(), BlockSize: c.slots(),
+	}
+	// What numbers there are is fixed by the types, so their text is canonical.
+	if c.RoPE != nil {
+		f.RoPE = fmt.Appendf(nil, "%+v", *c.RoPE)
+	}
+	f.Masks, _ = json.Marshal(struct { // plain numbers cannot fail
+		Masks []Mask
+		Scale float32
+		Heads int
+	}{c.Masks, c.Scale, c.QHeads})
+	return f
+}
+
+// Pin keeps the full blocks of what is in the cache of a prompt from eviction for so
+// long, or until the lease is given to Unpin. It may find nothing: see Lease.Match. At
+// most half of the pool can be pinned (prefix.ErrPinned).
+func (p *Pool[B]) Pin(prompt []uint32, d time.Duration, opts ...OpenOptions) (*prefix.Lease, error) {
+	o, err := p.option("pin", opts)
+	if err != nil {
+		return nil, err
+	}
+	from := p.origin(prompt, o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable("pin"); err != nil {
+		return nil, err
+	}
+	return p.tree.Pin(from.root, prefix.Query{Tokens: prompt, Extra: from.extra, Accept: o.Accept}, d)
+}
+
+// Unpin ends a lease. prefix.ErrReleased when it has ended already.
+func (p *Pool[B]) Unpin(l *prefix.Lease) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable("unpin"); err != nil {
+		return err
+	}
+	return p.tree.Unpin(l)
+}
+
+// Limit bounds what the sequences of a salt may keep in the cache: see prefix.Limits.
+func (p *Pool[B]) Limit(s prefix.Scope, l prefix.Limits) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable("limit"); err != nil {
+		return err
+	}
+	return p.tree.SetLimits(p.model.Root(s), l)
+}
+
+// Clear forgets all prefixes: after the weights have changed, for example. It is
+// prefix.ErrInUse while sequences or leases own some, unless by force: then they
+// keep theirs, and what they write from here on is not offered to others.
+func (p *Pool[B]) Clear(force bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable("clear"); err != nil {
+		return err
+	}
+	if err := p.tree.Clear(force); err != nil {
+		return err
+	}
+	for s := range p.seqs { // also those that had nothing in the tree yet
+		s.silent = s.silent || s.len > 0 || s.step != nil
+	}
+	return nil
+}
+
+// Watch returns a stream of what enters and leaves the prefix tree, with room for so
+// many events, and what is in it now: for a router that sends requests where their
+// prefix is. It never makes the pool wait. Unwatch or Close ends it.
+func (p *Pool[B]) Watch(room int) (*prefix.Subscription, []prefix.Event, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable("watch"); err != nil {
+		return nil, nil, err
+	}
+	sub, have := p.tree.Subscribe(room)
+	return sub, have, nil
+}
+
+// Unwatch ends a stream and closes its channel.
+func (p *Pool[B]) Unwatch(s *prefix.Subscription) {
+	if p.tree != nil {
+		p.tree.Unsubscribe(s)
+	}
+}
+
+// SaltStats returns the numbers of one salt: nothing in them tells of others.
+func (p *Pool[B]) SaltStats(s prefix.Scope) (prefix.Stats, error) {
+	if p.tree == nil {
+		return prefix.Stats{}, errNoReuse("stats")
+	}
+	return p.tree.SaltStats(p.model.Root(s)), nil
+}
+
+// reusable reports why the pool has no prefix tree to work on.
+func (p *Pool[B]) reusable(op string) error {
+	if p.tree == nil {
+		return errNoReuse(op)
+	}
+	return p.usable()
+}
+
+func errNoReuse(op string) error {
+	return backend.ErrUnsupported{Op: op, Why: "the pool reuses no prefixes: it has the contiguous layout, or Config.Prefix is off"}
+}
+
+// leased are the blocks that leases own, once for each.
+func (p *Pool[B]) leased(dst []block.Block) []block.Block {
+	if p.tree != nil {
+		p.tree.Leased(func(b block.Block) { dst = append(dst, b) })
+	}
+	return dst
+}
