@@ -40,10 +40,12 @@ func newRoot() *cobra.Command {
 		Use:   "ferrumkv",
 		Short: "The KV cache of LLM inference, at work",
 		Long: `ferrumkv runs a small language model through the ferrumkv cache library,
-measures the library's kernels, and shows what this machine can run.`,
+measures the library's kernels, replays serving traces through its prefix cache, and
+shows what this machine can run.`,
 		Example: `  ferrumkv generate                     # the embedded model tells a story
   ferrumkv doctor                       # devices and configuration
-  ferrumkv bench --kernel attend        # attention against memory bandwidth`,
+  ferrumkv bench --kernel attend        # attention against memory bandwidth
+  ferrumkv replay                       # eviction policies side by side`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -54,7 +56,7 @@ measures the library's kernels, and shows what this machine can run.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newDoctor(), newBench(), newVersion())
+	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newVersion())
 	return root
 }
 

@@ -11,7 +11,7 @@ import (
 func TestHelp(t *testing.T) {
 	root := succeeds(t).stdout
 	require.Equal(t, root, succeeds(t, "--help").stdout, "no command shows the help")
-	for _, name := range []string{"generate", "doctor", "bench"} {
+	for _, name := range []string{"generate", "doctor", "bench", "replay"} {
 		require.Contains(t, root, name)
 		require.Contains(t, succeeds(t, name, "--help").stdout, "Examples:\n")
 	}
@@ -23,6 +23,7 @@ func TestFlags(t *testing.T) {
 		"generate": "model tokenizer prompt max-tokens temperature top-p seed backend layout block-size kv-dtype threads json",
 		"doctor":   "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype",
 		"bench":    "kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
+		"replay":   "trace capacity policy json html seed requests system-prompts conversations turns scans",
 	} {
 		help := succeeds(t, command, "--help").stdout
 		for _, flag := range strings.Fields(flags) {

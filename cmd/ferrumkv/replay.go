@@ -1,0 +1,164 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/replay"
+	"github.com/spf13/cobra"
+)
+
+// replayFlags are what replay can be told.
+type replayFlags struct {
+	traces, capacities, policies []string
+	synthesis                    replay.Synthesis
+	json                         bool
+	html                         string
+}
+
+func newReplay() *cobra.Command {
+	f := replayFlags{synthesis: replay.DefaultSynthesis}
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Replay serving traces through the prefix cache and compare policies",
+		Long: `replay sends the prompts of a trace through the library's prefix tree and block
+allocator, without a model, and counts how many blocks were cached when a prompt
+named them. Policies stand side by side for every capacity, between two ends: a
+cache that keeps everything (infinite), and the optimum for the capacity, which
+knows the future (` + replay.Optimum + `).
+
+A trace is a file of Mooncake's JSON lines (512-token blocks), an agentic session
+as JSON, or a directory of either; the content tells which. Several are interleaved
+by time and share no block. Without --trace one is generated, the same for the same
+flags: conversations that begin with popular system prompts and grow by turns, and
+between them scans, long prompts that nobody sends again.
+
+A capacity of N% is rounded down to whole blocks. --json says of each run, the two
+ends included, its trace, policy, capacity in blocks, references to blocks, hits and
+seconds.`,
+		Example: `  # policies on the generated trace
+  ferrumkv replay
+
+  # one run: which prompts of the trace does a cache of 5% of its blocks know?
+  ferrumkv replay --trace conversation_trace.jsonl --capacity 5% --policy lru --json
+
+  # twenty sessions at once, as a page with plots
+  ferrumkv replay --trace traces/agentic --html replay.html
+
+  # more users than prompts that they share, and no scans
+  ferrumkv replay --conversations 5000 --system-prompts 10 --scans 0`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags, s := cmd.Flags(), &f.synthesis
+	flags.StringArrayVar(&f.traces, "trace", nil, "`PATH` of a trace or a directory of them; repeat it for more (default: a generated trace)")
+	flags.StringSliceVar(&f.capacities, "capacity", []string{"1%", "2%", "5%", "10%", "25%", "50%", "100%"}, "capacities: `BLOCKS`, N% of the trace's different blocks, or unlimited")
+	flags.StringSliceVar(&f.policies, "policy", replay.Compared(), "policies, each a `NAME`: "+strings.Join(replay.Policies(), ", "))
+	flags.BoolVar(&f.json, "json", false, "print one JSON object for each run")
+	flags.StringVar(&f.html, "html", "", "write a page with plots to `FILE`; it needs no network")
+	flags.Uint64Var(&s.Seed, "seed", s.Seed, "generated trace: seed `N`")
+	flags.IntVar(&s.Requests, "requests", s.Requests, "generated trace: `N` requests")
+	flags.IntVar(&s.SystemPrompts, "system-prompts", s.SystemPrompts, "generated trace: `N` system prompts, popular by Zipf's law")
+	flags.IntVar(&s.Conversations, "conversations", s.Conversations, "generated trace: `N` conversations at a time")
+	flags.IntVar(&s.Turns, "turns", s.Turns, "generated trace: `N` turns of a conversation, on average")
+	flags.IntVar(&s.ScanPercent, "scans", s.ScanPercent, "generated trace: `N`% of the requests are scans")
+	return cmd
+}
+
+// synthetic are the flags that make no sense with a trace.
+var synthetic = []string{"seed", "requests", "system-prompts", "conversations", "turns", "scans"}
+
+func (f replayFlags) run(cmd *cobra.Command) error {
+	capacities, err := f.sizes()
+	if err != nil {
+		return err
+	}
+	policies, err := f.names()
+	if err != nil {
+		return err
+	}
+	if f.html != "" { // rather than after the replay
+		if info, err := os.Stat(filepath.Dir(f.html)); err != nil || !info.IsDir() {
+			return fmt.Errorf("--html %s: there is no directory %s", f.html, filepath.Dir(f.html))
+		}
+	}
+	bar := &replayBar{line: newProgress(cmd.ErrOrStderr())}
+	defer bar.line.clear()
+	trace, err := f.load(cmd, bar)
+	if err != nil {
+		return err
+	}
+	r := newReplayReport(trace, capacities, policies)
+	show := replayTable{out: cmd.OutOrStdout(), report: r}.write
+	if f.json {
+		show = func(run replay.Run) error { return writeJSON(cmd.OutOrStdout(), r.row(run)) }
+	}
+	if err := r.measure(cmd.Context(), bar, show); err != nil {
+		return err
+	}
+	if f.html == "" {
+		return nil
+	}
+	return r.writePage(f.html)
+}
+
+// sizes are the capacities that were asked for.
+func (f replayFlags) sizes() ([]replay.Capacity, error) {
+	var out []replay.Capacity
+	for _, text := range f.capacities {
+		c, err := replay.ParseCapacity(text)
+		if err != nil {
+			return nil, asReplayFlag(err)
+		}
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("--capacity: names none")
+	}
+	return out, nil
+}
+
+// names are the policies that were asked for, each once, and then the optimum.
+func (f replayFlags) names() ([]string, error) {
+	var out []string
+	known := append(replay.Policies(), replay.Optimum)
+	for _, name := range f.policies {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--policy %s: accepts %s", name, strings.Join(known, ", "))
+		}
+		if !slices.Contains(out, name) && name != replay.Optimum {
+			out = append(out, name)
+		}
+	}
+	return append(out, replay.Optimum), nil
+}
+
+// asReplayFlag names the flag where the replay names a setting.
+func asReplayFlag(err error) error {
+	var setting replay.ErrSetting
+	if errors.As(err, &setting) {
+		return fmt.Errorf("--%s %s: %s", setting.Name, setting.Value, setting.Why)
+	}
+	return err
+}
+
+func (f replayFlags) load(cmd *cobra.Command, bar *replayBar) (*replay.Trace, error) {
+	if len(f.traces) == 0 {
+		bar.line.show("generating a trace")
+		t, err := replay.Synthetic(cmd.Context(), f.synthesis)
+		return t, asReplayFlag(err)
+	}
+	for _, name := range synthetic {
+		if cmd.Flags().Changed(name) {
+			return nil, fmt.Errorf("--%s: is for the generated trace; leave it out, or --trace", name)
+		}
+	}
+	bar.line.show("reading %s", strings.Join(f.traces, ", "))
+	return replay.Read(cmd.Context(), f.traces...)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/replay"
+)
+
+// infinite names the cache that keeps everything among the policies.
+const infinite = "infinite"
+
+// replayReport is a sweep: a row for each capacity, with a run for each policy,
+// the optimum at the end.
+type replayReport struct {
+	trace      *replay.Trace
+	capacities []replay.Capacity
+	policies   []string
+	infinite   replay.Run
+	rows       [][]replay.Run
+}
+
+func newReplayReport(t *replay.Trace, capacities []replay.Capacity, policies []string) *replayReport {
+	return &replayReport{trace: t, capacities: capacities, policies: policies,
+		infinite: replay.Run{Policy: infinite, Blocks: t.Unique(), Hits: t.InfiniteHits()}}
+}
+
+// measure replays, and shows each run as it ends, the infinite cache first.
+func (r *replayReport) measure(ctx context.Context, bar *replayBar, show func(replay.Run) error) error {
+	tell := func(run replay.Run) error {
+		bar.line.clear()
+		return show(run)
+	}
+	if err := tell(r.infinite); err != nil {
+		return err
+	}
+	bar.total = r.trace.Requests() * len(r.capacities) * len(r.policies)
+	return r.trace.Sweep(ctx, r.capacities, r.policies, bar.step, func(run replay.Run) error {
+		if run.Policy == r.policies[0] {
+			r.rows = append(r.rows, nil)
+		}
+		last := &r.rows[len(r.rows)-1]
+		*last = append(*last, run)
+		return tell(run)
+	})
+}
+
+// rate is the share of the references that were hits.
+func (r *replayReport) rate(run replay.Run) float64 {
+	return float64(run.Hits) / float64(r.trace.References())
+}
+
+// best reports whether run has the most hits of its row, the optimum's aside.
+func (r *replayReport) best(run replay.Run, row []replay.Run) bool {
+	if run.Policy == replay.Optimum {
+		return false
+	}
+	for _, other := range row {
+		if other.Policy != replay.Optimum && other.Hits > run.Hits {
+			return false
+		}
+	}
+	return true
+}
+
+// replayRow is a run as --json prints it.
+type replayRow struct {
+	Trace      string  `json:"trace"`
+	Policy     string  `json:"policy"`
+	Capacity   int     `json:"capacity"` // blocks
+	Asked      string  `json:"asked"`    // as the flag says it
+	Unique     int     `json:"unique"`   // different blocks of the trace
+	References int     `json:"references"`
+	Hits       int     `json:"hits"`
+	HitRate    float64 `json:"hit_rate"`
+	Seconds    float64 `json:"seconds"` // of the replay; infinite is counted without one
+}
+
+func (r *replayReport) row(run replay.Run) replayRow {
+	return replayRow{Trace: r.trace.Name, Policy: run.Policy, Capacity: run.Blocks, Asked: run.Capacity.String(), Unique: r.trace.Unique(),
+		References: r.trace.References(), Hits: run.Hits, HitRate: r.rate(run), Seconds: run.Seconds}
+}
+
+// replayBar shows how much of a sweep is done.
+type replayBar struct {
+	line        *progress
+	done, total int // requests
+	percent     int // that is shown
+}
+
+// step adds requests. The line is written only where it changes.
+func (b *replayBar) step(requests int) {
+	b.done += requests
+	if percent := 100 * b.done / b.total; percent != b.percent {
+		b.percent = percent
+		const width = 30
+		full := width * percent / 100
+		b.line.show("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
+	}
+}

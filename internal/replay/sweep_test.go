@@ -1,0 +1,203 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// sharedTrace reads a published trace, or skips: it is optional test data that lies
+// beside the repository.
+func sharedTrace(t testing.TB, name ...string) *Trace {
+	path := filepath.Join(append([]string{"..", "..", "..", "shared", "data", "traces"}, name...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("without the optional test data ../shared/data/traces beside the repository: %v", err)
+	}
+	trace, err := Read(t.Context(), path)
+	require.NoError(t, err)
+	return trace
+}
+
+// skipRace skips what replays a whole trace: the race detector makes that slow, and
+// nothing in it is concurrent.
+func skipRace(t testing.TB) {
+	if raceEnabled {
+		t.Skip("replays a whole trace: too slow under the race detector")
+	}
+}
+
+func mooncake(t testing.TB) *Trace { return sharedTrace(t, "mooncake", "conversation_trace.jsonl") }
+
+// sweep is the hits of policies at 5, 10 and 25 %.
+func sweep(t testing.TB, trace *Trace, policies ...string) map[string][]int {
+	var capacities []Capacity
+	for _, text := range []string{"5%", "10%", "25%"} {
+		c, err := ParseCapacity(text)
+		require.NoError(t, err)
+		capacities = append(capacities, c)
+	}
+	out := map[string][]int{}
+	require.NoError(t, trace.Sweep(t.Context(), capacities, policies, func(int) {}, func(r Run) error {
+		out[r.Policy] = append(out[r.Policy], r.Hits)
+		return nil
+	}))
+	return out
+}
+
+func TestMooncake(t *testing.T) {
+	skipRace(t)
+	trace := mooncake(t)
+	require.Equal(t, []int{12_031, 288_500, 182_790, 105_710}, []int{trace.Requests(), trace.References(), trace.Unique(), trace.InfiniteHits()})
+	for _, policy := range []string{"adaptive", Optimum} {
+		require.Equal(t, 105_710, unlimited(t, trace, policy), policy)
+	}
+	got := sweep(t, trace, "adaptive", "lru", "slru", Optimum)
+	require.Equal(t, []int{56_479, 80_466, 101_978}, got["lru"])
+	require.Equal(t, []int{59_688, 83_075, 102_197}, got["slru"])
+	require.Equal(t, []int{105_710, 105_710, 105_710}, got[Optimum])
+	for i, hits := range got["adaptive"] {
+		require.GreaterOrEqual(t, hits, max(got["lru"][i], got["slru"][i]), "the default reaches the better of two")
+	}
+}
+
+func TestAgentic(t *testing.T) {
+	skipRace(t)
+	trace := sharedTrace(t, "agentic")
+	require.Equal(t, []int{1_110, 1_619_758, 69_005, 64}, []int{trace.Requests(), trace.References(), trace.Unique(), trace.BlockTokens})
+	require.Equal(t, trace.InfiniteHits(), unlimited(t, trace, "lru"))
+	small, err := ParseCapacity("5%")
+	require.NoError(t, err)
+	lru := replayed(t, trace, "lru", small.Blocks(trace))
+	require.Equal(t, hits(t, trace, newModel(small.Blocks(trace), 0)), lru)
+	require.Greater(t, replayed(t, trace, Optimum, small.Blocks(trace)), lru)
+}
+
+// The trace that everybody has: what replay shows without flags.
+func TestSyntheticSweep(t *testing.T) {
+	skipRace(t)
+	trace, err := Synthetic(t.Context(), DefaultSynthesis)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]int{
+		"lru":   {328_836, 410_066, 456_799},
+		"slru":  {335_129, 415_734, 457_140},
+		"lfu":   {299_544, 347_000, 442_160},
+		Optimum: {436_469, 458_264, 458_264},
+	}, sweep(t, trace, "lru", "slru", "lfu", Optimum))
+}
+
+// The tree and its policies do what the models say, whatever the trace, and nothing
+// stays in use.
+func TestReplayModels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		trace := drawTrace(t, 60)
+		capacity := rapid.IntRange(1, trace.Unique()).Draw(t, "capacity")
+		lru := hits(t, trace, newModel(capacity, 0))
+		want := map[string]int{"lru": lru, "priority": lru} // nobody has a priority
+		if fifth := capacity / 5; fifth > 0 {
+			want["slru"] = hits(t, trace, newModel(capacity, fifth))
+		}
+		for _, policy := range Policies() {
+			c, err := newTree(policy, capacity)
+			require.NoError(t, err)
+			got := hits(t, trace, c)
+			if want, known := want[policy]; known {
+				require.Equal(t, want, got, policy)
+			}
+			require.NoError(t, c.prefix.Check())
+			require.Zero(t, c.alloc.Held())
+			require.Equal(t, capacity, c.alloc.Free()+c.alloc.Cached())
+		}
+	})
+}
+
+func TestReplayProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		trace := drawTrace(t, 40)
+		for _, policy := range append(Policies(), Optimum) {
+			require.Equal(t, trace.InfiniteHits(), replayed(t, trace, policy, trace.Unique()), policy)
+			capacity := rapid.IntRange(1, trace.Unique()).Draw(t, "capacity")
+			require.Equal(t, replayed(t, trace, policy, capacity), replayed(t, trace, policy, capacity), "the same again")
+		}
+		last := 0
+		for capacity := 1; capacity <= trace.Unique(); capacity++ {
+			next := replayed(t, trace, "lru", capacity)
+			require.GreaterOrEqual(t, next, last, "of LRU a larger cache holds all that a smaller one does")
+			last = next
+		}
+	})
+}
+
+func TestReplayLongRequest(t *testing.T) {
+	trace := traceOf(t, [][]uint64{{1, 2, 3, 4, 5}, {9}, {1, 2, 3, 4, 5}})
+	for _, policy := range append(Policies(), Optimum) {
+		require.Equal(t, 2, replayed(t, trace, policy, 3), "%s: what did not fit is left out, and 9 evicted the end of the rest", policy)
+	}
+	require.Equal(t, 5, replayed(t, trace, "lru", math.MaxInt32), "a capacity beyond the trace costs no memory")
+}
+
+func TestReplayAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	trace, err := Synthetic(t.Context(), Synthesis{Requests: 400, SystemPrompts: 5, Conversations: 10, Turns: 4, ScanPercent: 10})
+	require.NoError(t, err)
+	o := newOptimum(trace, trace.Unique()/10)
+	i := 0
+	for ; i < 200; i++ {
+		_, err := o.request(trace.Path(i))
+		require.NoError(t, err)
+	}
+	o.queue = append(make(maxHeap, 0, trace.References()), o.queue...)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_, _ = o.request(trace.Path(i))
+		i++
+	}))
+}
+
+func TestReplayRefuses(t *testing.T) {
+	trace := traceOf(t, [][]uint64{{1}})
+	for _, policy := range []string{"", "mru", "Belady"} {
+		_, err := trace.Replay(t.Context(), policy, Capacity{}, func(int) {})
+		require.ErrorIs(t, err, ErrSetting{}, policy)
+	}
+}
+
+func TestSweepEnds(t *testing.T) {
+	trace, err := Synthetic(t.Context(), Synthesis{Requests: 2 * checkEvery, SystemPrompts: 1, Conversations: 1, Turns: 1})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	steps := 0
+	err = trace.Sweep(ctx, []Capacity{{}}, []string{"lru", "slru"}, func(int) { steps++ }, func(Run) error {
+		cancel()
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 3, steps, "the second run stops where it looks at the context")
+	full := errors.New("disk full")
+	require.ErrorIs(t, trace.Sweep(t.Context(), []Capacity{{}}, []string{"lru"}, func(int) {}, func(Run) error { return full }), full)
+}
+
+func BenchmarkReplayMooncake(b *testing.B) {
+	trace := mooncake(b)
+	for _, policy := range append(Compared(), Optimum) {
+		b.Run(policy, func(b *testing.B) {
+			for b.Loop() {
+				_, err := trace.Replay(b.Context(), policy, Capacity{percent: 5}, func(int) {})
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*trace.References()), "ns/ref")
+		})
+	}
+}
+
+func BenchmarkReadMooncake(b *testing.B) {
+	for b.Loop() {
+		mooncake(b)
+	}
+}
