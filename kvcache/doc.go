@@ -23,6 +23,9 @@
 // step on the device may still read is not handed out again before that step is
 // done.
 //
+// A sequence opened with a prompt starts with the blocks of its longest prefix that
+// is in the pool, whoever computed it: see [Pool.Open] and package prefix.
+//
 // [KvCache] is one layer of one sequence, as a value with public fields; alone it
 // is a cache that grows. [PagedKvCache] holds plain vectors in host memory.
 //
