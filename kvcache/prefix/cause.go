@@ -17,6 +17,15 @@ func (c Cause) String() string {
 	return [...]string{"complete", "never seen", "evicted", "other salt", "other model", "too short"}[min(c, TooShort)]
 }
 
+// Told is the cause as it may be told to the one who asked: what others have is
+// none of his business.
+func (c Cause) Told() Cause {
+	if c == OtherSalt || c == OtherModel {
+		return NeverSeen
+	}
+	return c
+}
+
 // cause explains why the path of a query ends behind node n, after so many blocks.
 // n is nil where the root has no path at all.
 func (t *Tree) cause(r Root, q Query, n *node, blocks int) Cause {

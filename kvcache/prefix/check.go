@@ -124,9 +124,9 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 				return corrupt("queues are out of order")
 			}
 			walked := 0
-			for id, prev := q.head, none; id != none; id, prev = t.entries[id].next, id {
+			for id, prev := q.head, none; id != none; id, prev = t.entries[id].neighbours.next, id {
 				e := &t.entries[id]
-				if e.prev != prev || e.rank != q.rank || e.state != queued || walked == q.size {
+				if e.neighbours.prev != prev || e.rank != q.rank || e.state != queued || walked == q.size {
 					return corrupt("queue %d is broken at block %d", q.rank, id)
 				}
 				walked++
@@ -142,11 +142,39 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 		if t.shares.heap.has(s) != (s.spare > 0) {
 			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
 		}
+		if a, ok := s.ranker.(*adaptive); ok {
+			if err := a.check(size); err != nil {
+				return err
+			}
+		}
 		spare += s.spare
 		waiting += size
 	}
 	if spare != t.shares.spare || waiting != t.queued {
 		return corrupt("shares have %d blocks to spare, counted %d", spare, t.shares.spare)
+	}
+	return nil
+}
+
+// check compares the cells with the blocks that wait in the share.
+func (p *adaptive) check(waiting int) error {
+	ghosts := 0
+	for c := range p.residents {
+		walked := 0
+		for id := p.residents[c].head; id != none && walked <= waiting; id = p.resident(id).next {
+			if e := &p.t.entries[id]; int(e.cell) != c || e.state != queued {
+				return corrupt("block %d is not in cell %d", id, c)
+			}
+			walked++
+		}
+		if walked != p.residents[c].size {
+			return corrupt("cell %d has %d blocks, counted %d", c, walked, p.residents[c].size)
+		}
+		waiting -= walked
+		ghosts += p.ghosts.cells[c].size
+	}
+	if waiting != 0 || ghosts != len(p.ghosts.known) {
+		return corrupt("%d blocks in no cell; %d ghosts, counted %d", waiting, ghosts, len(p.ghosts.known))
 	}
 	return nil
 }

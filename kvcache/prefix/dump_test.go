@@ -16,7 +16,7 @@ import (
 // dump writes a tree as text: a line a node, indented by its depth in nodes, with the
 // tokens of each block and a mark for what is special about it:
 //
-//	* held   ~ not exact   + depends on more than tokens
+//   - held   ~ not exact   + depends on more than tokens
 func dump(t *Tree) string {
 	var out strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {

@@ -145,7 +145,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 	}
 	e := &t.entries[a.block.ID]
 	*e = entry{
-		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth), prev: none, next: none,
+		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
 		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
 	}
 	t.blocks++

@@ -10,12 +10,12 @@ type Item struct {
 
 // ItemKeys is Query.Extra for a prompt with items: a key for each block that one
 // overlaps, and the zero Key for the others. A range counts where it lies in the
-// prompt, and items count in their order.
+// prompt, one without tokens does not, and items count in their order.
 func ItemKeys(items []Item, tokens, blockSize int) []Key {
 	var digests []digest
 	for _, item := range items {
 		begin, end := max(item.Begin, 0), min(item.End, tokens)
-		for b := begin / blockSize; b*blockSize < end; b++ {
+		for b := begin / blockSize; begin < end && b*blockSize < end; b++ {
 			for len(digests) <= b {
 				digests = append(digests, digest{})
 			}

@@ -95,7 +95,15 @@ func (t *Tree) moment() int64 {
 	return t.now().UnixNano()
 }
 
-// expire drops what has had its time: leases, and then cached blocks.
+// Expire drops what has had its time: leases, and then cached blocks. Take, Insert,
+// Evict and Pin do so, too; an owner who asks the allocator what it has calls it first.
+func (t *Tree) Expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+}
+
+// expire is Expire under the lock.
 func (t *Tree) expire() {
 	now := t.moment()
 	if now == 0 {

@@ -7,6 +7,8 @@ type Match struct {
 	Tokens int // leading tokens that were found
 	Blocks int // full blocks of them
 	Tail   int // tokens of one block more, of which the others are not the query's
+	// Fidelity is what the content of some of them lacks.
+	Fidelity Fidelity
 
 	end     *node // that holds the last block, the one of the tail included
 	version uint64
@@ -52,6 +54,8 @@ func (t *Tree) match(r Root, q Query) Match {
 		if late = t.entries[c.blocks[0].ID].expired(now); late {
 			break
 		}
+		_, mk := c.label(0, t.blockSize)
+		m.Fidelity |= mk.fidelity
 		if tail > 0 {
 			n, i, m.Tail = c, 1, tail
 			break
@@ -66,6 +70,7 @@ func (t *Tree) match(r Root, q Query) Match {
 			want := q.tokens(m.Blocks, t.blockSize)
 			shared := common(tokens, want)
 			if shared > 0 && mk.extra == q.extra(m.Blocks) && mk.fidelity&^q.Accept == 0 {
+				m.Fidelity |= mk.fidelity
 				if shared == t.blockSize {
 					m.Blocks++
 					continue

@@ -40,12 +40,18 @@ type entry struct {
 	expires    int64         // nanoseconds of the clock; 0: never
 	gen        uint32
 	depth      uint32 // blocks before it on its path
-	prev, next uint32 // in its queue
+	neighbours link   // in its queue
 	hits       uint32 // times it was taken
 	rank       uint32 // of the queue it is in, or will be
 	priority   uint8
 	state      entryState
 	place      int32 // among the blocks whose time is limited
+
+	// Of the adaptive policy.
+	history   uint8 // of its path when it was stored
+	cell      uint8
+	since     uint64 // its clock at the last release
+	cellmates link
 }
 
 type entryState uint8

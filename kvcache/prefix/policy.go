@@ -49,25 +49,25 @@ func PolicyNames() string { return strings.Join(policyNames[1:], ", ") }
 // ranker is a policy at work in a share. A rank is a queue; the fronts of the
 // lower ones go first. A block's ancestors never have a lower rank than it has.
 type ranker interface {
-	stored(e, parent *entry)      // a new block, which is held
-	used(s *share, e *entry)      // taken again
-	released(s *share, id uint32) // pushes it
-	taken(s *share, id uint32)    // pulls it
-	victim(s *share) uint32       // none: there is none
-	evicted(s *share, id uint32)  // about to go
+	stored(e, parent *entry)              // a new block, which is held
+	used(s *share, e *entry, waited bool) // taken again; waited: it had no owner
+	released(s *share, id uint32)         // pushes it
+	taken(s *share, id uint32)            // pulls it
+	victim(s *share) uint32               // none: there is none
+	evicted(s *share, id uint32)          // about to go
 }
 
 // newRanker makes the ranker of a share that has room for so many blocks.
-func newRanker(p Policy) ranker {
-	switch p {
+func newRanker(t *Tree, room int) ranker {
+	switch t.policy {
 	case LFU:
 		return byUse{}
 	case Segmented:
-		return segmented{}
+		return segmented{protectable: room / 5}
 	case Priority:
 		return byPriority{}
 	case Adaptive:
-		return newAdaptive()
+		return newAdaptive(t, room)
 	}
 	return recency{}
 }
@@ -76,7 +76,7 @@ func newRanker(p Policy) ranker {
 type recency struct{}
 
 func (recency) stored(*entry, *entry)        {}
-func (recency) used(*share, *entry)          {}
+func (recency) used(*share, *entry, bool)    {}
 func (recency) released(s *share, id uint32) { s.push(id) }
 func (recency) taken(s *share, id uint32)    { s.pull(id) }
 func (recency) evicted(*share, uint32)       {}
@@ -110,19 +110,22 @@ func (byPriority) released(s *share, id uint32) {
 
 // segmented is segmented LRU. What leaves the protected segment gets a second
 // life at the back of the other.
-type segmented struct{ recency }
+type segmented struct {
+	recency
+	protectable int // blocks
+}
 
 const (
 	probation = iota
 	protected
 )
 
-func (segmented) used(_ *share, e *entry) { e.rank = protected }
+func (segmented) used(_ *share, e *entry, _ bool) { e.rank = protected }
 
-func (segmented) released(s *share, id uint32) {
+func (p segmented) released(s *share, id uint32) {
 	s.push(id)
 	last := &s.queues[len(s.queues)-1]
-	if last.rank == protected && last.size > s.room()/5 {
+	if last.rank == protected && last.size > p.protectable {
 		oldest := last.head
 		s.pull(oldest)
 		s.t.entries[oldest].rank = probation

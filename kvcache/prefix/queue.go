@@ -2,14 +2,10 @@ package prefix
 
 import "sort"
 
-// none is the end of a queue.
-const none = ^uint32(0)
-
-// queue is a list of cached blocks through their entries: released first at the front.
+// queue is a list of cached blocks: released first at the front.
 type queue struct {
-	rank       uint32
-	head, tail uint32
-	size       int
+	rank uint32
+	list
 }
 
 // share is a set of cached blocks that compete with each other: those of all
@@ -35,41 +31,21 @@ func (s *share) find(rank uint32) (int, bool) {
 
 // push puts a block at the back of the queue of its entry's rank.
 func (s *share) push(id uint32) {
-	e := &s.t.entries[id]
-	i, there := s.find(e.rank)
+	rank := s.t.entries[id].rank
+	i, there := s.find(rank)
 	if !there {
 		s.queues = append(s.queues, queue{})
 		copy(s.queues[i+1:], s.queues[i:])
-		s.queues[i] = queue{rank: e.rank, head: none, tail: none}
+		s.queues[i] = queue{rank, empty}
 	}
-	q := &s.queues[i]
-	e.prev, e.next = q.tail, none
-	if q.tail == none {
-		q.head = id
-	} else {
-		s.t.entries[q.tail].next = id
-	}
-	q.tail = id
-	q.size++
+	s.queues[i].push(s.t.waiting, id)
 }
 
 // pull takes a block out of its queue, from wherever it stands.
 func (s *share) pull(id uint32) {
-	e := &s.t.entries[id]
-	i, _ := s.find(e.rank)
+	i, _ := s.find(s.t.entries[id].rank)
 	q := &s.queues[i]
-	if e.prev == none {
-		q.head = e.next
-	} else {
-		s.t.entries[e.prev].next = e.next
-	}
-	if e.next == none {
-		q.tail = e.prev
-	} else {
-		s.t.entries[e.next].prev = e.prev
-	}
-	e.prev, e.next = none, none
-	if q.size--; q.size == 0 {
+	if q.pull(s.t.waiting, id); q.size == 0 {
 		s.queues = append(s.queues[:i], s.queues[i+1:]...)
 	}
 }
@@ -77,7 +53,7 @@ func (s *share) pull(id uint32) {
 // front is the block that has waited longest in a queue among those that end a
 // path: the first one, since a path is released from its end.
 func (s *share) front(q queue) uint32 {
-	for id := q.head; id != none; id = s.t.entries[id].next {
+	for id := q.head; id != none; id = s.t.entries[id].neighbours.next {
 		if e := &s.t.entries[id]; e.node.leafTail(e.index()) {
 			return id
 		}

@@ -8,8 +8,10 @@ type shares struct {
 	spare  int // blocks that can be evicted for anybody
 }
 
-func (t *Tree) newShare() *share {
-	return &share{t: t, ranker: newRanker(t.policy)}
+func (t *Tree) newShare(l Limits) *share {
+	s := &share{t: t, limits: l}
+	s.ranker = newRanker(t, s.room())
+	return s
 }
 
 // room is the number of blocks that the share may fill.

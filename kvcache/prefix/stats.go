@@ -45,12 +45,8 @@ func (c *counters) count(q Query, m Match, cause Cause) {
 // A salt that has no blocks yet counts from its first one on.
 func (t *Tree) count(r Root, q Query, m Match) {
 	t.stats.count(q, m, m.cause)
-	cause := m.cause
-	if cause == OtherSalt || cause == OtherModel {
-		cause = NeverSeen
-	}
 	if tn := t.tenants[r.tenant]; tn != nil {
-		tn.stats.count(q, m, cause)
+		tn.stats.count(q, m, m.cause.Told())
 	}
 }
 

@@ -25,6 +25,7 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 	had := len(dst)
 	dst = m.append(dst)
 	for i, b := range dst[had:] {
+		waited := t.entries[b.ID].state == queued
 		err := t.retain(b)
 		if errors.Is(err, block.ErrOutOfBlocks{}) {
 			m.Blocks, m.Tail, m.cause = min(m.Blocks, i), 0, NeverSeen
@@ -41,9 +42,7 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 		if err != nil {
 			return dst[:had], Match{}, errors.Join(err, t.release(dst[had:had+i]))
 		}
-	}
-	for _, b := range dst[had:] {
-		t.used(&t.entries[b.ID], k)
+		t.used(&t.entries[b.ID], k, waited)
 	}
 	t.count(r, q, m)
 	return dst, m, nil
@@ -66,11 +65,11 @@ func (t *Tree) retain(b block.Block) error {
 }
 
 // used notes that a block was taken again.
-func (t *Tree) used(e *entry, k Keep) {
+func (t *Tree) used(e *entry, k Keep, waited bool) {
 	e.hits++
 	e.keep(k)
 	s := e.node.root.tenant.share
-	s.ranker.used(s, e)
+	s.ranker.used(s, e, waited)
 }
 
 // Release takes an owner away from each of a path's blocks, given in its order.

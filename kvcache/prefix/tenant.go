@@ -45,24 +45,20 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
 	}
 	tn := t.makeTenant(r.tenant)
-	if limited := l != (Limits{}); limited != tn.limited {
+	if tn.limited = l != (Limits{}); l != tn.share.limits {
 		to := t.shares.common
-		if limited {
-			to = t.newShare()
+		if tn.limited {
+			to = t.newShare(l)
 		}
 		t.move(tn, to)
-		tn.limited = limited
-	}
-	if tn.limited {
-		tn.share.limits = l
-		t.trim(tn.share)
-		t.shares.changed(tn.share)
+		t.trim(to)
 	}
 	t.dropTenant(tn)
 	return nil
 }
 
-// move brings a tenant's blocks to another share, in the order of their release.
+// move brings a tenant's blocks to another share, in the order of their release. Among
+// those of others that are there they count as released now.
 func (t *Tree) move(tn *tenant, to *share) {
 	var waiting []uint32
 	for _, r := range t.roots {
@@ -87,6 +83,10 @@ func (t *Tree) move(tn *tenant, to *share) {
 	t.shares.changed(tn.share)
 	tn.share = to
 	for _, id := range waiting {
+		if to == t.shares.common {
+			t.clock++
+			t.entries[id].stamp = t.clock
+		}
 		to.ranker.released(to, id)
 	}
 	to.queued += len(waiting)

@@ -31,6 +31,7 @@ type Tree struct {
 	roots   map[Key]*root
 	tenants map[Key]*tenant
 	shares  shares
+	waiting links          // places of blocks in queues
 	firsts  map[uint64]int // roots' children, by the hash of their first block: see cause.go
 	ghosts  ghosts
 	expiry  expiry
@@ -73,7 +74,8 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	}
 	t.entries = make([]entry, alloc.Total())
 	t.expiry, t.leases, t.shares.heap = t.newExpiry(), newLeases(), newShareHeap()
-	t.shares.common = t.newShare()
+	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
+	t.shares.common = t.newShare(Limits{})
 	t.ghosts.grow(alloc.Total())
 	return t, nil
 }

@@ -1,0 +1,12 @@
+package prefix
+
+import "unsafe"
+
+// What a tree's books take, in bytes, for who counts memory. Besides, each block in
+// the tree has its tokens and its number.
+const (
+	// EntryBytes is for each block of the allocator, in the tree or not.
+	EntryBytes = int(unsafe.Sizeof(entry{}) + 2*unsafe.Sizeof(uint64(0))) // with its ghosts
+	// NodeBytes is for each of Stats.Nodes.
+	NodeBytes = int(unsafe.Sizeof(node{}) + 4*unsafe.Sizeof(uint64(0))) // with its place in firsts
+)
