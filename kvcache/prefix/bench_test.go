@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -119,11 +120,13 @@ func BenchmarkEvict(b *testing.B) {
 					}
 				}
 				fill()
+				runtime.GC()
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					if r.alloc.Cached() == million/2 {
 						b.StopTimer()
 						fill()
+						runtime.GC() // not while the clock is running
 						b.StartTimer()
 					}
 					if !r.tree.Evict(1, r.root) {

@@ -1,5 +1,10 @@
 package prefix
 
+import (
+	"math/bits"
+	"slices"
+)
+
 // Cause is why a lookup found no more than it did.
 type Cause uint8
 
@@ -46,51 +51,113 @@ func (t *Tree) cause(r Root, q Query, n *node, blocks int) Cause {
 		return WasEvicted
 	case blocks > 0:
 		return NeverSeen
-	case t.firsts[hashLabel(r.unsalted, tokens, m)] > 0:
-		return OtherSalt
-	case t.firsts[hashLabel(0, tokens, m)] > 0:
-		return OtherModel
 	}
-	return NeverSeen
+	return t.elsewhere(r, tokens, m)
 }
 
-// noteFirst counts a first block that enters (1) or leaves (−1) a root.
-func (t *Tree) noteFirst(n *node, i, by int) {
+// elsewhere explains why a root does not have a first block: others may.
+func (t *Tree) elsewhere(r Root, tokens []uint32, m mark) Cause {
+	c := NeverSeen
+	id := *t.firsts.slot(tokens, m)
+	for range mostTwins {
+		if id == none {
+			break
+		}
+		e := &t.entries[id]
+		if first, fm := e.node.label(0, t.blockSize); fm == m && slices.Equal(first, tokens) {
+			if e.node.root.unsalted == r.unsalted {
+				return OtherSalt
+			}
+			c = OtherModel
+		}
+		id = e.twins.next
+	}
+	return c
+}
+
+// mostTwins bounds the search for one first block under many roots.
+const mostTwins = 64
+
+// firsts finds the first blocks of all roots by their labels: the heads of lists of
+// those whose labels have the same hash, through their entries.
+type firsts []uint32
+
+func (f firsts) slot(tokens []uint32, m mark) *uint32 {
+	return &f[hashLabel(0, tokens, m)&uint64(len(f)-1)]
+}
+
+// addFirst notes block i of n if it is the first of its root.
+func (t *Tree) addFirst(n *node, i int) {
 	if n.depth+i > 0 {
 		return
 	}
-	tokens, m := n.label(i, t.blockSize)
-	for _, h := range [...]uint64{hashLabel(n.root.unsalted, tokens, m), hashLabel(0, tokens, m)} {
-		if t.firsts[h] += by; t.firsts[h] == 0 {
-			delete(t.firsts, h)
+	id, head := n.blocks[i].ID, t.firsts.slot(n.label(i, t.blockSize))
+	t.entries[id].twins = link{none, *head}
+	if *head != none {
+		t.entries[*head].twins.prev = id
+	}
+	*head = id
+}
+
+// dropFirst forgets it.
+func (t *Tree) dropFirst(n *node, i int) {
+	if n.depth+i > 0 {
+		return
+	}
+	l := t.entries[n.blocks[i].ID].twins
+	if l.next != none {
+		t.entries[l.next].twins.prev = l.prev
+	}
+	if l.prev != none {
+		t.entries[l.prev].twins.next = l.next
+	} else {
+		*t.firsts.slot(n.label(i, t.blockSize)) = l.next
+	}
+}
+
+// growFirsts makes about as many lists as there are blocks.
+func (t *Tree) growFirsts() {
+	size := tableSize(len(t.entries))
+	if size <= len(t.firsts) {
+		return
+	}
+	t.firsts = slices.Repeat([]uint32{none}, size)
+	for _, e := range t.entries {
+		if e.node != nil && e.depth == 0 {
+			t.addFirst(e.node, 0)
 		}
 	}
 }
 
-// ghosts remembers the paths of evicted blocks, each until another falls into its
-// place: a bounded memory that costs one access a block. Wrong answers are as
-// unlikely as equal 64-bit hashes, and mislead a statistic at worst.
-type ghosts struct{ slots []uint64 }
+// tableSize is the number of places of a table for so many blocks, a power of two.
+func tableSize(blocks int) int { return 1 << bits.Len(uint(max(blocks, 64)-1)) }
 
-// grow makes room for about as many ghosts as there are blocks.
+// ghosts remembers the paths of evicted blocks, four for each place that a hash can
+// have: the latest push the first one out. So memory is bounded and an access is to one
+// line of the cache. Wrong answers are as unlikely as equal 64-bit hashes, and mislead
+// a statistic at worst.
+type ghosts struct{ sets [][4]uint64 }
+
+// grow makes room for at least as many ghosts as there are blocks.
 func (g *ghosts) grow(blocks int) {
-	size := 64
-	for size < blocks {
-		size *= 2
-	}
-	if size > len(g.slots) {
-		g.slots = append(g.slots, make([]uint64, size-len(g.slots))...)
+	if size := tableSize(blocks / 4); size > len(g.sets) {
+		g.sets = append(g.sets, make([][4]uint64, size-len(g.sets))...)
 	}
 }
 
-func (g *ghosts) slot(hash uint64) *uint64 { return &g.slots[hash&uint64(len(g.slots)-1)] }
+func (g *ghosts) set(hash uint64) *[4]uint64 { return &g.sets[hash&uint64(len(g.sets)-1)] }
 
-func (g *ghosts) add(hash uint64) { *g.slot(hash) = hash }
+func (g *ghosts) add(hash uint64) {
+	s := g.set(hash)
+	s[1], s[2], s[3], s[0] = s[0], s[1], s[2], hash
+}
 
-func (g *ghosts) has(hash uint64) bool { return *g.slot(hash) == hash }
+func (g *ghosts) has(hash uint64) bool { return slices.Contains(g.set(hash)[:], hash) }
 
 func (g *ghosts) drop(hash uint64) {
-	if s := g.slot(hash); *s == hash {
-		*s = 0
+	for s, i := g.set(hash), 0; i < len(s); i++ {
+		if s[i] == hash {
+			s[i] = 0
+		}
 	}
 }

@@ -67,7 +67,7 @@ func (t *Tree) checkNode(r *root, n *node) error {
 		return corrupt("a run of %d and %d blocks without a branch is two nodes", len(n.blocks), len(c.blocks))
 	}
 	for _, c := range [...]*node{n.left, n.right} {
-		if c != nil && (c.weight > n.weight || c.parent != n.parent) {
+		if c != nil && (c.weight > n.weight || c.parent != n.parent || c.above != n) {
 			return corrupt("siblings are out of order")
 		}
 	}

@@ -27,70 +27,80 @@ func (t *Tree) child(n *node, tokens []uint32, m mark) (best *node, shared int, 
 
 // addChild links c, whose label no child of n begins with.
 func (t *Tree) addChild(n, c *node) {
-	c.parent, c.left, c.right = n, nil, nil
+	c.parent, c.above, c.left, c.right = n, nil, nil, nil
 	tokens, m := c.label(0, t.blockSize)
 	link := &n.kids
 	for *link != nil && (*link).weight >= c.weight {
-		first, fm := (*link).label(0, t.blockSize)
+		c.above = *link
+		first, fm := c.above.label(0, t.blockSize)
 		if order, _ := compareLabels(tokens, m, first, fm); order < 0 {
-			link = &(*link).left
+			link = &c.above.left
 		} else {
-			link = &(*link).right
+			link = &c.above.right
 		}
 	}
 	// The lighter subtree that stood here is cut in two by the label.
 	rest := *link
 	*link = c
 	less, more := &c.left, &c.right
+	lessAbove, moreAbove := c, c
 	for rest != nil {
 		first, fm := rest.label(0, t.blockSize)
 		if order, _ := compareLabels(tokens, m, first, fm); order < 0 {
-			*more, more, rest = rest, &rest.left, rest.left
+			*more, rest.above, moreAbove = rest, moreAbove, rest
+			more, rest = &rest.left, rest.left
 		} else {
-			*less, less, rest = rest, &rest.right, rest.right
+			*less, rest.above, lessAbove = rest, lessAbove, rest
+			less, rest = &rest.right, rest.right
 		}
 	}
 	*less, *more = nil, nil
 }
 
 // linkOf is the pointer of n's treap that leads to its child c.
-func (t *Tree) linkOf(n, c *node) **node {
-	tokens, m := c.label(0, t.blockSize)
-	link := &n.kids
-	for *link != c {
-		first, fm := (*link).label(0, t.blockSize)
-		if order, _ := compareLabels(tokens, m, first, fm); order < 0 {
-			link = &(*link).left
-		} else {
-			link = &(*link).right
-		}
+func (n *node) linkOf(c *node) **node {
+	switch up := c.above; {
+	case up == nil:
+		return &n.kids
+	case up.left == c:
+		return &up.left
+	default:
+		return &up.right
 	}
-	return link
 }
 
 // dropChild unlinks c from n.
-func (t *Tree) dropChild(n, c *node) {
-	link := t.linkOf(n, c)
+func (n *node) dropChild(c *node) {
+	link, above := n.linkOf(c), c.above
 	left, right := c.left, c.right
 	for left != nil && right != nil { // the heavier one goes up
 		if left.weight >= right.weight {
-			*link, link, left = left, &left.right, left.right
+			*link, left.above, above = left, above, left
+			link, left = &left.right, left.right
 		} else {
-			*link, link, right = right, &right.left, right.left
+			*link, right.above, above = right, above, right
+			link, right = &right.left, right.left
 		}
 	}
 	if left == nil {
 		left = right
 	}
-	*link = left
-	c.parent, c.left, c.right = nil, nil, nil
+	if *link = left; left != nil {
+		left.above = above
+	}
+	c.parent, c.above, c.left, c.right = nil, nil, nil, nil
 }
 
 // replaceChild puts c, which begins with the same label, in the place of old.
-func (t *Tree) replaceChild(n, old, c *node) {
-	*t.linkOf(n, old) = c
-	c.parent, c.left, c.right, c.weight = n, old.left, old.right, old.weight
-	old.parent, old.left, old.right = nil, nil, nil
+func (n *node) replaceChild(old, c *node) {
+	*n.linkOf(old) = c
+	c.parent, c.above, c.left, c.right, c.weight = n, old.above, old.left, old.right, old.weight
+	for _, below := range [...]*node{c.left, c.right} {
+		if below != nil {
+			below.above = c
+		}
+	}
+	old.parent, old.above, old.left, old.right = nil, nil, nil, nil
 }
 
 // onlyChild is the child of n if there is exactly one.

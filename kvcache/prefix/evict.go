@@ -85,7 +85,7 @@ func (t *Tree) drop(n *node) {
 	last := len(n.blocks) - 1
 	b := n.blocks[last]
 	t.removed(n, last)
-	t.noteFirst(n, last, -1)
+	t.dropFirst(n, last)
 	if t.entries[b.ID].state == queued {
 		t.unqueue(b.ID)
 		_ = t.alloc.Discard(b) // it is cached, as the entry says

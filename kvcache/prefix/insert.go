@@ -31,8 +31,9 @@ type Path struct {
 // prompts that were computed side by side share from here on.
 //
 // n is the number of blocks, from the first on, that are in the tree afterwards and
-// belong to the caller. It is less than all where his tenant's quota is used up, and
-// with Private. ErrDetached when the parent is not in the tree; after an error
+// belong to the caller. It is less than all where his tenant's quota is used up, with
+// Private, and where a block that is new to the tree has other owners: they might not
+// own what leads to it. ErrDetached when the parent is not in the tree; after an error
 // nothing has changed.
 func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block.Block) (n int, _ []block.Block, err error) {
 	t.mu.Lock()
@@ -54,7 +55,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
 		next, i := t.next(at, depth, label, m)
 		if next == nil {
-			if !t.admit(root.tenant) {
+			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || !t.admit(root.tenant) {
 				break
 			}
 			at, _ = t.behind(root, last) // making room may have joined the path's nodes
@@ -152,7 +153,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 	at.root.tenant.entered()
 	at.root.tenant.share.ranker.stored(e, parent)
 	t.ghosts.drop(hash)
-	t.noteFirst(n, a.depth-n.depth, 1)
+	t.addFirst(n, a.depth-n.depth)
 	return n
 }
 
@@ -284,4 +285,5 @@ func (t *Tree) fit() {
 		t.entries = append(t.entries, make([]entry, n)...)
 	}
 	t.ghosts.grow(len(t.entries))
+	t.growFirsts()
 }

@@ -1,6 +1,10 @@
 package prefix
 
-import "github.com/ferrumkv/ferrumkv/kvcache/block"
+import (
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
 
 // Match is what a tree has of a query.
 type Match struct {
@@ -44,43 +48,23 @@ func (t *Tree) match(r Root, q Query) Match {
 		m.cause = t.cause(r, q, nil, 0)
 		return m
 	}
-	now := t.moment()
-	n, i, late := &root.node, 0, false // i of the node's blocks match
+	n, i := &root.node, 0 // i of the node's blocks match
 	for i == len(n.blocks) && m.Blocks*t.blockSize < len(q.Tokens) {
 		c, tail := t.step(n, q, m.Blocks)
 		if c == nil {
 			break
 		}
-		if late = t.entries[c.blocks[0].ID].expired(now); late {
+		n, i = c, 1
+		if m.Tail = tail; tail > 0 {
 			break
 		}
-		_, mk := c.label(0, t.blockSize)
-		m.Fidelity |= mk.fidelity
-		if tail > 0 {
-			n, i, m.Tail = c, 1, tail
-			break
-		}
-		n = c
 		m.Blocks++
-		for i = 1; i < len(n.blocks); i++ {
-			if late = t.entries[n.blocks[i].ID].expired(now); late {
-				break
-			}
-			tokens, mk := n.label(i, t.blockSize)
-			want := q.tokens(m.Blocks, t.blockSize)
-			shared := common(tokens, want)
-			if shared > 0 && mk.extra == q.extra(m.Blocks) && mk.fidelity&^q.Accept == 0 {
-				m.Fidelity |= mk.fidelity
-				if shared == t.blockSize {
-					m.Blocks++
-					continue
-				}
-				m.Tail = shared
-			}
-			break
-		}
+		more, tail := t.along(n, q, m.Blocks)
+		i, m.Blocks, m.Tail = i+more, m.Blocks+more, tail
 	}
-	m.end, m.Tokens = n, m.Blocks*t.blockSize+m.Tail
+	m.end = n
+	late := t.shorten(&m)
+	m.Tokens, m.Fidelity = m.Blocks*t.blockSize+m.Tail, m.fidelity()
 	if late {
 		m.cause = WasEvicted // or will be, with the next change
 	} else if m.Tokens < len(q.Tokens) {
@@ -113,17 +97,75 @@ func (t *Tree) step(n *node, q Query, i int) (best *node, tail int) {
 	}
 }
 
+// along is how many blocks of n, from its second one on, go on with the query from
+// its block i on, and how many tokens of one more.
+func (t *Tree) along(n *node, q Query, i int) (blocks, tail int) {
+	bs := t.blockSize
+	shared := common(n.tokens[bs:], q.Tokens[i*bs:])
+	if n.marks == nil && i >= len(q.Extra) {
+		return shared / bs, shared % bs
+	}
+	for ; shared > 0; shared -= bs {
+		_, m := n.label(blocks+1, bs)
+		if m.extra != q.extra(i+blocks) || m.fidelity&^q.Accept != 0 {
+			return blocks, 0
+		}
+		if shared < bs {
+			return blocks, shared
+		}
+		blocks++
+	}
+	return blocks, 0
+}
+
+// shorten leaves out what has had its time, which is the end of a path: what leads to
+// a block is never given less. It reports whether there was any.
+func (t *Tree) shorten(m *Match) (late bool) {
+	now := t.moment()
+	for now > 0 && m.end.depth+len(m.end.blocks) > 0 {
+		last := m.end.blocks[m.all()-1-m.end.depth]
+		if !t.entries[last.ID].expired(now) {
+			break
+		}
+		late = true
+		if m.Tail > 0 {
+			m.Tail = 0
+		} else {
+			m.Blocks--
+		}
+		if m.all() == m.end.depth {
+			m.end = m.end.parent
+		}
+	}
+	return late
+}
+
+// all is the number of the match's blocks, the one of the tail included.
+func (m Match) all() int {
+	if m.Tail > 0 {
+		return m.Blocks + 1
+	}
+	return m.Blocks
+}
+
+// fidelity is what the match's blocks lack, all together.
+func (m Match) fidelity() (f Fidelity) {
+	for n, end := m.end, m.all(); end > 0; n = n.parent {
+		if n.marks != nil {
+			for _, mk := range n.marks[:end-n.depth] {
+				f |= mk.fidelity
+			}
+		}
+		end = n.depth
+	}
+	return f
+}
+
 // append appends the match's blocks.
 func (m Match) append(dst []block.Block) []block.Block {
-	total := m.Blocks
-	if m.Tail > 0 {
-		total++
-	}
-	at := len(dst)
-	for range total {
-		dst = append(dst, block.Block{})
-	}
-	for n, end := m.end, total; end > 0; n = n.parent {
+	at, end := len(dst), m.all()
+	dst = slices.Grow(dst, end)[:at+end]
+	for n := m.end; end > 0; n = n.parent {
 		if n.depth < end { // Take may have had to stop further up
 			copy(dst[at+n.depth:at+end], n.blocks)
 			end = n.depth

@@ -20,6 +20,7 @@ type node struct {
 
 	kids        *node // treap of the children: see children.go
 	left, right *node // in the parent's treap
+	above       *node // there; nil: it is at the top
 	weight      uint32
 }
 
@@ -46,6 +47,7 @@ type entry struct {
 	priority   uint8
 	state      entryState
 	place      int32 // among the blocks whose time is limited
+	twins      link  // first blocks with the hash of its label: see firsts
 
 	// Of the adaptive policy.
 	history   uint8 // of its path when it was stored
@@ -105,7 +107,7 @@ const maxRun = 256
 func (t *Tree) split(n *node, i int) *node {
 	at := i * t.blockSize
 	up := &node{root: n.root, depth: n.depth, tokens: slices.Clone(n.tokens[:at]), blocks: slices.Clone(n.blocks[:i])}
-	t.replaceChild(n.parent, n, up) // which looks n up by its label
+	n.parent.replaceChild(n, up) // which looks n up by its label
 	if n.marks != nil {
 		up.marks, n.marks = slices.Clone(n.marks[:i]), n.marks[i:]
 	}
@@ -169,7 +171,7 @@ func (t *Tree) cut(n *node) {
 	last := len(n.blocks) - 1
 	if last == 0 {
 		p := n.parent
-		t.dropChild(p, n)
+		p.dropChild(n)
 		t.nodes--
 		t.merge(p)
 	}

@@ -6,7 +6,7 @@ import "unsafe"
 // the tree has its tokens and its number.
 const (
 	// EntryBytes is for each block of the allocator, in the tree or not.
-	EntryBytes = int(unsafe.Sizeof(entry{}) + 2*unsafe.Sizeof(uint64(0))) // with its ghosts
+	EntryBytes = int(unsafe.Sizeof(entry{}) + 3*unsafe.Sizeof(uint64(0))) // with its places in tables
 	// NodeBytes is for each of Stats.Nodes.
-	NodeBytes = int(unsafe.Sizeof(node{}) + 4*unsafe.Sizeof(uint64(0))) // with its place in firsts
+	NodeBytes = int(unsafe.Sizeof(node{}))
 )

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,7 +64,7 @@ func TestTenantsComeAndGo(t *testing.T) {
 	require.Len(t, r.tree.roots, len(r.tree.tenants))
 	require.NoError(t, r.tree.Clear(false))
 	require.Empty(t, r.tree.tenants)
-	require.Empty(t, r.tree.firsts)
+	require.Equal(t, slices.Repeat([]uint32{none}, len(r.tree.firsts)), []uint32(r.tree.firsts))
 }
 
 // At the quota a tenant's new blocks displace his own, and what he uses counts.

@@ -31,8 +31,8 @@ type Tree struct {
 	roots   map[Key]*root
 	tenants map[Key]*tenant
 	shares  shares
-	waiting links          // places of blocks in queues
-	firsts  map[uint64]int // roots' children, by the hash of their first block: see cause.go
+	waiting links // places of blocks in queues
+	firsts  firsts
 	ghosts  ghosts
 	expiry  expiry
 	leases  heap[*Lease]
@@ -64,7 +64,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	}
 	t := &Tree{
 		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy,
-		roots: map[Key]*root{}, tenants: map[Key]*tenant{}, firsts: map[uint64]int{},
+		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
 	}
 	if t.policy == 0 {
 		t.policy = Adaptive
@@ -76,7 +76,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	t.expiry, t.leases, t.shares.heap = t.newExpiry(), newLeases(), newShareHeap()
 	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
 	t.shares.common = t.newShare(Limits{})
-	t.ghosts.grow(alloc.Total())
+	t.fit()
 	return t, nil
 }
 
