@@ -7,19 +7,21 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/spf13/cobra"
 )
 
 // cacheFlags say how the cache is held. What is not given is left to the
 // environment and then to the library's defaults.
 type cacheFlags struct {
-	layout, kvDType string
-	blockSize       int
+	layout, kvDType, prefix string
+	blockSize               int
 }
 
 func (f *cacheFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+kvcache.EnvPaged+" says, else contiguous)")
 	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block, a power of two; paged only (default: %d)", kvcache.DefaultBlockSize))
+	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), kvcache.EnvPrefix, prefix.Adaptive))
 	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values: f32, f16 or bf16 (default: what %s says, else %s)", kvcache.EnvDType, kvcache.DefaultDType))
 }
 
@@ -31,6 +33,11 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 	if f.layout != "" {
 		if cfg.Layout, err = parseLayout(f.layout); err != nil {
 			return cfg, err
+		}
+	}
+	if f.prefix != "" {
+		if cfg.Prefix, err = prefix.ParsePolicy(f.prefix); err != nil {
+			return cfg, fmt.Errorf("--prefix %s: accepts %s", f.prefix, prefix.PolicyNames())
 		}
 	}
 	if f.blockSize < 0 {
@@ -54,7 +61,7 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 }
 
 // flagOf is the flag that sets a field of the library's configurations.
-var flagOf = map[string]string{"BlockSize": "--block-size", "Temperature": "--temperature", "TopP": "--top-p"}
+var flagOf = map[string]string{"BlockSize": "--block-size", "Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p"}
 
 // asFlag names the flag where the library names a field.
 func asFlag(err error) error {

@@ -94,6 +94,26 @@ func TestDoctorAgreesWithGenerate(t *testing.T) {
 	}
 }
 
+func TestEnvironmentChoosesPrefixReuse(t *testing.T) {
+	for _, c := range []struct {
+		env, args []string
+		want      string
+	}{
+		{env: []string{"FERRUM_KV_PREFIX=off"}, want: `prefix reuse +off +environment +FERRUM_KV_PREFIX\n`},
+		{env: []string{"FERRUM_KV_PREFIX=off"}, args: []string{"--prefix", "slru"}, want: `prefix reuse +slru +option +FERRUM_KV_PREFIX\n`},
+	} {
+		out, err := program(t, c.env, append([]string{"doctor", "--layout", "paged"}, c.args...)...).Output()
+		require.NoError(t, err)
+		require.Regexp(t, c.want, string(out))
+	}
+	out, err := program(t, []string{"FERRUM_KV_PREFIX=off"}, "generate", "--json", "--layout", "paged", "--max-tokens", "2").Output()
+	require.NoError(t, err)
+	require.Equal(t, "off", jsonLines(t, string(out))[1]["report"].(map[string]any)["prefix_reuse"])
+	out, err = program(t, []string{"FERRUM_KV_PREFIX=arc"}, "generate").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "FERRUM_KV_PREFIX=arc: accepts adaptive, lru, lfu, slru, priority, off")
+}
+
 func TestDoctorFindsProblems(t *testing.T) {
 	for _, c := range []struct{ env, want string }{
 		{"FERRUM_KV_DTYPE=int8", "FERRUM_KV_DTYPE=int8: cpu holds keys and values in f32, f16, bf16"},
@@ -118,6 +138,7 @@ func TestDoctorShowsOrigins(t *testing.T) {
 	require.Regexp(t, `layout +paged +environment +FERRUM_METAL_PAGED_KV\n`, string(out))
 	require.Regexp(t, `capacity +512 +environment +FERRUM_KV_CAPACITY\n`, string(out))
 	require.Regexp(t, `block size +8 +option\n`, string(out))
+	require.Regexp(t, `prefix reuse +adaptive +default +FERRUM_KV_PREFIX\n`, string(out))
 	require.Regexp(t, `max sequences +8 +default +FERRUM_PAGED_MAX_SEQS\n`, string(out))
 	require.Regexp(t, `\n  layers +4 +model\n  query heads +4 +model\n  KV heads +2 +model\n  head dim +64 +model\n`, string(out))
 }

@@ -20,7 +20,7 @@ const (
 // generateFlags are what generate can be told.
 type generateFlags struct {
 	model, tokenizer string
-	prompts          []string
+	prompts, turns   []string
 	maxTokens        int
 	sampling         llama.Sampling
 	device           deviceFlags
@@ -35,9 +35,11 @@ func newGenerate() *cobra.Command {
 		Short: "Generate text with a model whose keys and values are in the cache",
 		Long: `generate continues a prompt with a Llama model, all of whose keys and values go
 through the cache. The text goes to standard output, a short report to standard
-error. One prompt streams. Several decode as one batch, and in the paged layout
-equal ones share their blocks; their texts are printed when all are done, labelled
-and in order.`,
+error. One prompt streams. Several decode as one batch; their texts are printed when
+all are done, labelled and in order. Turns go on with each text behind its answer.
+
+In the paged layout equal prompts share their blocks, and what a prompt begins with
+like another one, or like the turn before it, is not computed again.`,
 		Example: `  # a story of the embedded model
   ferrumkv generate
 
@@ -46,6 +48,9 @@ and in order.`,
 
   # two prompts as one batch, sampled, with the numbers as JSON
   ferrumkv generate --prompt "The big dog" --prompt "Lily wanted a cat" --temperature 0.8 --json
+
+  # a conversation: of the second turn, only what is new is computed
+  ferrumkv generate --layout paged --max-tokens 80 --turn " Then" --turn " The end"
 
   # keys, values and attention on the first NVIDIA device
   ferrumkv generate --backend cuda:0
@@ -59,13 +64,14 @@ and in order.`,
 	flags.StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "`PATH` of a tokenizer file of llama2.c (default: what the model brings)")
 	flags.StringArrayVar(&f.prompts, "prompt", []string{defaultPrompt}, "`TEXT` to continue; repeat it for a batch")
-	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt")
+	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to go on with behind each answer; repeat it for more turns")
+	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
 	flags.Float64Var(&f.sampling.Temperature, "temperature", 0, "`F`: 0 takes the likeliest token, more is more random")
 	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "sample from the likeliest tokens that together have probability `F`")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "seed `N` of the sampling; the same seed gives the same text")
 	f.device.register(cmd)
 	f.cache.register(cmd)
-	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt and one for the report")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object for each prompt, its turns included, and one for the report")
 	return cmd
 }
 
@@ -106,7 +112,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}
-	stats, failed := t.generate(cmd.Context(), runner)
+	stats, failed := t.generate(cmd.Context(), runner, model.Context)
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}

@@ -56,20 +56,23 @@ func TestGenerateJSON(t *testing.T) {
 	require.Empty(t, r.stderr)
 	lines := jsonLines(t, r.stdout)
 	require.Len(t, lines, 11)
-	for _, l := range lines[:10] {
+	for i, l := range lines[:10] {
 		require.Equal(t, map[string]any{"prompt": "Once upon a time", "text": golden(t)[0].Text[:20],
-			"prompt_tokens": 17., "tokens": 20., "stop": "length"}, l)
+			"prompt_tokens": 17., "reused_tokens": float64(min(i, 1) * 17), "tokens": 20., "stop": "length"}, l)
 	}
 	report := lines[10]["report"].(map[string]any)
 	require.Equal(t, "paged", report["layout"])
 	require.Equal(t, 16., report["block_tokens"])
 	require.Equal(t, "f16", report["k_type"])
 	require.Equal(t, 17., report["prefill_tokens"], "equal prompts are computed once")
+	require.Equal(t, 153., report["reused_tokens"])
+	require.Equal(t, 170., report["prompt_tokens"])
 	require.Equal(t, 190., report["decode_tokens"])
-	// 36 tokens each: the first block is shared, the other two are everyone's own.
-	require.Equal(t, 21., report["blocks_used"])
-	require.Equal(t, 9., report["blocks_saved_by_sharing"])
-	require.Equal(t, 21*16*2048., report["bytes_used"])
+	// 36 tokens each: the second block, which all fill with the same text, is kept once
+	// like the first one; the third is everyone's own.
+	require.Equal(t, 12., report["blocks_used"])
+	require.Equal(t, 18., report["blocks_saved_by_sharing"])
+	require.Equal(t, 12*16*2048., report["bytes_used"])
 	for _, name := range []string{"prefill_seconds", "decode_seconds", "prefill_tokens_per_second", "decode_tokens_per_second"} {
 		require.Positive(t, report[name], name)
 	}
@@ -85,11 +88,64 @@ func TestGenerateReport(t *testing.T) {
 	require.Contains(t, succeeds(t, append(equal, "paged")...).stderr, "1 more saved by sharing\n")
 }
 
+// What prompts begin with in common is computed once, and so is a conversation.
+func TestGenerateReusesPrefixes(t *testing.T) {
+	users := []string{"generate", "--max-tokens", "8", "--prompt", "Once upon a time, Lily", "--prompt", "Once upon a time, Ben"}
+	conversation := []string{"generate", "--max-tokens", "20", "--turn", " Then", "--turn", " The end"}
+	for _, args := range [][]string{users, conversation} {
+		plain := succeeds(t, append(args, "--layout", "paged", "--prefix", "off")...)
+		require.Regexp(t, `\nreused   0 of \d+ prompt tokens \(prefix reuse is off\)\n`, plain.stderr)
+		contiguous := succeeds(t, args...)
+		require.Regexp(t, `\nreused   0 of \d+ prompt tokens \(--layout paged reuses what prompts begin with in common\)\n`, contiguous.stderr)
+		paged := succeeds(t, append(args, "--layout", "paged")...)
+		require.Equal(t, plain.stdout, paged.stdout)
+		require.Equal(t, plain.stdout, contiguous.stdout)
+	}
+	require.Regexp(t, `\nreused   16 of 45 prompt tokens\n`, succeeds(t, append(users, "--layout", "paged")...).stderr)
+
+	lines := jsonLines(t, succeeds(t, append(conversation, "--layout", "paged", "--block-size", "8", "--json")...).stdout)
+	require.Len(t, lines, 2)
+	text := golden(t)[0].Text[:20]
+	turns := lines[0]["turns"].([]any)
+	require.Len(t, turns, 2)
+	second, third := turns[0].(map[string]any), turns[1].(map[string]any)
+	require.Equal(t, text, lines[0]["text"])
+	require.Equal(t, []any{17., 0.}, []any{lines[0]["prompt_tokens"], lines[0]["reused_tokens"]})
+	// Behind an answer the cache has all but its last token, and offers whole blocks.
+	require.Equal(t, []any{" Then", 42., 32., "length"}, []any{second["prompt"], second["prompt_tokens"], second["reused_tokens"], second["stop"]})
+	require.Equal(t, []any{" The end", 70., 56., "length"}, []any{third["prompt"], third["prompt_tokens"], third["reused_tokens"], third["stop"]})
+	report := lines[1]["report"].(map[string]any)
+	require.Equal(t, []any{2., 129., 88., 41., "adaptive"}, []any{report["turns"], report["prompt_tokens"], report["reused_tokens"], report["prefill_tokens"], report["prefix_reuse"]})
+
+	shown := "Once upon a time" + text + " Then" + second["text"].(string) + " The end" + third["text"].(string) + "\n"
+	require.Equal(t, shown, succeeds(t, conversation...).stdout, "as one text")
+	two := succeeds(t, append(conversation, "--prompt", "Once upon a time", "--prompt", "The big dog")...).stdout
+	require.True(t, strings.HasPrefix(two, "== 1 of 2\n"+shown+"== 2 of 2\nThe big dog"), two)
+}
+
+func TestGenerateTurnDoesNotFit(t *testing.T) {
+	for args, want := range map[string]struct{ stdout, stderr string }{
+		"":       {stdout: "Once upon a time, there was \n", stderr: "\ndecode "},
+		"--json": {},
+	} {
+		cmd := program(t, []string{"FERRUM_KV_CAPACITY=30"}, append([]string{"generate", "--max-tokens", "12", "--turn", " Then"}, strings.Fields(args)...)...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.Error(t, err)
+		require.Equal(t, want.stdout, string(out), "the text so far")
+		require.Contains(t, stderr.String(), want.stderr)
+		require.True(t, strings.HasSuffix(stderr.String(), "ferrumkv: --turn 1 of 1: conversation 1 of 1 has 34 tokens with it, more than the capacity of 30 tokens, which FERRUM_KV_CAPACITY sets\n"), &stderr)
+	}
+}
+
 func TestGenerateSampling(t *testing.T) {
 	args := []string{"generate", "--max-tokens", "40", "--temperature", "1", "--top-p", "0.9", "--seed"}
 	one, again, two := succeeds(t, append(args, "1")...), succeeds(t, append(args, "1")...), succeeds(t, append(args, "2")...)
 	require.Equal(t, one.stdout, again.stdout)
 	require.NotEqual(t, one.stdout, two.stdout)
+	talk := []string{"generate", "--layout", "paged", "--temperature", "1", "--max-tokens", "20", "--turn", " Then", "--prompt", "a", "--prompt", "a"}
+	require.Equal(t, succeeds(t, append(talk, "--prefix", "off")...).stdout, succeeds(t, talk...).stdout)
 }
 
 func TestGenerateStopsAtCapacity(t *testing.T) {
@@ -132,6 +188,8 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--threads -1", []string{"--threads -1"}},
 		{"--threads 4097", []string{"--threads 4097: accepts 0 (one for each CPU) to 4096"}},
 		{"--block-size 16", []string{"--block-size 16", "paged layout only"}},
+		{"--prefix lru", []string{"--prefix lru: applies to the paged layout only\n"}},
+		{"--layout paged --prefix arc", []string{"--prefix arc: accepts adaptive, lru, lfu, slru, priority, off\n"}},
 		{"--layout paged --block-size 12", []string{"--block-size 12", "power of two"}},
 		{"--layout paged --block-size -16", []string{"--block-size -16", "power of two"}},
 		{"--max-tokens 0", []string{"--max-tokens 0", "at least 1"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/spf13/cobra"
 )
 
@@ -18,6 +19,7 @@ import (
 type report struct {
 	Model             string  `json:"model"`
 	Prompts           int     `json:"prompts"`
+	Turns             int     `json:"turns"` // behind each prompt's first answer
 	Backend           string  `json:"backend"`
 	Device            string  `json:"device"`
 	Threads           int     `json:"threads"`
@@ -25,6 +27,9 @@ type report struct {
 	BlockTokens       int     `json:"block_tokens"` // contiguous: the capacity of a sequence
 	KType             string  `json:"k_type"`
 	VType             string  `json:"v_type"`
+	PrefixReuse       string  `json:"prefix_reuse"`  // the policy, or off
+	PromptTokens      int     `json:"prompt_tokens"` // of all prompts and turns, prefilled or reused
+	ReusedTokens      int     `json:"reused_tokens"`
 	PrefillTokens     int     `json:"prefill_tokens"`
 	PrefillSeconds    float64 `json:"prefill_seconds"`
 	PrefillPerSecond  float64 `json:"prefill_tokens_per_second"`
@@ -47,10 +52,15 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama
 	if cfg.Layout == kvcache.Contiguous {
 		block = cfg.Capacity
 	}
+	reused := 0
+	for _, m := range r.Matches {
+		reused += m.Matched
+	}
 	s := r.Cache
 	return report{
-		Model: model, Prompts: len(f.prompts), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
+		Model: model, Prompts: len(f.prompts), Turns: len(f.turns), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
 		Layout: cfg.Layout.String(), BlockTokens: block, KType: cfg.K.String(), VType: cfg.V.String(),
+		PrefixReuse: cfg.Prefix.String(), PromptTokens: r.PrefillTokens + reused, ReusedTokens: reused,
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
 		DecodeTokens: r.DecodeTokens, DecodeSeconds: r.Decode.Seconds(), DecodePerSecond: perSecond(r.DecodeTokens, r.Decode),
 		BlocksUsed: s.Held, BlocksTotal: s.Blocks,
@@ -83,19 +93,35 @@ func (r report) write(out io.Writer) error {
 			fmt.Fprintf(&w, "%-8s %s in %s, %.0f tokens/s\n", phase.name, count(phase.tokens, "token"), seconds(phase.seconds), phase.rate)
 		}
 	}
+	if r.Prompts > 1 || r.Turns > 0 {
+		fmt.Fprintf(&w, "reused   %d of %s%s\n", r.ReusedTokens, count(r.PromptTokens, "prompt token"), r.noReuse())
+	}
 	fmt.Fprintf(&w, "blocks   %d of %d used, %s\n", r.BlocksUsed, r.BlocksTotal, r.sharing())
 	fmt.Fprintf(&w, "memory   %s of %s used\n", byteSize(r.BytesUsed), byteSize(r.BytesTotal))
 	_, err := io.WriteString(out, w.String())
 	return err
 }
 
-// sharing is what equal prompts saved. In the contiguous layout they share only
-// until they differ, and then each has a block of its own.
+// noReuse says what keeps prompts that begin alike from having that in common.
+func (r report) noReuse() string {
+	switch {
+	case r.ReusedTokens > 0:
+		return ""
+	case r.Layout == kvcache.Contiguous.String():
+		return " (--layout paged reuses what prompts begin with in common)"
+	case r.PrefixReuse == prefix.Off.String():
+		return " (prefix reuse is off)"
+	}
+	return ""
+}
+
+// sharing is what sequences saved by having blocks in common. In the contiguous layout
+// equal prompts share only until they differ, and then each has a block of its own.
 func (r report) sharing() string {
 	switch {
 	case r.BlocksSavedShared > 0:
 		return fmt.Sprintf("%d more saved by sharing", r.BlocksSavedShared)
-	case r.Prompts > 1 && r.Layout == kvcache.Contiguous.String():
+	case r.ReusedTokens > 0 && r.Layout == kvcache.Contiguous.String():
 		return "none shared (equal prompts share blocks in the paged layout)"
 	}
 	return "none shared"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -13,94 +14,144 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// transcript turns tokens into text and shows it: a single prompt is streamed,
+// transcript turns tokens into text and shows it: a single conversation is streamed,
 // several are shown one after the other once all are complete.
 type transcript struct {
-	out       io.Writer
-	progress  *progress
-	tokenizer *llama.Tokenizer
-	texts     []*text
-	maxTokens int
-	capacity  int // tokens a sequence may have
-	sampling  llama.Sampling
-	stream    bool
-	begun     bool // the stream
-	json      bool
-	emitted   int
-	broken    bool // the output
+	out           io.Writer
+	progress      *progress
+	tokenizer     *llama.Tokenizer
+	conversations []*conversation
+	turns         []string // what each conversation goes on with
+	maxTokens     int      // of an answer
+	capacity      int      // tokens a sequence may have
+	sampling      llama.Sampling
+	stream        bool
+	json          bool
+	emitted       int
+	broken        bool // the output
 }
 
-// text is one prompt and what came of it.
-type text struct {
+// conversation is a prompt, its answer, and the same for every further turn.
+type conversation struct {
+	*answer
+	Turns []*answer `json:"turns,omitempty"`
+
+	current *answer
+	tokens  []uint32 // so far
+}
+
+// answer is what came of a prompt, or of what a turn added to the text before it.
+type answer struct {
 	Prompt       string `json:"prompt"`
 	Text         string `json:"text"`
-	PromptTokens int    `json:"prompt_tokens"`
+	PromptTokens int    `json:"prompt_tokens"` // the earlier turns' included
+	ReusedTokens int    `json:"reused_tokens"` // of the prompt's, not computed
 	Tokens       int    `json:"tokens"`
 	Stop         string `json:"stop"` // end (of the text), length (max tokens), capacity (of the cache)
 
-	prompt []uint32
-	last   uint32
+	begun  bool // to be streamed
 	pieces strings.Builder
 }
 
 func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *llama.Tokenizer, capacity int) *transcript {
-	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, maxTokens: f.maxTokens, capacity: capacity,
-		sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json}
+	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
+		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json}
 	if !t.stream { // streamed text is progress enough
 		t.progress = newProgress(cmd.ErrOrStderr())
 	}
 	for _, prompt := range f.prompts {
 		tokens := tokenizer.Encode(prompt)
-		t.texts = append(t.texts, &text{Prompt: prompt, PromptTokens: len(tokens), prompt: tokens, last: tokens[len(tokens)-1]})
+		first := &answer{Prompt: prompt, PromptTokens: len(tokens)}
+		t.conversations = append(t.conversations, &conversation{answer: first, current: first, tokens: tokens})
 	}
 	return t
 }
 
-// checkPrompts is an error for a prompt that does not fit the cache. It says
-// whether that is due to the model, which was made for context tokens.
-func (t *transcript) checkPrompts(context int) error {
-	limit := fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), kvcache.EnvCapacity)
+// limit says what bounds a conversation: a variable, or the model, which was made for
+// context tokens.
+func (t *transcript) limit(context int) string {
 	if t.capacity == context {
-		limit = fmt.Sprintf("the model's context of %s", count(context, "token"))
+		return fmt.Sprintf("the model's context of %s", count(context, "token"))
 	}
-	for i, text := range t.texts {
-		if text.PromptTokens > t.capacity {
-			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.texts), count(text.PromptTokens, "token"), limit)
+	return fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), kvcache.EnvCapacity)
+}
+
+// checkPrompts is an error for a prompt that does not fit the cache.
+func (t *transcript) checkPrompts(context int) error {
+	for i, c := range t.conversations {
+		if len(c.tokens) > t.capacity {
+			return fmt.Errorf("--prompt %d of %d: its %s are more than %s", i+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
 		}
 	}
 	return nil
 }
 
-// generate decodes all prompts as one batch.
-func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.AnyBuffer]) (llama.Report, error) {
-	prompts := make([][]uint32, len(t.texts))
-	for i, text := range t.texts {
-		prompts[i] = text.prompt
-	}
+// generate decodes all conversations as one batch, a turn after the other.
+func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.AnyBuffer], context int) (llama.Report, error) {
 	defer t.progress.clear()
-	return runner.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
+	total, err := t.answer(ctx, runner)
+	for i, turn := range t.turns {
+		if err != nil {
+			break
+		}
+		for j, c := range t.conversations {
+			c.say(turn, t.tokenizer.EncodeMore(turn))
+			if len(c.tokens) > t.capacity {
+				return total, fmt.Errorf("--turn %d of %d: conversation %d of %d has %s with it, more than %s",
+					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
+			}
+		}
+		var r llama.Report
+		r, err = t.answer(ctx, runner)
+		total.Add(r)
+	}
+	return total, err
+}
+
+// say goes on with a conversation.
+func (c *conversation) say(text string, tokens []uint32) {
+	c.tokens = append(c.tokens, tokens...)
+	c.current = &answer{Prompt: text, PromptTokens: len(c.tokens)}
+	c.Turns = append(c.Turns, c.current)
+}
+
+// answer generates what follows in every conversation. What the cache still has of
+// the turns before is not computed again: see llama.Runner.Generate.
+func (t *transcript) answer(ctx context.Context, runner *llama.Runner[backend.AnyBuffer]) (llama.Report, error) {
+	prompts := make([]llama.Prompt, len(t.conversations))
+	for i, c := range t.conversations {
+		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
+	}
+	report, err := runner.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
+	for i, c := range t.conversations {
+		c.current.ReusedTokens = report.Matches[i].Matched
+	}
+	if t.stream && err == nil {
+		err = t.write("") // the answer may be empty
+	}
+	return report, err
 }
 
 func (t *transcript) emit(seq int, token uint32) error {
-	text := t.texts[seq]
-	piece := t.tokenizer.Decode(text.last, token)
-	text.last = token
-	text.Tokens++
+	c := t.conversations[seq]
+	piece := t.tokenizer.Decode(c.tokens[len(c.tokens)-1], token)
+	c.tokens = append(c.tokens, token)
+	c.current.Tokens++
 	t.emitted++
 	if t.stream {
 		return t.write(piece)
 	}
-	text.pieces.WriteString(piece)
-	t.progress.show("%d prompts, %d of at most %d tokens", len(t.texts), t.emitted, len(t.texts)*t.maxTokens)
+	c.current.pieces.WriteString(piece)
+	t.progress.show("%d prompts, %d of at most %d tokens", len(t.conversations), t.emitted, len(t.conversations)*(1+len(t.turns))*t.maxTokens)
 	return nil
 }
 
-// write streams a piece of the only text, its prompt before the first one: a run
-// that fails before that has printed nothing.
+// write streams a piece of the only conversation, what was said to it before the
+// first one: a run that fails before that has printed nothing.
 func (t *transcript) write(piece string) error {
-	if !t.begun {
-		t.begun = true
-		piece = t.texts[0].Prompt + piece
+	if a := t.conversations[0].current; !a.begun {
+		a.begun = true
+		piece = a.Prompt + piece
 	}
 	_, err := io.WriteString(t.out, piece)
 	t.broken = err != nil
@@ -114,15 +165,20 @@ func (t *transcript) presentable() bool { return t.emitted > 0 && !t.json && !t.
 // finish shows what is not streamed.
 func (t *transcript) finish() error {
 	if t.stream {
-		return t.write("\n")
+		_, err := io.WriteString(t.out, "\n")
+		return err
 	}
-	for i, text := range t.texts {
-		text.Text, text.Stop = text.pieces.String(), t.stop(text)
+	for i, c := range t.conversations {
+		var shown strings.Builder
+		for _, a := range append([]*answer{c.answer}, c.Turns...) {
+			a.Text, a.Stop = a.pieces.String(), t.stop(a)
+			shown.WriteString(a.Prompt + a.Text)
+		}
 		var err error
 		if t.json {
-			err = writeJSON(t.out, text)
+			err = writeJSON(t.out, c)
 		} else {
-			_, err = fmt.Fprintf(t.out, "== %d of %d\n%s%s\n", i+1, len(t.texts), text.Prompt, text.Text)
+			_, err = fmt.Fprintf(t.out, "== %d of %d\n%s\n", i+1, len(t.conversations), shown.String())
 		}
 		if err != nil {
 			return err
@@ -131,12 +187,12 @@ func (t *transcript) finish() error {
 	return nil
 }
 
-// stop is why a text has ended. The last token of it is not in the cache.
-func (t *transcript) stop(text *text) string {
+// stop is why an answer has ended. Its last token is not in the cache.
+func (t *transcript) stop(a *answer) string {
 	switch {
-	case text.Tokens == t.maxTokens:
+	case a.Tokens == t.maxTokens:
 		return "length"
-	case text.PromptTokens+text.Tokens > t.capacity:
+	case a.PromptTokens+a.Tokens > t.capacity:
 		return "capacity"
 	}
 	return "end"

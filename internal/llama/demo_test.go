@@ -140,3 +140,44 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 		})
 	}
 }
+
+// A text that goes on from cached blocks, some of them written token by token, is the
+// text that goes on from none.
+func TestDemoTextIgnoresReuse(t *testing.T) {
+	m, tok, _ := loadDemo(t)
+	n, blocks, dtypes, begin := 32, []int{1, 16}, []backend.DType{backend.F32, backend.F16, backend.BF16}, openings[2:]
+	switch {
+	case emulated(openDevice(t)):
+		n, blocks, dtypes, begin = 8, blocks[1:], dtypes[:2], begin[:2]
+	case underRace:
+		n, blocks, dtypes = 8, blocks[1:], dtypes[1:2]
+	}
+	for _, dt := range dtypes {
+		want := map[string]string{} // by opening, computed alone on the CPU and without reuse
+		for _, p := range begin {
+			got, _ := demoCase{0, 256, dt}.run(t, backend.Erase(openCPU(t)), m, tok, 2*n, []string{p})
+			want[p] = got[0]
+		}
+		for _, block := range blocks {
+			t.Run(fmt.Sprintf("%v/block%d", dt, block), func(t *testing.T) {
+				r := newRunner(t, openDevice(t), m, Options{Chunk: 64, Cache: kvcache.Config{
+					Layout: kvcache.Paged, BlockSize: block, K: dt, Capacity: 128, MaxSeqs: 2 * len(begin)}})
+				got, _ := texts(t, r, tok, n, Sampling{}, begin...)
+				var turns, rest []string // two for each opening: behind half of its text, and behind all
+				for i, p := range begin {
+					require.Equal(t, want[p][:n], got[i])
+					for _, at := range []int{n / 2, n} {
+						turns, rest = append(turns, p+want[p][:at]), append(rest, want[p][at:at+n])
+					}
+				}
+				got, report := texts(t, r, tok, n, Sampling{}, turns...)
+				require.Equal(t, rest, got)
+				for i, turn := range turns {
+					size := len(tok.Encode(turn))
+					cached := len(tok.Encode(turns[i|1])) - 1 // the last token of the text before is not
+					require.Equal(t, min(size-1, cached/block*block), report.Matches[i].Matched, "%q", turn)
+				}
+			})
+		}
+	}
+}

@@ -10,25 +10,44 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Report is what a Generate did.
 type Report struct {
-	PrefillTokens, DecodeTokens int // tokens computed, those of shared prompts once
+	PrefillTokens, DecodeTokens int // tokens computed
 	Prefill, Decode             time.Duration
-	Cache                       kvcache.Stats // at the moment when most blocks were in use
+	// Matches says how much of each prompt was found: in the cache or, for one that
+	// is equal to another before it, all.
+	Matches []kvcache.Match
+	Cache   kvcache.Stats // at the moment when most blocks were in use
+}
+
+// Add adds what a later Generate did.
+func (r *Report) Add(o Report) {
+	r.PrefillTokens += o.PrefillTokens
+	r.DecodeTokens += o.DecodeTokens
+	r.Prefill += o.Prefill
+	r.Decode += o.Decode
+	r.Matches = append(r.Matches, o.Matches...)
+	if o.Cache.Held > r.Cache.Held {
+		r.Cache = o.Cache
+	}
 }
 
 // Generate continues the prompts, all in one batch, until each has reached the
 // end of its text, maxTokens new tokens, or the capacity of the cache. It calls
 // emit with the number of the prompt and every new token but the one that ends a
-// text. Equal prompts are computed once, and their sequences share the cache.
+// text. Equal prompts are computed once, and their sequences share the cache; where
+// prefixes are reused, so is what prompts begin with in common, and what was
+// computed by an earlier Generate.
 //
 // It stops at the first error, also of emit, and when ctx is done. Whatever
 // happens, its sequences are released.
-func (r *Runner[B]) Generate(ctx context.Context, prompts [][]uint32, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
+func (r *Runner[B]) Generate(ctx context.Context, prompts []Prompt, maxTokens int, s Sampling, emit func(seq int, token uint32) error) (Report, error) {
 	g := generation[B]{Runner: r, runs: make([]run[B], len(prompts)), maxTokens: maxTokens, emit: emit}
-	err := g.begin(ctx, prompts, s)
+	g.report.Matches = make([]kvcache.Match, len(prompts))
+	err := g.begin(prompts, s)
 	if err == nil {
 		g.report.PrefillTokens, g.report.Prefill, err = g.drain(ctx, g.share)
 	}
@@ -58,36 +77,80 @@ type generation[B backend.Buffer] struct {
 // run is one sequence of a generation.
 type run[B backend.Buffer] struct {
 	number  int
+	prompt  Prompt
+	waiting bool                 // to be opened
 	seq     *kvcache.Sequence[B] // nil before it is opened or forked, and after its end
 	source  *run[B]              // the first run with the same prompt, which this one forks
-	logits  []float32            // behind the prompt
+	logits  []float32            // behind the prompt, once that is computed
 	pending []uint32             // tokens that are not in the cache yet
 	sampler *Sampler
 	emitted int
 }
 
-// begin opens a sequence for every prompt that differs from those before it.
-func (g *generation[B]) begin(ctx context.Context, prompts [][]uint32, s Sampling) (err error) {
+// begin makes a run of every prompt. Those that differ from all before them wait for
+// a sequence.
+func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 	for i, prompt := range prompts {
-		if len(prompt) == 0 {
+		n := len(prompt.Tokens)
+		if n == 0 {
 			return backend.ErrShape{Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
 		}
 		run := &g.runs[i]
-		run.number = i
-		if run.sampler, err = NewSampler(s, uint64(i)); err != nil {
+		run.number, run.prompt = i, prompt
+		// The turns of a conversation differ in length: they draw differently, too.
+		if run.sampler, err = NewSampler(s, uint64(i)<<32|uint64(n)); err != nil {
 			return err
 		}
-		run.source = &g.runs[slices.IndexFunc(prompts, func(p []uint32) bool { return slices.Equal(p, prompt) })]
-		if run.source != run || g.maxTokens <= 0 {
-			continue
-		}
-		var match kvcache.Match
-		if run.seq, match, err = g.pool.Open(ctx, prompt); err != nil {
-			return err
-		}
-		run.pending = prompt[len(prompt)-match.Recompute:]
+		run.source = &g.runs[slices.IndexFunc(prompts, prompt.equal)]
+		run.waiting = run.source == run && g.maxTokens > 0
 	}
 	return nil
+}
+
+// admit opens a sequence for every run that waits for no earlier one.
+func (g *generation[B]) admit(ctx context.Context) error {
+	for i := range g.runs {
+		run := &g.runs[i]
+		if !run.waiting {
+			continue
+		}
+		later, err := g.later(run)
+		if err != nil {
+			return err
+		}
+		if later {
+			continue
+		}
+		seq, match, err := g.pool.Open(ctx, run.prompt.Tokens, run.prompt.options())
+		if err != nil {
+			return err
+		}
+		run.seq, run.waiting, g.report.Matches[i] = seq, false, match
+		run.pending = run.prompt.Tokens[match.Matched:]
+	}
+	return nil
+}
+
+// later reports whether an earlier run is going to compute blocks that run can use and
+// the cache does not have yet: what prompts begin with in common is computed once.
+func (g *generation[B]) later(run *run[B]) (bool, error) {
+	cfg := g.pool.Config()
+	if cfg.Prefix == prefix.Off {
+		return false, nil
+	}
+	found, err := g.pool.Match(run.prompt.Tokens, run.prompt.options())
+	if err != nil {
+		return false, err
+	}
+	usable := len(run.prompt.Tokens) - 1 // the last token is always computed
+	for i := range g.runs[:run.number] {
+		earlier := &g.runs[i]
+		blocks := min(run.prompt.common(earlier.prompt), usable) / cfg.BlockSize
+		if earlier.source == earlier && earlier.logits == nil && blocks*cfg.BlockSize > found.Matched {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // drain runs steps until no run has pending tokens, and calls use with the logits
@@ -103,6 +166,9 @@ func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) 
 
 // advance runs one step and returns how many tokens it computed.
 func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
+	if err := cmp.Or(ctx.Err(), g.admit(ctx)); err != nil {
+		return 0, err
+	}
 	var work []Work[B]
 	var in []*run[B]
 	for i := range g.runs {
@@ -112,8 +178,8 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 			run.pending = run.pending[k:]
 		}
 	}
-	if err := ctx.Err(); err != nil || n == 0 {
-		return 0, err
+	if n == 0 {
+		return 0, nil
 	}
 	logits, err := g.Forward(work, false)
 	if err != nil {
@@ -137,6 +203,7 @@ func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
 				return err
 			}
 			run.logits = source.logits
+			g.report.Matches[run.number] = kvcache.Match{Matched: len(run.prompt.Tokens)}
 		}
 	}
 	return nil

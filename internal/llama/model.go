@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -15,6 +16,9 @@ type Model struct {
 	Layers []Layer
 	Norm   []float32      // [Dim]
 	Output blas32.General // [Vocab, Dim]; shares memory with Embed where Tied
+	// Digest is the SHA-256 of the configuration and of the file of the weights. The
+	// same weights in another format have another one.
+	Digest []byte
 }
 
 // Layer is the weights of one transformer block.
@@ -81,5 +85,14 @@ func (a *archive) model(cfg Config, n naming) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Digest = a.digest(cfg)
 	return m, nil
+}
+
+// digest hashes the whole file: decoding it has taken longer.
+func (a *archive) digest(cfg Config) []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%+v\n", cfg)
+	h.Write(a.data)
+	return h.Sum(nil)
 }

@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
@@ -48,6 +49,25 @@ func TestFormatsAgree(t *testing.T) {
 			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))
 		}
 	}
+}
+
+// The digest tells models apart by their weights and by their configuration.
+func TestDigest(t *testing.T) {
+	cfg := craftConfig(4)
+	weights := craftSafetensors(craftArrays(cfg, huggingFace), "F32")
+	other := bytes.Clone(weights)
+	other[len(other)-1] ^= 1
+	digest := func(more string, weights []byte) string {
+		m, _, err := LoadFS(folder(map[string][]byte{"config.json": craftJSON(cfg, more), "model.safetensors": weights}), ".")
+		require.NoError(t, err)
+		require.Len(t, m.Digest, 32)
+		return string(m.Digest)
+	}
+	first := digest("", weights)
+	require.Equal(t, first, digest("", weights))
+	require.Equal(t, first, digest(`,"hidden_act":"silu"`, weights), "which says what is understood anyway")
+	require.NotEqual(t, first, digest("", other))
+	require.NotEqual(t, first, digest(`,"rope_theta":5e5`, weights))
 }
 
 // A file that ends early is an error at every length, and nothing worse.

@@ -13,7 +13,7 @@ import (
 // Options says how to run a model.
 type Options struct {
 	// Cache is the layout, storage types and size of the cache. The model's fields
-	// (layers, heads, dims, RoPE, activation type) are filled in by New. Capacity
+	// (layers, heads, dims, RoPE, activation type, digest) are filled in by New. Capacity
 	// is at most the model's context, and that where it would become more.
 	Cache kvcache.Config
 	// Chunk is the most prompt tokens of one step; 0: 256.
@@ -61,6 +61,7 @@ func (o Options) cache(m *Model) (kvcache.Config, error) {
 	cfg := o.Cache
 	cfg.Layers, cfg.QHeads, cfg.KVHeads = len(m.Layers), m.Heads, m.KVHeads
 	cfg.HeadDim, cfg.VHeadDim, cfg.Act, cfg.RoPE = m.HeadDim, m.HeadDim, backend.F32, &m.RoPE
+	cfg.Model = m.Digest
 	if cfg.Capacity > m.Context {
 		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
 	}

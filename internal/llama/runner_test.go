@@ -49,12 +49,12 @@ func newRunner[B backend.Buffer](t testing.TB, be backend.Backend[B], m *Model, 
 
 // texts generates greedily and decodes.
 func texts[B backend.Buffer](t testing.TB, r *Runner[B], tok *Tokenizer, n int, s Sampling, prompts ...string) ([]string, Report) {
-	tokens, out, last := [][]uint32{}, make([]string, len(prompts)), make([]uint32, len(prompts))
+	encoded, out, last := []Prompt{}, make([]string, len(prompts)), make([]uint32, len(prompts))
 	for i, p := range prompts {
-		tokens = append(tokens, tok.Encode(p))
-		last[i] = tokens[i][len(tokens[i])-1]
+		tokens := tok.Encode(p)
+		encoded, last[i] = append(encoded, Prompt{Tokens: tokens}), tokens[len(tokens)-1]
 	}
-	report, err := r.Generate(context.Background(), tokens, n, s, func(seq int, token uint32) error {
+	report, err := r.Generate(context.Background(), encoded, n, s, func(seq int, token uint32) error {
 		out[seq] += tok.Decode(last[seq], token)
 		last[seq] = token
 		return nil
@@ -107,7 +107,7 @@ func TestStoriesLogits(t *testing.T) {
 	for _, layout := range layouts {
 		r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: layout, K: backend.F32, Capacity: 256}})
 		for _, chunk := range []int{256, 100, 1} {
-			seq, _, err := r.Pool().Open(context.Background(), tokens)
+			seq, _, err := r.Pool().Open(context.Background(), tokens, kvcache.OpenOptions{NoReuse: true}) // all logits are wanted
 			require.NoError(t, err)
 			for rest := tokens; len(rest) > 0; {
 				k := min(chunk, len(rest))
@@ -238,12 +238,12 @@ func TestGenerateEndsCleanly(t *testing.T) {
 	be := openCPU(t)
 	m, tok, cases := loadDemo(t)
 	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 8, Capacity: 64, MaxSeqs: 2}})
-	prompt := tok.Encode(cases[0].Prompt)
+	prompt := Prompt{Tokens: tok.Encode(cases[0].Prompt)}
 	none := func(int, uint32) error { return nil }
 
 	ctx, cancel := context.WithCancel(context.Background())
 	count := 0
-	report, err := r.Generate(ctx, [][]uint32{prompt, prompt}, 100, Sampling{}, func(int, uint32) error {
+	report, err := r.Generate(ctx, []Prompt{prompt, prompt}, 100, Sampling{}, func(int, uint32) error {
 		if count++; count == 11 {
 			cancel()
 		}
@@ -252,29 +252,33 @@ func TestGenerateEndsCleanly(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 12, count, "the step in which it was cancelled is the last")
 	require.Equal(t, 10, report.DecodeTokens)
-	_, err = r.Generate(ctx, [][]uint32{prompt}, 100, Sampling{}, none)
+	_, err = r.Generate(ctx, []Prompt{prompt}, 100, Sampling{}, none)
 	require.ErrorIs(t, err, context.Canceled)
 
 	broken := errors.New("broken pipe")
-	_, err = r.Generate(context.Background(), [][]uint32{prompt, prompt}, 100, Sampling{}, func(int, uint32) error { return broken })
+	_, err = r.Generate(context.Background(), []Prompt{prompt, prompt}, 100, Sampling{}, func(int, uint32) error { return broken })
 	require.ErrorIs(t, err, broken)
 
 	got, report := texts(t, r, tok, 1000, Sampling{}, cases[0].Prompt)
-	require.Equal(t, cases[0].Text[:64-len(prompt)+1], got[0], "the capacity ends the text: its last token needs no room")
+	require.Equal(t, cases[0].Text[:64-len(prompt.Tokens)+1], got[0], "the capacity ends the text: its last token needs no room")
 	require.Equal(t, 8, report.Cache.Held)
 	got, _ = texts(t, r, tok, 0, Sampling{}, cases[0].Prompt)
 	require.Equal(t, "", got[0])
 
+	var alphabet []Prompt
+	for token := range uint32(6) {
+		alphabet = append(alphabet, Prompt{Tokens: []uint32{token}})
+	}
 	for _, c := range []struct {
-		prompts [][]uint32
+		prompts []Prompt
 		s       Sampling
 		want    error
 	}{
-		{[][]uint32{prompt, {}}, Sampling{}, backend.ErrShape{}},
-		{[][]uint32{prompt, {1, 259}}, Sampling{}, backend.ErrShape{}},
-		{[][]uint32{prompt, make([]uint32, 65)}, Sampling{}, kvcache.ErrCapacity{Have: 65, Max: 64}},
-		{[][]uint32{prompt}, Sampling{TopP: 2}, kvcache.ErrConfig{Name: "TopP", Value: "2", Why: "accepts 0 to 1"}},
-		{[][]uint32{{1}, {2}, {3}, {4}, {5}, {6}}, Sampling{}, kvcache.ErrOutOfBlocks{}},
+		{[]Prompt{prompt, {}}, Sampling{}, backend.ErrShape{}},
+		{[]Prompt{prompt, {Tokens: []uint32{1, 259}}}, Sampling{}, backend.ErrShape{}},
+		{[]Prompt{prompt, {Tokens: make([]uint32, 65)}}, Sampling{}, kvcache.ErrCapacity{Have: 65, Max: 64}},
+		{[]Prompt{prompt}, Sampling{TopP: 2}, kvcache.ErrConfig{Name: "TopP", Value: "2", Why: "accepts 0 to 1"}},
+		{alphabet, Sampling{}, kvcache.ErrOutOfBlocks{}},
 	} {
 		_, err := r.Generate(context.Background(), c.prompts, 60, c.s, none)
 		require.ErrorIs(t, err, c.want)
@@ -301,6 +305,7 @@ func TestOptions(t *testing.T) {
 	m, _, _ := loadDemo(t)
 	r := newRunner(t, be, m, Options{})
 	require.Equal(t, m.Context, r.Pool().Config().Capacity, "the model's context limits the default")
+	require.Equal(t, m.Digest, r.Pool().Config().Model)
 	_, err := New(be, m, Options{Cache: kvcache.Config{Capacity: m.Context + 1}})
 	require.ErrorIs(t, err, kvcache.ErrConfig{})
 	_, err = New(be, m, Options{Chunk: 1 << 30})

@@ -113,16 +113,22 @@ func parseTokenizer(f file, vocab int) (*Tokenizer, error) {
 	return newTokenizer(f, pieces, bos)
 }
 
-// Encode gives the tokens of text, BOS first. Text that the vocabulary does not
-// have, also invalid UTF-8, is encoded byte by byte, so nothing is lost.
-//
-// Starting from characters, the pair of neighbours with the best score, of equal
-// ones the first, becomes one symbol until no pair is a token. The time is the
-// square of the length, which prompts that fit a model's context can afford.
+// Encode gives the tokens of text, BOS first.
 func (t *Tokenizer) Encode(text string) []uint32 {
 	if t.spaced && text != "" {
 		text = " " + text
 	}
+	return append([]uint32{t.bos}, t.EncodeMore(text)...)
+}
+
+// EncodeMore gives the tokens of text that goes on from other text. What the
+// vocabulary does not have, also invalid UTF-8, is encoded byte by byte, so nothing
+// is lost.
+//
+// Starting from characters, the pair of neighbours with the best score, of equal
+// ones the first, becomes one symbol until no pair is a token. The time is the
+// square of the length, which prompts that fit a model's context can afford.
+func (t *Tokenizer) EncodeMore(text string) (tokens []uint32) {
 	var begin []int // of each symbol, and the end of the text
 	for at := range text {
 		begin = append(begin, at)
@@ -140,7 +146,6 @@ func (t *Tokenizer) Encode(text string) []uint32 {
 			begin = slices.Delete(begin, best+1, best+2)
 		}
 	}
-	tokens := []uint32{t.bos}
 	for i, end := range begin[1:] {
 		symbol := text[begin[i]:end]
 		if id, ok := t.ids[symbol]; ok {

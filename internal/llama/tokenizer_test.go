@@ -35,6 +35,8 @@ func TestTokenizerMerges(t *testing.T) {
 		require.Equal(t, want, tok.Encode(text), "%q", text)
 		require.Equal(t, text, decode(tok, 1, tok.Encode(text)[1:]))
 	}
+	require.Equal(t, []uint32{264, 259}, tok.EncodeMore("a a"), "no space is put before text that goes on")
+	require.Empty(t, tok.EncodeMore(""))
 	require.Equal(t, "", tok.Decode(5, 2), "EOS")
 	require.Equal(t, "", tok.Decode(5, math.MaxUint32), "beyond the vocabulary")
 	require.Equal(t, " a", tok.Decode(5, 259))
@@ -53,6 +55,7 @@ func TestTokenizerLosesNothing(t *testing.T) {
 			tokens := tok.Encode(text)
 			require.Equal(t, tok.bos, tokens[0])
 			require.Equal(t, text, decode(tok, tok.bos, tokens[1:]))
+			require.Equal(t, text+text, decode(tok, tok.bos, append(tokens[1:], tok.EncodeMore(text)...)))
 		}
 		require.Len(t, bytewise.Encode(text), len(text)+1)
 	})
