@@ -27,7 +27,8 @@
 // is in the pool, whoever computed it: see [Pool.Open] and package prefix.
 //
 // [KvCache] is one layer of one sequence, as a value with public fields; alone it
-// is a cache that grows. [PagedKvCache] holds plain vectors in host memory.
+// is a cache that grows. [PagedKvCache] holds plain vectors in host memory, and
+// [PrefixKvCache] what runners without a Pool have computed for earlier prompts.
 //
 // # Layouts
 //

@@ -1,0 +1,132 @@
+package kvcache
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// PagedLayers is one sequence of a model as host caches: for every layer a
+// PagedKvCache of keys and one of values, to which the runner appends. It is what a
+// PrefixKvCache stores from and restores to. It may be used by one goroutine at a time.
+type PagedLayers struct{ keys, values []*PagedKvCache[float32] }
+
+var (
+	_ KvCacheAccess = (*PagedLayers)(nil)
+	_ KvCacheTarget = (*PagedLayers)(nil)
+)
+
+// NewPagedLayers joins caches, which stay the caller's. ErrShape unless there are as
+// many of keys as of values, at least one of each, all different and with the same dim.
+func NewPagedLayers(keys, values []*PagedKvCache[float32]) (*PagedLayers, error) {
+	if len(keys) == 0 || len(keys) != len(values) {
+		return nil, backend.ErrShape{Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
+	}
+	seen := map[*PagedKvCache[float32]]bool{}
+	for _, c := range slices.Concat(keys, values) {
+		if c == nil || c.Dim() == 0 || c.Dim() != keys[0].Dim() || seen[c] {
+			return nil, backend.ErrShape{Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
+		}
+		seen[c] = true
+	}
+	return &PagedLayers{slices.Clone(keys), slices.Clone(values)}, nil
+}
+
+// NumLayers is the number of layers.
+func (p *PagedLayers) NumLayers() int { return len(p.keys) }
+
+// KVDim is the elements of a token's keys, and of its values, in one layer.
+func (p *PagedLayers) KVDim() int { return p.keys[0].Dim() }
+
+// Len is the number of tokens that all caches have. Within a step, when some layers
+// have appended their token and others have not, that token does not count.
+func (p *PagedLayers) Len() int {
+	n := p.keys[0].Len()
+	for layer := range p.keys {
+		n = min(n, p.keys[layer].Len(), p.values[layer].Len())
+	}
+	return n
+}
+
+// Rows are the keys and values of a layer's tokens from first on, to the end of a
+// block: see KvCacheAccess. They are the caches' own memory, valid until those are
+// next changed. ErrIndex when there is no such token, ErrShape when there is no such
+// layer.
+func (p *PagedLayers) Rows(layer, first int) (keys, values []float32, err error) {
+	if layer < 0 || layer >= len(p.keys) {
+		return nil, nil, errLayer("rows", layer, len(p.keys))
+	}
+	if n := p.Len(); first < 0 || first >= n {
+		return nil, nil, ErrIndex{Index: first, Len: n}
+	}
+	keys, values = p.keys[layer].blockFrom(first), p.values[layer].blockFrom(first)
+	n := min(len(keys), len(values)) // a layer may be ahead, or have other blocks
+	return keys[:n], values[:n], nil
+}
+
+// blockFrom is the tokens from i on that lie in one block.
+func (c *PagedKvCache[T]) blockFrom(i int) []T {
+	bs := c.store.blockSize
+	return c.store.rows(c.table[i/bs], i%bs, min(bs, c.length-i/bs*bs))
+}
+
+// Load replaces the content of all caches by the tokens of s. The first error of a
+// cache (ErrCapacity, ErrOutOfBlocks, ErrClosed) leaves them as they were; until it
+// is known that there is none, the old blocks are held, too. ErrShape when layers or
+// dims differ.
+func (p *PagedLayers) Load(s *CachedKvState) error {
+	if err := sameShape("load", s, p); err != nil {
+		return err
+	}
+	all := slices.Concat(p.keys, p.values)
+	before := make([]*PagedKvCache[float32], 0, len(all)) // what they had; nil: nothing
+	var err error
+	for i, c := range all {
+		var old *PagedKvCache[float32]
+		if !c.IsEmpty() { // a clone may make its store grow
+			if old, err = c.Clone(); err != nil {
+				break
+			}
+		}
+		before = append(before, old)
+		c.Clear()
+		if err = s.appendTo(c, i%len(p.keys), i >= len(p.keys)); err != nil {
+			break
+		}
+	}
+	for i, old := range before {
+		c := all[i]
+		if err != nil {
+			c.Clear()
+		}
+		if old == nil {
+			continue
+		}
+		if err != nil {
+			c.table, old.table = old.table, c.table
+			c.length, old.length = old.length, 0
+		}
+		old.Release()
+	}
+	return err
+}
+
+// appendTo appends a layer's keys or values to a cache.
+func (s *CachedKvState) appendTo(c *PagedKvCache[float32], layer int, values bool) error {
+	for first := 0; first < s.length; {
+		rows, v, err := s.Rows(layer, first)
+		if err != nil {
+			return err
+		}
+		if values {
+			rows = v
+		}
+		t := Tensor[float32]{Data: rows, Rows: len(rows) / s.shape.kvDim, Cols: s.shape.kvDim}
+		if err := c.AppendTensor(t); err != nil {
+			return err
+		}
+		first += t.Rows
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package kvcache
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// PrefixCacheConfig are the limits of a PrefixKvCache. A field that is 0 has its
+// default; a negative one is ErrConfig.
+type PrefixCacheConfig struct {
+	MaxEntries   int   // entries; 256
+	MaxBytes     int64 // of MemoryUsage; 512 MiB
+	MinPrefixLen int   // tokens: fewer are neither stored nor found; 4
+	BlockSize    int   // tokens that are shared or evicted together, 2^24 at most; 16
+}
+
+// Defaults of PrefixCacheConfig.
+const (
+	DefaultPrefixEntries = 256
+	DefaultPrefixBytes   = 512 << 20
+	DefaultMinPrefixLen  = 4
+)
+
+// PrefixKvCache keeps the keys and values of prompts in host memory, for runners that
+// compute attention themselves: a prompt that begins like an earlier one restores what
+// is known and computes the rest. A Pool does the same with the device's memory, and
+// no copy.
+//
+// # Entries
+//
+// Prompts are stored in a radix tree of blocks (package prefix). Prompts that begin
+// alike share the full blocks of their beginning; a last block that is not full
+// belongs to one prompt alone. An entry is a stored prompt that is not the beginning
+// of another one: to store the beginning of an entry adds nothing, and a longer
+// prompt takes the place of the one it begins with. Any beginning of an entry is
+// found, down to a token, whether it was ever stored by itself or not.
+//
+// Within MaxEntries and MaxBytes, what was least recently stored or found goes first,
+// in blocks from the ends of entries: an entry gets shorter before it goes, and
+// what many prompts begin with outlives each of them. An eviction takes constant time.
+//
+// # Who shares
+//
+// A cache belongs to one model. Adapters of the model and tenants have a part of the
+// cache each, see Scoped. The first prompt that is stored fixes the number of layers
+// and elements; another shape is refused until Clear.
+//
+// A PrefixKvCache is safe for concurrent use. Runners' caches are read and written
+// outside of its lock.
+type PrefixKvCache struct {
+	store *prefixStore
+	root  prefix.Root
+}
+
+// hostModel is the fingerprint of a cache that serves one model only.
+var hostModel = prefix.Fingerprint{K: backend.F32.String(), V: backend.F32.String()}
+
+// NewPrefixKvCache returns an empty cache. ErrConfig for a limit that cannot be.
+func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {
+	for _, f := range [...]struct {
+		name string
+		have int64
+	}{
+		{"MaxEntries", int64(cfg.MaxEntries)}, {"MaxBytes", cfg.MaxBytes},
+		{"MinPrefixLen", int64(cfg.MinPrefixLen)}, {"BlockSize", int64(cfg.BlockSize)},
+	} {
+		if f.have < 0 || f.name == "BlockSize" && f.have > 1<<24 {
+			return nil, ErrConfig{Name: "PrefixCacheConfig." + f.name, Value: strconv.FormatInt(f.have, 10), Why: "accepts 0 for its default, or more; blocks of at most 2^24 tokens"}
+		}
+	}
+	if cfg.MaxEntries == 0 {
+		cfg.MaxEntries = DefaultPrefixEntries
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = DefaultPrefixBytes
+	}
+	if cfg.MinPrefixLen == 0 {
+		cfg.MinPrefixLen = DefaultMinPrefixLen
+	}
+	if cfg.BlockSize == 0 {
+		cfg.BlockSize = DefaultPagedBlockSize
+	}
+	s := &prefixStore{cfg: cfg}
+	if err := s.reset(); err != nil {
+		return nil, err
+	}
+	return &PrefixKvCache{s, hostModel.Root(prefix.Scope{})}, nil
+}
+
+// Scoped is the same cache for an adapter or a tenant: what is stored in a scope is
+// found in that scope only. Limits, Len, MemoryUsage, the counters and Clear are those
+// of the whole cache. The zero Scope is the one of NewPrefixKvCache.
+func (c *PrefixKvCache) Scoped(scope prefix.Scope) *PrefixKvCache {
+	return &PrefixKvCache{c.store, hostModel.Root(scope)}
+}
+
+// Lookup finds the longest beginning of tokens that is known, of MinPrefixLen tokens
+// or more: matched is its length, and the state's. It counts as a use of what it
+// finds and as a hit or a miss.
+//
+// A runner that needs the logits of the last token looks up all tokens but that one.
+func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvState, ok bool) {
+	state = c.store.lookup(c.root, tokens)
+	if state == nil {
+		return 0, nil, false
+	}
+	return state.length, state, true
+}
+
+// Store copies what is not known of a prompt's keys and values from a runner's cache,
+// which has them in its first len(tokens) tokens; what follows those, generated ones
+// above all, is left alone. A prompt shorter than MinPrefixLen is not stored, which is
+// no error.
+//
+// An error of from is returned. ErrShape when it has fewer tokens than there are, or
+// other layers or dims than what was stored before; ErrOversize when the prompt alone
+// would exceed MaxBytes. With an error nothing is stored and nothing evicted.
+func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool, err error) {
+	shape, err := shapeOf("store", from)
+	if err != nil {
+		return false, err
+	}
+	if have := from.Len(); have < len(tokens) {
+		return false, backend.ErrShape{Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
+	}
+	if len(tokens) < c.store.cfg.MinPrefixLen {
+		return false, nil
+	}
+	known, err := c.store.known(c.root, tokens, shape)
+	if err != nil {
+		return false, err
+	}
+	return c.add("store", tokens, from, known)
+}
+
+// StoreSnapshot is Store of a state that somebody has: one that Lookup returned, of
+// this cache or another, or a new one. ErrShape unless it has exactly len(tokens)
+// tokens. Blocks of the cache's block size are shared with it, others copied.
+func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (stored bool, err error) {
+	switch {
+	case state == nil:
+		return false, backend.ErrShape{Op: "store snapshot", What: "the state is nil"}
+	case state.length != len(tokens):
+		return false, backend.ErrShape{Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
+	case len(tokens) < c.store.cfg.MinPrefixLen:
+		return false, nil
+	}
+	if err := c.store.fits(tokens, state.shape); err != nil {
+		return false, err
+	}
+	var known [][]float32
+	if state.blockSize == c.store.cfg.BlockSize {
+		known = state.blocks
+	}
+	return c.add("store snapshot", tokens, state, known)
+}
+
+// add stores a prompt whose first blocks are known.
+func (c *PrefixKvCache) add(op string, tokens []uint32, from KvCacheAccess, known [][]float32) (bool, error) {
+	state, err := newState(op, from, len(tokens), c.store.cfg.BlockSize, known)
+	if err == nil {
+		err = c.store.insert(c.root, tokens, state)
+	}
+	return err == nil, err
+}
+
+// Restore replaces what a runner's cache has by a state, and its length by the
+// state's. ErrShape, before anything is written, when layers or dims differ. Errors
+// of the target are returned; it is then as its Load leaves it. The cache that
+// the state comes from takes no part.
+func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error {
+	if err := sameShape("restore", state, target); err != nil {
+		return err
+	}
+	if err := target.Load(state); err != nil {
+		return fmt.Errorf("kvcache: restore: %w", err)
+	}
+	if have := target.Len(); have != state.length {
+		return backend.ErrShape{Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
+	}
+	return nil
+}
+
+// MemoryUsage is the bytes that the cache takes: keys and values, tokens, and the
+// books by their size. What entries share counts once; what states outside of the
+// cache have and it has not does not count. An empty cache has 0.
+func (c *PrefixKvCache) MemoryUsage() int64 {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.store.usage()
+}
+
+// Len is the number of entries.
+func (c *PrefixKvCache) Len() int {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.store.entries
+}
+
+// IsEmpty reports whether Len is 0.
+func (c *PrefixKvCache) IsEmpty() bool { return c.Len() == 0 }
+
+// Hits is the number of lookups that found something.
+func (c *PrefixKvCache) Hits() uint64 {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.store.hits
+}
+
+// Misses is the number of lookups that found nothing.
+func (c *PrefixKvCache) Misses() uint64 {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.store.misses
+}
+
+// Clear forgets all entries of all scopes, the shape and the counters. States that
+// callers have stay valid.
+func (c *PrefixKvCache) Clear() {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	_ = c.store.reset() // it worked in NewPrefixKvCache
+	c.store.shape, c.store.hits, c.store.misses = kvShape{}, 0, 0
+}

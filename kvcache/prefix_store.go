@@ -1,0 +1,273 @@
+package kvcache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// prefixStore is what a PrefixKvCache and its scopes have in common. The tree finds
+// and evicts blocks, which are numbers of the allocator; slots have their content.
+//
+// A block is written once, before it gets here, and evicting drops the reference to
+// it, so that content is read outside of the lock and by whoever still has it. No block
+// has an owner between two calls.
+type prefixStore struct {
+	cfg PrefixCacheConfig // filled in
+
+	mu      sync.Mutex
+	alloc   *block.BlockAllocator
+	tree    *prefix.Tree
+	slots   []prefixSlot // by block number
+	shape   kvShape      // of what was stored first
+	entries int          // ends of paths
+	bytes   int64        // of content
+	path    []block.Block
+
+	hits, misses uint64
+}
+
+// prefixSlot is a block of the tree.
+type prefixSlot struct {
+	data     []float32 // see CachedKvState; nil: not in the tree
+	parent   uint32    // the block before it, noBlock for the first
+	children uint32    // blocks behind it: 0 is the end of an entry
+}
+
+const (
+	noBlock    = math.MaxUint32
+	allocBytes = 16 // of a block of the allocator: see block.New
+	slotBytes  = int(unsafe.Sizeof(prefixSlot{})) + allocBytes + prefix.EntryBytes
+)
+
+// ErrOversize is a prompt that alone takes more memory than its cache may.
+// errors.Is(err, ErrOversize{}) matches any.
+type ErrOversize struct{ Need, Max int64 } // bytes
+
+func (e ErrOversize) Error() string {
+	return fmt.Sprintf("kvcache: an entry of %d bytes exceeds the cache's %d; raise MaxBytes or store a shorter prefix", e.Need, e.Max)
+}
+
+// Is matches the same error and the zero value.
+func (e ErrOversize) Is(target error) bool {
+	t, ok := target.(ErrOversize)
+	return ok && (t == e || t == ErrOversize{})
+}
+
+// reset makes the store empty.
+func (s *prefixStore) reset() error {
+	alloc, err := block.New(1)
+	if err != nil {
+		return err
+	}
+	tree, err := prefix.New(alloc, prefix.Config{BlockSize: s.cfg.BlockSize, Policy: prefix.LRU})
+	if err != nil {
+		return err
+	}
+	s.alloc, s.tree, s.slots, s.entries, s.bytes = alloc, tree, nil, 0, 0
+	return nil
+}
+
+// usage is the bytes that count for MaxBytes.
+func (s *prefixStore) usage() int64 {
+	t := s.tree.Stats()
+	return s.bytes + int64(len(s.slots)*slotBytes+t.Blocks*s.blockBytes()+t.Nodes*prefix.NodeBytes)
+}
+
+// blockBytes is what a block of the tree takes besides its content: tokens and number.
+func (s *prefixStore) blockBytes() int { return 4*s.cfg.BlockSize + int(unsafe.Sizeof(block.Block{})) }
+
+// fits refuses a prompt of another shape, and one that would be too large alone.
+func (s *prefixStore) fits(tokens []uint32, shape kvShape) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.check(tokens, shape)
+}
+
+func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
+	if s.shape != (kvShape{}) && s.shape != shape {
+		return backend.ErrShape{Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
+	}
+	data, ok := shape.bytes(len(tokens))
+	books, fits := backend.Mul(blocksFor(len(tokens), s.cfg.BlockSize), slotBytes+s.blockBytes()+prefix.NodeBytes)
+	need := int64(math.MaxInt64)
+	if ok && fits && int64(data) <= need-int64(books) {
+		need = int64(data) + int64(books)
+	}
+	if need > s.cfg.MaxBytes {
+		return ErrOversize{Need: need, Max: s.cfg.MaxBytes}
+	}
+	return nil
+}
+
+// lookup is PrefixKvCache.Lookup; nil is a miss.
+func (s *prefixStore) lookup(root prefix.Root, tokens []uint32) *CachedKvState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := prefix.Query{Tokens: tokens}
+	if m := s.tree.Match(root, q); m.Tokens >= s.cfg.MinPrefixLen && s.take(root, q, m) == nil {
+		state := &CachedKvState{shape: s.shape, length: m.Tokens, blockSize: s.cfg.BlockSize, blocks: s.contents(s.path)}
+		if s.tree.Release(s.path) == nil {
+			s.hits++
+			return state
+		}
+	}
+	s.misses++
+	return nil
+}
+
+// known is the full blocks that the tree has of a prompt which fits.
+func (s *prefixStore) known(root prefix.Root, tokens []uint32, shape kvShape) ([][]float32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(tokens, shape); err != nil {
+		return nil, err
+	}
+	var m prefix.Match
+	s.path, m = s.tree.Lookup(s.path[:0], root, prefix.Query{Tokens: tokens})
+	return s.contents(s.path[:m.Blocks]), nil
+}
+
+func (s *prefixStore) contents(path []block.Block) [][]float32 {
+	blocks := make([][]float32, len(path))
+	for i, b := range path {
+		blocks[i] = s.slots[b.ID].data
+	}
+	return blocks
+}
+
+// take makes s.path the blocks of a match, owned: no eviction can touch them until
+// they are released, which is when they count as used.
+func (s *prefixStore) take(root prefix.Root, q prefix.Query, m prefix.Match) (err error) {
+	s.path, _, err = s.tree.Take(s.path[:0], root, q, prefix.Keep{}, m)
+	return err
+}
+
+// insert stores a prompt, whose state has blocks of the store's size and no tokens more.
+func (s *prefixStore) insert(root prefix.Root, tokens []uint32, state *CachedKvState) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(tokens, state.shape); err != nil {
+		return err
+	}
+	err := s.put(root, tokens, state)
+	if err == nil && s.usage() > s.cfg.MaxBytes {
+		// Nothing else is left: the tables are as long as when there were more blocks.
+		if err = s.reset(); err == nil {
+			err = s.put(root, tokens, state)
+		}
+	}
+	if err == nil {
+		s.shape = state.shape
+	}
+	return err
+}
+
+// put inserts what the tree lacks of a prompt and evicts others until it fits.
+func (s *prefixStore) put(root prefix.Root, tokens []uint32, state *CachedKvState) error {
+	q := prefix.Query{Tokens: tokens}
+	found, m := s.tree.Lookup(s.path[:0], root, q)
+	s.path = found
+	var tail block.Block // it may be the end of an entry that this one begins with
+	if m.Tokens < len(tokens) {
+		if m.Tail > 0 {
+			tail = found[m.Blocks]
+		}
+		q.Tokens = tokens[:m.Blocks*s.cfg.BlockSize]
+		m = s.tree.Match(root, q)
+	}
+	if err := s.take(root, q, m); err != nil {
+		return err
+	}
+	if m.Tokens < len(tokens) {
+		if err := s.extend(root, tokens, state); err != nil {
+			return errors.Join(err, s.tree.Release(s.path))
+		}
+		if known, _ := s.tree.Has(tail); !known && tail != (block.Block{}) {
+			s.leave(tail.ID)
+		}
+	}
+	for (s.entries > s.cfg.MaxEntries || s.usage() > s.cfg.MaxBytes) && s.tree.Evict(1, root) {
+		b, err := s.alloc.Allocate() // the last one that became free: it is the one evicted
+		if err != nil {
+			return errors.Join(err, s.tree.Release(s.path))
+		}
+		s.leave(b.ID)
+		if err := s.alloc.Release(b, false); err != nil {
+			return errors.Join(err, s.tree.Release(s.path))
+		}
+	}
+	return s.tree.Release(s.path)
+}
+
+// extend appends new blocks to s.path, which is the part of a prompt that the tree
+// has, and inserts them.
+func (s *prefixStore) extend(root prefix.Root, tokens []uint32, state *CachedKvState) error {
+	have := len(s.path)
+	n := len(state.blocks) - have
+	if short := n - s.alloc.Free(); short > 0 {
+		// A quarter more than there are: what a table takes to grow is spread.
+		if err := s.alloc.Grow(max(short, len(s.slots)/4)); err != nil {
+			return err
+		}
+	}
+	if more := s.alloc.Total() - len(s.slots); more > 0 {
+		s.slots = append(s.slots, make([]prefixSlot, more)...)
+	}
+	path, err := s.alloc.AllocateN(s.path, n)
+	if err != nil {
+		return err
+	}
+	s.path = path
+	p := prefix.Path{Root: root}
+	parent := uint32(noBlock)
+	if have > 0 {
+		p.Parent = path[have-1]
+		parent = p.Parent.ID
+	}
+	if _, _, err = s.tree.Insert(nil, p, tokens[have*s.cfg.BlockSize:], path[have:]); err != nil {
+		return err
+	}
+	for i := have; i < len(path); i++ {
+		s.enter(path[i].ID, parent, state.blocks[i])
+		parent = path[i].ID
+	}
+	return nil
+}
+
+// enter notes a block that the tree got, and leave one at the end of an entry that
+// it lost.
+func (s *prefixStore) enter(id, parent uint32, data []float32) {
+	s.slots[id] = prefixSlot{data: data, parent: parent}
+	s.bytes += 4 * int64(len(data))
+	if parent == noBlock {
+		s.entries++
+		return
+	}
+	up := &s.slots[parent]
+	if up.children > 0 { // else the entry that ended there goes on
+		s.entries++
+	}
+	up.children++
+}
+
+func (s *prefixStore) leave(id uint32) {
+	slot := s.slots[id]
+	s.slots[id] = prefixSlot{}
+	s.bytes -= 4 * int64(len(slot.data))
+	if slot.parent == noBlock {
+		s.entries--
+		return
+	}
+	up := &s.slots[slot.parent]
+	up.children--
+	if up.children > 0 { // else the entry ends there now
+		s.entries--
+	}
+}
