@@ -26,7 +26,7 @@ func quiet(b *testing.B, blocks int, cfg Config) *rig {
 
 // A prompt of 8,192 tokens that is cached whole, among a thousand others.
 func BenchmarkLookup(b *testing.B) {
-	r := quiet(b, 4096+1000, Config{BlockSize: 16})
+	r := quiet(b, 1<<16, Config{BlockSize: 16})
 	tokens := prompt(0)
 	r.cache(r.root, tokens)
 	for i := range 1000 {
@@ -71,7 +71,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkInsert(b *testing.B) {
 	for _, name := range []string{"silent", "events"} {
 		b.Run(name, func(b *testing.B) {
-			r := quiet(b, 2*promptBlocks, Config{BlockSize: 16})
+			r := quiet(b, 1<<16, Config{BlockSize: 16})
 			r.cache(r.root, prompt(0))
 			if name == "events" {
 				r.tree.Subscribe(1)

@@ -111,6 +111,10 @@ func TestG1LateSubscriber(t *testing.T) {
 	r.tree.Unsubscribe(late) // again is nothing
 	r.cache(r.root, span(80, 84))
 	require.Len(t, listen(early), 1)
+	r.tree.Close()
+	_, open = <-early.C
+	require.False(t, open)
+	r.cache(r.root, span(90, 94))
 }
 
 // G2: a receiver that does not read makes nobody wait. It learns how much it missed

@@ -3,6 +3,7 @@ package prefix
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
@@ -63,7 +64,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 				t.forget(end, j)
 				at, _ = t.behind(root, last)
 			}
-			at = t.extend(at, addition{blocks[n], label, m, depth, p.Keep})
+			at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
 			depth++
 			fresh++
 			continue
@@ -118,6 +119,7 @@ type addition struct {
 	label []uint32
 	mark  mark
 	depth int // blocks on the path before it
+	more  int // blocks that come with it, itself included
 	keep  Keep
 }
 
@@ -140,6 +142,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 		}
 		t.nodes++
 	}
+	n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
 	n.add(a)
 	if n != at {
 		t.addChild(at, n)
@@ -173,6 +176,17 @@ func (t *Tree) outgrown(at *node, depth int, label []uint32, m mark) (*node, int
 		return n, i
 	}
 	return nil, 0
+}
+
+// reserve makes room for so many more blocks, which may then not all come.
+func (n *node) reserve(blocks, blockSize int) {
+	if blocks < 2 {
+		return // it grows with the next ones, as a sequence does
+	}
+	n.tokens, n.blocks = slices.Grow(n.tokens, blocks*blockSize), slices.Grow(n.blocks, blocks)
+	if n.keys != nil {
+		n.keys = slices.Grow(n.keys, blocks)
+	}
 }
 
 // add appends a block to a node.

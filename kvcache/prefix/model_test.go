@@ -332,10 +332,10 @@ func (w *world) truncate() {
 func (w *world) evict() {
 	n := rapid.IntRange(0, 3).Draw(w.t, "evict")
 	root := fingerprint.Root(scopes[rapid.SampledFrom(scopeNames).Draw(w.t, "for")])
-	free, can := w.alloc.Free(), w.tree.Evictable(root)
+	free := w.alloc.Free()
 	w.tree.expire()
 	gone := w.alloc.Free() - free
-	can = w.tree.Evictable(root)
+	can := w.tree.Evictable(root)
 	ok := w.tree.Evict(n, root)
 	require.Equal(w.t, n <= can, ok)
 	if ok {

@@ -83,7 +83,7 @@ func TestB16StaleMatch(t *testing.T) {
 
 	_, m := r.tree.Lookup(nil, r.root, q)
 	r.cache(r.root, append(span(0, 4), 50, 51)) // splits the run
-	taken, m, err := r.tree.Take(nil, r.root, q, Keep{}, m)
+	taken, _, err := r.tree.Take(nil, r.root, q, Keep{}, m)
 	require.NoError(t, err)
 	require.Equal(t, a, taken)
 	r.release(taken)

@@ -1,0 +1,192 @@
+package prefix
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/stretchr/testify/require"
+)
+
+// history is a long random life of a tree: prompts that share beginnings, sequences
+// that stay for a while and grow, leases, limits, and operators.
+type history struct {
+	*rig
+	rng   *rand.Rand
+	roots []Root
+	live  [][]block.Block
+	lease []*Lease
+}
+
+func newHistory(t testing.TB, blocks int, p Policy, seed uint64) *history {
+	return &history{
+		rig: newRig(t, blocks, Config{BlockSize: 2, Policy: p}), rng: rand.New(rand.NewPCG(seed, 0)),
+		roots: []Root{fingerprint.Root(Scope{}), salted("a"), salted("b"), fingerprint.Root(Scope{Adapter: &Adapter{ID: "a"}})},
+	}
+}
+
+func (h *history) tokens(n int) []uint32 {
+	tokens := make([]uint32, h.rng.IntN(n+1))
+	for i := range tokens {
+		tokens[i] = uint32(h.rng.IntN(i%7/6 + 2))
+	}
+	return tokens
+}
+
+func (h *history) step() {
+	root := h.roots[h.rng.IntN(len(h.roots))]
+	switch op := h.rng.IntN(100); {
+	case op < 50:
+		h.serve(root)
+	case op < 70:
+		h.end()
+	case op < 80:
+		h.match(root, h.tokens(40))
+	case op < 85:
+		h.tree.Evict(h.rng.IntN(4), root)
+	case op < 88:
+		h.tree.EvictAny(h.rng.IntN(3))
+	case op < 90:
+		l := Limits{Quota: h.rng.IntN(40)}
+		if l.Quota > 0 {
+			l.Floor = h.rng.IntN(l.Quota + 1)
+		}
+		_ = h.tree.SetLimits(root, l)
+	case op < 93:
+		if l, err := h.tree.Pin(root, Query{Tokens: h.tokens(40)}, time.Duration(1+h.rng.IntN(20))*time.Second); err == nil {
+			h.lease = append(h.lease, l)
+		}
+	case op < 95:
+		if len(h.lease) > 0 {
+			_ = h.tree.Unpin(h.lease[0]) // it may have expired
+			h.lease = h.lease[1:]
+		}
+	case op < 97:
+		h.now = h.now.Add(time.Duration(h.rng.IntN(3000)) * time.Millisecond)
+	case op < 98:
+		if len(h.live) > 0 && len(h.live[0]) > 0 {
+			h.tree.Forget(h.live[0][h.rng.IntN(len(h.live[0]))])
+		}
+	case h.rng.IntN(100) == 0:
+		_ = h.tree.Clear(h.rng.IntN(2) == 0)
+	}
+}
+
+// serve takes what is known of a prompt, computes the rest if there is room, and
+// publishes it.
+func (h *history) serve(root Root) {
+	p := Path{Root: root, Private: h.rng.IntN(20) == 0}
+	if h.rng.IntN(10) == 0 {
+		p.TTL = time.Duration(1+h.rng.IntN(5)) * time.Second
+	}
+	p.Priority = h.rng.IntN(4) * 30
+	if h.rng.IntN(10) == 0 {
+		p.Fidelity = Fidelity(h.rng.IntN(4))
+	}
+	tokens := h.tokens(60)
+	q := Query{Tokens: tokens, Accept: p.Fidelity}
+	if h.rng.IntN(10) == 0 {
+		q.Extra = []Key{{}, {byte(h.rng.IntN(2))}}
+	}
+	_, m := h.tree.Lookup(nil, root, q)
+	blocks, m, err := h.tree.Take(nil, root, q, p.Keep, m)
+	if err == nil && m.Tail > 0 {
+		err = h.tree.Release(blocks[m.Blocks:])
+		blocks = blocks[:m.Blocks]
+	}
+	need := (len(tokens)+1)/2 - m.Blocks
+	if short := need - h.alloc.Free(); err == nil && short > 0 && !h.tree.Evict(short, root) {
+		err, need = h.tree.Release(blocks), -1
+	}
+	if err != nil || need < 0 {
+		h.must(err)
+		return
+	}
+	if m.Blocks > 0 {
+		p.Parent = blocks[m.Blocks-1]
+	}
+	blocks, err = h.alloc.AllocateN(blocks, need)
+	h.must(err)
+	p.Extra = q.Extra[min(m.Blocks, len(q.Extra)):]
+	_, old, err := h.tree.Insert(nil, p, tokens[m.Blocks*2:], blocks[m.Blocks:])
+	h.must(err)
+	h.must(h.tree.Release(old))
+	h.live = append(h.live, blocks)
+}
+
+// end releases a sequence, the oldest or any.
+func (h *history) end() {
+	if len(h.live) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.live))
+	h.must(h.tree.Release(h.live[i]))
+	h.live = slices.Delete(h.live, i, i+1)
+}
+
+// must fails without the cost of a require that holds.
+func (h *history) must(err error) {
+	if err != nil {
+		h.t.Helper()
+		require.NoError(h.t, err)
+	}
+}
+
+func (h *history) drain() {
+	for len(h.live) > 0 {
+		h.end()
+	}
+	for _, l := range h.lease {
+		_ = h.tree.Unpin(l)
+	}
+	h.check()
+	require.Zero(h.t, h.alloc.Held())
+	require.Zero(h.t, h.tree.Stats().Pinned)
+	require.NoError(h.t, h.tree.Clear(false))
+	require.Equal(h.t, h.alloc.Total(), h.alloc.Free())
+}
+
+// A million random operations conserve the blocks; every policy has its part.
+func TestMillionOperations(t *testing.T) {
+	operations := 1_000_000 / int(lastPolicy)
+	if raceEnabled {
+		operations /= 20
+	}
+	for p := Adaptive; p <= lastPolicy; p++ {
+		h := newHistory(t, 300, p, uint64(p))
+		for i := range operations {
+			h.step()
+			if a := h.alloc; a.Free()+a.Cached()+a.Held() != a.Total() {
+				require.Fail(t, "blocks were lost", "after %d operations", i)
+			}
+			if i%2000 == 0 {
+				h.check()
+			}
+		}
+		h.drain()
+	}
+}
+
+// The same history once more gives the same events, to the last one.
+func TestSameHistorySameEvents(t *testing.T) {
+	for p := Adaptive; p <= lastPolicy; p++ {
+		var logs [2][]string
+		for run := range logs {
+			h := newHistory(t, 100, p, 7)
+			sub, _ := h.tree.Subscribe(100_000)
+			for range 5000 {
+				h.step()
+			}
+			for _, e := range listen(sub) {
+				require.Zero(t, e.Lost)
+				logs[run] = append(logs[run], fmt.Sprintf("%+v", e))
+			}
+			h.drain()
+		}
+		require.Greater(t, len(logs[0]), 1000)
+		require.Equal(t, logs[0], logs[1])
+	}
+}
