@@ -173,8 +173,8 @@ func (p *adaptive) check(waiting int) error {
 		waiting -= walked
 		ghosts += p.ghosts.cells[c].size
 	}
-	if waiting != 0 || ghosts != len(p.ghosts.known) {
-		return corrupt("%d blocks in no cell; %d ghosts, counted %d", waiting, ghosts, len(p.ghosts.known))
+	if waiting != 0 || ghosts != p.ghosts.live {
+		return corrupt("%d blocks in no cell; %d ghosts, counted %d", waiting, ghosts, p.ghosts.live)
 	}
 	return nil
 }

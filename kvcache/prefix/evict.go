@@ -56,6 +56,9 @@ func (t *Tree) evictable(r Root) int {
 }
 
 func (t *Tree) shareOf(r Root) *share {
+	if t.shares.limited == 0 {
+		return t.shares.common
+	}
 	if tn := t.tenants[r.tenant]; tn != nil {
 		return tn.share
 	}

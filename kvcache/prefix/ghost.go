@@ -20,39 +20,64 @@ type ghostCells struct {
 	ring  []ghost
 	next  int
 	limit int
-	known map[uint64]uint32 // place in the ring, by hash
+	live  int
+	index []uint32 // place in the ring by hash, one for each hash that could be there
 	mate  links
 }
 
 func (g *ghostCells) init(limit int) {
-	g.limit, g.known = limit, map[uint64]uint32{}
+	g.limit, g.index = limit, make([]uint32, 64)
 	g.mate = func(i uint32) *link { return &g.ring[i].cellmates }
 	for c := range g.cells {
 		g.cells[c] = empty
 	}
 }
 
-// add remembers a block.
+// slot is the place in the index that a hash has.
+func (g *ghostCells) slot(hash uint64) *uint32 { return &g.index[hash&uint64(len(g.index)-1)] }
+
+// at is the ghost that has a place in the index. What the index says may be out of
+// date.
+func (g *ghostCells) at(slot *uint32) (i uint32, there bool) {
+	i = *slot
+	return i, int(i) < len(g.ring) && g.ring[i].hash != 0 && g.slot(g.ring[i].hash) == slot
+}
+
+// add remembers a block, and forgets one that has its place in the ring or the index.
 func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
-	if i, there := g.known[hash]; there {
-		g.drop(i)
-	}
 	if len(g.ring) < g.limit {
 		g.next = len(g.ring)
 		g.ring = append(g.ring, ghost{})
+		if len(g.index) < 4*len(g.ring) {
+			g.reindex()
+		}
 	} else if g.next = (g.next + 1) % g.limit; g.ring[g.next].hash != 0 {
 		g.drop(uint32(g.next))
 	}
-	i := uint32(g.next)
-	g.ring[i] = ghost{hash: hash, since: since, uses: uses, cell: cell}
-	g.cells[cell].push(g.mate, i)
-	g.known[hash] = i
+	slot := g.slot(hash)
+	if other, there := g.at(slot); there {
+		g.drop(other)
+	}
+	*slot = uint32(g.next)
+	g.ring[g.next] = ghost{hash: hash, since: since, uses: uses, cell: cell}
+	g.cells[cell].push(g.mate, *slot)
+	g.live++
+}
+
+// reindex doubles the index.
+func (g *ghostCells) reindex() {
+	g.index = make([]uint32, 2*len(g.index))
+	for i, old := range g.ring {
+		if old.hash != 0 {
+			*g.slot(old.hash) = uint32(i)
+		}
+	}
 }
 
 // take forgets the ghost of a hash and says what it was.
 func (g *ghostCells) take(hash uint64) (cell uint8, uses uint32, there bool) {
-	i, there := g.known[hash]
-	if !there {
+	i, there := g.at(g.slot(hash))
+	if !there || g.ring[i].hash != hash {
 		return 0, 0, false
 	}
 	cell, uses = g.ring[i].cell, g.ring[i].uses
@@ -63,8 +88,8 @@ func (g *ghostCells) take(hash uint64) (cell uint8, uses uint32, there bool) {
 func (g *ghostCells) drop(i uint32) {
 	old := &g.ring[i]
 	g.cells[old.cell].pull(g.mate, i)
-	delete(g.known, old.hash)
 	old.hash = 0
+	g.live--
 }
 
 // age moves the ghosts of a cell that have reached the next octave there.

@@ -14,6 +14,9 @@ type Item struct {
 func ItemKeys(items []Item, tokens, blockSize int) []Key {
 	var digests []digest
 	for _, item := range items {
+		if blockSize < 1 {
+			break
+		}
 		begin, end := max(item.Begin, 0), min(item.End, tokens)
 		for b := begin / blockSize; begin < end && b*blockSize < end; b++ {
 			for len(digests) <= b {

@@ -22,6 +22,9 @@ func (k Key) word() uint64 { return binary.LittleEndian.Uint64(k[:]) }
 // Keys appends the keys of the query's blocks to dst, in order, that of a last
 // block with fewer tokens included. The content is exact.
 func (r Root) Keys(dst []Key, blockSize int, q Query) []Key {
+	if blockSize < 1 {
+		return dst
+	}
 	parent := r.Key
 	for i := 0; i*blockSize < len(q.Tokens); i++ {
 		parent = chain(parent, q.tokens(i, blockSize), mark{extra: q.extra(i)})

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
@@ -17,6 +18,18 @@ type Match struct {
 	end     *node // that holds the last block, the one of the tail included
 	version uint64
 	cause   Cause // why it is not more
+	asked   asked
+}
+
+// asked tells one question from another.
+type asked struct {
+	root   Key
+	tokens *uint32
+	length int
+}
+
+func question(r Root, q Query) asked {
+	return asked{r.Key, unsafe.SliceData(q.Tokens), len(q.Tokens)}
 }
 
 // Lookup appends the blocks of the longest known prefix of a query to dst and
@@ -42,7 +55,7 @@ func (t *Tree) Match(r Root, q Query) Match {
 
 // match walks down. The caller holds the lock.
 func (t *Tree) match(r Root, q Query) Match {
-	m := Match{version: t.version}
+	m := Match{version: t.version, asked: question(r, q)}
 	root := t.root(r)
 	if root == nil {
 		m.cause = t.cause(r, q, nil, 0)
@@ -71,7 +84,7 @@ func (t *Tree) match(r Root, q Query) Match {
 		m.cause = t.cause(r, q, n, m.Blocks)
 	}
 	if m.Tokens < max(t.minPrefix, 1) {
-		m = Match{version: m.version, cause: m.cause}
+		m = Match{version: m.version, cause: m.cause, asked: m.asked}
 		if len(q.Tokens) < max(t.minPrefix, 1) {
 			m.cause = TooShort
 		}

@@ -34,26 +34,28 @@ type root struct {
 
 // entry is what the tree knows of a block, by the block's number.
 type entry struct {
-	node       *node         // nil: not in the tree
-	hash       uint64        // of the path to its end
-	stamp      uint64        // when it was last released: later is larger
-	ttl        time.Duration // after its release; 0: no limit
-	expires    int64         // nanoseconds of the clock; 0: never
+	node       *node  // nil: not in the tree
+	hash       uint64 // of the path to its end
+	stamp      uint64 // when it was last released: later is larger
+	neighbours link   // in its queue
 	gen        uint32
 	depth      uint32 // blocks before it on its path
-	neighbours link   // in its queue
 	hits       uint32 // times it was taken
 	rank       uint32 // of the queue it is in, or will be
-	priority   uint8
+	place      int32  // among the blocks whose time is limited
 	state      entryState
-	place      int32 // among the blocks whose time is limited
-	twins      link  // first blocks with the hash of its label: see firsts
+	priority   uint8
 
 	// Of the adaptive policy.
 	history   uint8 // of its path when it was stored
 	cell      uint8
-	since     uint64 // its clock at the last release
 	cellmates link
+	since     uint64 // its clock at the last release
+
+	// Of few blocks.
+	twins   link          // of a first block: see firsts
+	ttl     time.Duration // after its release; 0: no limit
+	expires int64         // nanoseconds of the clock; 0: never
 }
 
 type entryState uint8

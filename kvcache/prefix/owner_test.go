@@ -230,3 +230,25 @@ func TestInsertBehindCached(t *testing.T) {
 	_, _, err := r.tree.Insert(nil, Path{Root: r.root, Parent: a[1]}, span(2, 3), r.fresh(r.root, 1))
 	require.ErrorIs(t, err, block.ErrNotHeld)
 }
+
+// A match of another question is not an answer.
+func TestTakeAsksAgain(t *testing.T) {
+	r := newRig(t, 8, Config{BlockSize: 1})
+	r.cache(r.root, []uint32{1, 2, 3})
+	other := salted("b")
+	for _, q := range []struct {
+		root   Root
+		tokens []uint32
+	}{{other, []uint32{1, 2, 3}}, {r.root, []uint32{7, 8, 9}}, {r.root, []uint32{1}}} {
+		m := r.tree.Match(r.root, Query{Tokens: []uint32{1, 2, 3}})
+		require.Equal(t, 3, m.Tokens)
+		want := r.tree.Match(q.root, Query{Tokens: q.tokens})
+		blocks, got, err := r.tree.Take(nil, q.root, Query{Tokens: q.tokens}, Keep{}, m)
+		require.NoError(t, err)
+		require.Equal(t, want.Tokens, got.Tokens)
+		r.release(blocks)
+	}
+	require.Empty(t, fingerprint.Root(Scope{}).Keys(nil, 0, Query{Tokens: []uint32{1}}))
+	require.Empty(t, ItemKeys([]Item{{End: 1}}, 1, 0))
+	r.check()
+}

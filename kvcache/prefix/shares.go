@@ -3,9 +3,10 @@ package prefix
 // shares are all shares, and a heap of those of which a block can be evicted for
 // anybody, with the one whose turn it is at the top.
 type shares struct {
-	common *share
-	heap   heap[*share]
-	spare  int // blocks that can be evicted for anybody
+	common  *share
+	heap    heap[*share]
+	limited int // tenants that have a share of their own
+	spare   int // blocks that can be evicted for anybody
 }
 
 func (t *Tree) newShare(l Limits) *share {

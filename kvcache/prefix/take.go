@@ -9,7 +9,8 @@ import (
 
 // Take makes the caller an owner of the blocks of a match, which it appends to dst:
 // the path is safe from eviction until the caller has released it. m is what Lookup
-// said a moment ago; what has changed since is looked up again. Where claims leave
+// said of the same root and query a moment ago; what has changed since is looked up
+// again. Where claims leave
 // no blocks to take, the match is shorter. This is what statistics count as a lookup
 // and what policies count as a use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
@@ -19,7 +20,7 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
-	if m.version != t.version {
+	if m.version != t.version || m.asked != question(r, q) {
 		m = t.match(r, q)
 	}
 	had := len(dst)

@@ -45,10 +45,14 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
 	}
 	tn := t.makeTenant(r.tenant)
-	if tn.limited = l != (Limits{}); l != tn.share.limits {
-		to := t.shares.common
+	if l != tn.share.limits {
 		if tn.limited {
+			t.shares.limited--
+		}
+		to := t.shares.common
+		if tn.limited = l != (Limits{}); tn.limited {
 			to = t.newShare(l)
+			t.shares.limited++
 		}
 		t.move(tn, to)
 		t.trim(to)
