@@ -265,6 +265,7 @@ func (b *Batch[B]) Commit() error {
 	if err != nil {
 		return p.device(err)
 	}
+	defer p.fences.drop(f.hold()) // a block may be published and settled before anybody else holds it
 	for i := range b.entries {
 		err = firstOf(err, b.entries[i].commit(f))
 	}

@@ -33,9 +33,8 @@ func (f *fence) wait() error {
 	if f == nil || f.done {
 		return nil
 	}
-	err := f.event.Sync()
-	f.done = true
-	return err
+	f.done, f.err = true, f.event.Sync()
+	return f.err
 }
 
 // order makes work enqueued on s from here on run after the fence.
@@ -146,6 +145,9 @@ func (p *Pool[B]) release(blocks []block.Block) error {
 // the end of a path is never given up after its beginning.
 func (p *Pool[B]) reclaim() error {
 	err := p.settle()
+	if p.tree != nil {
+		p.tree.Expire()
+	}
 	for i := len(p.retired) - 1; i >= 0; i-- {
 		p.retired[i].fence.reached()
 	}
@@ -163,43 +165,55 @@ func (p *Pool[B]) reclaim() error {
 	return err
 }
 
+// patiently tries what may lack blocks. While it does, it waits for the oldest of
+// those that the device still uses and tries again, until none are on their way back.
+func (p *Pool[B]) patiently(try func() error) error {
+	for {
+		if err := p.reclaim(); err != nil {
+			return err
+		}
+		err := try()
+		if err == nil || len(p.retired) == 0 || !errors.Is(err, ErrOutOfBlocks{}) {
+			return err
+		}
+		_ = p.retired[0].fence.wait() // the fence keeps its error: reclaim reports it
+	}
+}
+
 // take appends n blocks to dst for sequence s, all or none. When there are too few
 // it evicts cached ones, and waits for retired ones before it reports
 // ErrOutOfBlocks.
 func (p *Pool[B]) take(s *Sequence[B], dst []block.Block, n int) ([]block.Block, error) {
-	for {
-		if err := p.reclaim(); err != nil {
-			return dst, err
-		}
-		err := p.makeRoom(s, n)
-		if err == nil {
-			return p.alloc.AllocateClaimed(&s.claim, dst, n)
-		}
-		if len(p.retired) == 0 {
-			return dst, err
-		}
-		if err := p.awaitRetired(); err != nil {
-			return dst, err
-		}
+	if err := p.patiently(func() error { return p.makeRoom(s, n) }); err != nil {
+		return dst, err
 	}
+	return p.alloc.AllocateClaimed(&s.claim, dst, n)
 }
 
 // makeRoom evicts so many cached blocks that n are free for s, or none and returns
 // ErrOutOfBlocks.
 func (p *Pool[B]) makeRoom(s *Sequence[B], n int) error {
 	free, promised := p.alloc.Free(), s.claim.Blocks()
-	if available := p.alloc.Available() + promised; n > available {
-		return ErrOutOfBlocks{Need: n, Free: available}
+	if err := p.fits(n, promised); err != nil {
+		return err
 	}
 	short := n - free
 	if short <= 0 || p.tree == nil || p.tree.Evict(short, s.root) {
 		return nil
 	}
-	if n <= promised && p.tree.EvictAny(short) { // a promise is kept whoever's floor it is
+	own := p.tree.Evictable(s.root)
+	if due := min(short, promised); short-due <= own { // a promise is kept whoever's floor it is
+		p.tree.Evict(short-due, s.root)
+		p.tree.EvictAny(due)
 		return nil
 	}
-	return ErrOutOfBlocks{Need: n, Free: free + p.tree.Evictable(s.root)}
+	return ErrOutOfBlocks{Need: n, Free: free + own}
 }
 
-// awaitRetired waits for the oldest of the retired blocks, of which there are some.
-func (p *Pool[B]) awaitRetired() error { return p.device(p.retired[0].fence.wait()) }
+// fits reports whether there are n blocks for those who were promised some of them.
+func (p *Pool[B]) fits(n, promised int) error {
+	if available := p.alloc.Available() + promised; n > available {
+		return ErrOutOfBlocks{Need: n, Free: available}
+	}
+	return nil
+}

@@ -68,7 +68,7 @@ func sameShape(op string, s *CachedKvState, target KvCacheTarget) error {
 	return nil
 }
 
-// copyRows makes one block of tokens from to to−1 of a cache: see CachedKvState.
+// copyRows makes one block of a cache's tokens first to end−1: see CachedKvState.
 func copyRows(op string, from KvCacheAccess, s kvShape, first, end int) ([]float32, error) {
 	plane := (end - first) * s.kvDim
 	data := make([]float32, s.layers*2*plane)

@@ -18,8 +18,9 @@ type lazyDevice struct {
 	rng     *rand.Rand
 	streams []*lazyStream
 	freed   []buffer
-	fail    func(op string) error // injected failures; nil: none
-	frozen  bool                  // Done makes no progress by itself
+	fail    func(op string) error    // injected failures; nil: none
+	frozen  bool                     // Done makes no progress by itself
+	broken  map[backend.Stream]error // what events of a stream report
 }
 
 func newLazyDevice(be backend.Backend[buffer], seed uint64) *lazyDevice {
@@ -57,11 +58,13 @@ func (d *lazyDevice) NewStream() (backend.Stream, error) {
 
 func (d *lazyDevice) NewEvent() (backend.Event, error) { return &lazyEvent{dev: d}, nil }
 
-// run executes s up to its n-th operation, other streams getting ahead at random.
+// run executes s up to its n-th operation, other streams getting ahead at random. They
+// do not while one is in the middle of an operation: they might have to wait for it.
 func (d *lazyDevice) run(s *lazyStream, n int) {
+	waiting := slices.ContainsFunc(d.streams, func(o *lazyStream) bool { return o.busy })
 	for s.ran < n && len(s.queue) > 0 {
-		if len(d.streams) > 1 && d.rng.IntN(2) == 0 {
-			if o := d.streams[d.rng.IntN(len(d.streams))]; o != s && !o.busy && len(o.queue) > 0 {
+		if !waiting && d.rng.IntN(2) == 0 {
+			if o := d.streams[d.rng.IntN(len(d.streams))]; o != s && len(o.queue) > 0 {
 				d.step(o)
 				continue
 			}
@@ -138,16 +141,21 @@ func (e *lazyEvent) Done() (bool, error) {
 	if !e.dev.frozen && e.dev.rng.IntN(4) == 0 && !e.stream.busy && len(e.stream.queue) > 0 {
 		e.dev.step(e.stream)
 	}
-	return e.stream.ran >= e.at, nil
+	if e.stream.ran < e.at {
+		return false, nil
+	}
+	err := e.dev.broken[e.stream]
+	return err == nil, err
 }
 
 func (e *lazyEvent) Sync() error {
 	e.dev.mu.Lock()
 	defer e.dev.mu.Unlock()
-	if e.stream != nil {
-		e.dev.run(e.stream, e.at)
+	if e.stream == nil {
+		return nil
 	}
-	return nil
+	e.dev.run(e.stream, e.at)
+	return e.dev.broken[e.stream]
 }
 
 func (e *lazyEvent) Close() error { return nil }

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -31,7 +32,7 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 	b.stream = stream
 	if err := b.takeBlocks(); err != nil {
 		err = errors.Join(err, b.giveBack(nil))
-		if !errors.Is(err, ErrOutOfBlocks{}) || !b.unpublish(err) {
+		if !p.unpublish(err, b.writers()) {
 			return err
 		}
 		if err := b.takeBlocks(); err != nil {
@@ -70,26 +71,18 @@ func (b *Batch[B]) layerMask() Mask {
 // takeBlocks takes what each entry needs. On failure the caller gives back.
 func (b *Batch[B]) takeBlocks() error {
 	p := b.pool
-	need := 0
 	b.taken = b.taken[:0]
-	for i := range b.entries {
-		e := &b.entries[i]
-		e.blocks, e.copies, e.claimed = nil, false, e.seq.claim.Blocks()
-		if !e.write {
-			continue
-		}
-		shared, err := e.seq.tailShared()
-		if err != nil {
+	need := 0
+	// Before anything is evicted: a step that does not fit costs nobody his prefix.
+	err := p.patiently(func() (err error) {
+		var promised int
+		if need, promised, err = b.countBlocks(); err != nil {
 			return err
 		}
-		e.copies = shared
-	}
-	for i := range b.entries {
-		e := &b.entries[i]
-		if e.copies && b.keeps(e) {
-			e.copies = false
-		}
-		need += e.needs()
+		return p.fits(need, promised)
+	})
+	if err != nil {
+		return err
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -110,6 +103,39 @@ func (b *Batch[B]) takeBlocks() error {
 		at += n
 	}
 	return nil
+}
+
+// countBlocks decides which entries copy their last block and returns how many blocks
+// the step needs, and how many of them claims promise.
+func (b *Batch[B]) countBlocks() (need, promised int, err error) {
+	for i := range b.entries {
+		e := &b.entries[i]
+		e.blocks, e.copies, e.claimed = nil, false, e.seq.claim.Blocks()
+		if e.write {
+			if e.copies, err = e.seq.tailShared(); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		if e.copies && b.keeps(e) {
+			e.copies = false
+		}
+		need, promised = need+e.needs(), promised+min(e.needs(), e.claimed)
+	}
+	return need, promised, nil
+}
+
+// writers are the sequences that the step writes.
+func (b *Batch[B]) writers() iter.Seq[*Sequence[B]] {
+	return func(yield func(*Sequence[B]) bool) {
+		for _, e := range b.entries {
+			if e.write && !yield(e.seq) {
+				return
+			}
+		}
+	}
 }
 
 // keeps reports whether an entry may write into its shared last block because

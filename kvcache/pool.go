@@ -32,7 +32,8 @@ type Pool[B backend.Buffer] struct {
 
 	tree         *prefix.Tree // nil: no prefixes are reused
 	model        prefix.Fingerprint
-	writing      []*fence // by block: the step that writes a published one
+	common       prefix.Root // of sequences without salt and adapter
+	writing      []*fence    // by block: the step that writes a published one
 	publications []publication
 	known        []block.Block // scratch of commits
 	replaced     []block.Block
@@ -66,6 +67,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	}
 	if err == nil && cfg.Prefix != prefix.Off {
 		p.model, p.writing = cfg.fingerprint(), make([]*fence, cfg.Blocks)
+		p.common = p.model.Root(prefix.Scope{})
 		p.tree, err = prefix.New(p.alloc, prefix.Config{BlockSize: cfg.BlockSize, Policy: cfg.Prefix})
 	}
 	if err != nil {

@@ -122,9 +122,11 @@ func TestRegressionPrefixOversizeEvictsAll(t *testing.T) {
 	require.Equal(t, 5, c.Len())
 
 	huge := &hostShaped{layers: math.MaxInt / 2, kvDim: math.MaxInt / 2}
-	fresh := newHostPrefix(t, PrefixCacheConfig{})
-	_, err := fresh.Store(prompt(0, 4), huge)
-	require.Equal(t, ErrOversize{Need: math.MaxInt64, Max: 512 << 20}, err)
+	for _, most := range []int64{512 << 20, math.MaxInt64} {
+		fresh := newHostPrefix(t, PrefixCacheConfig{MaxBytes: most})
+		_, err := fresh.Store(prompt(0, 4), huge)
+		require.Equal(t, ErrOversize{Need: math.MaxInt64, Max: most}, err)
+	}
 
 	// The largest that fits does, and nothing but it has to be left.
 	for n := 1; ; n++ {
@@ -334,17 +336,22 @@ func TestRegressionPrefixMemoryCountsFloatsOnly(t *testing.T) {
 		shape    kvShape
 		prompts  int
 		length   int
+		salted   bool // each prompt has a scope of its own
 		low, top float64
 	}{
-		{"one block each", kvShape{1, 1}, 4000, 16, 0.6, 1.3},
-		{"long", kvShape{1, 8}, 50, 1000, 0.6, 1.3},
-		{"large rows", kvShape{4, 128}, 40, 100, 0.9, 1.1},
+		{"one block each", kvShape{1, 1}, 4000, 16, false, 0.6, 1.3},
+		{"one tenant each", kvShape{1, 1}, 4000, 16, true, 0.6, 1.3},
+		{"long", kvShape{1, 8}, 50, 1000, false, 0.6, 1.3},
+		{"large rows", kvShape{4, 128}, 40, 100, false, 0.9, 1.1},
 	} {
 		c := newHostPrefix(t, PrefixCacheConfig{MaxEntries: tc.prompts, MaxBytes: 1 << 30})
 		before := heap()
 		for i := range tc.prompts {
-			tokens := prompt(10_000*i, tc.length)
-			_, err := c.Store(tokens, hostCache(0, tc.shape, tokens))
+			tokens, view := prompt(10_000*i, tc.length), c
+			if tc.salted {
+				view = c.Scoped(prefix.Scope{Salt: []byte{byte(i), byte(i >> 8)}})
+			}
+			_, err := view.Store(tokens, hostCache(0, tc.shape, tokens))
 			require.NoError(t, err)
 		}
 		ratio := float64(c.MemoryUsage()) / float64(heap()-before)

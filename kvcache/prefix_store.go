@@ -77,7 +77,7 @@ func (s *prefixStore) reset() error {
 // usage is the bytes that count for MaxBytes.
 func (s *prefixStore) usage() int64 {
 	t := s.tree.Stats()
-	return s.bytes + int64(len(s.slots)*slotBytes+t.Blocks*s.blockBytes()+t.Nodes*prefix.NodeBytes)
+	return s.bytes + int64(len(s.slots)*slotBytes+t.Blocks*s.blockBytes()+t.Nodes*prefix.NodeBytes+t.Roots*prefix.RootBytes)
 }
 
 // blockBytes is what a block of the tree takes besides its content: tokens and number.
@@ -96,11 +96,12 @@ func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
 	}
 	data, ok := shape.bytes(len(tokens))
 	books, fits := backend.Mul(blocksFor(len(tokens), s.cfg.BlockSize), slotBytes+s.blockBytes()+prefix.NodeBytes)
+	books += prefix.RootBytes
 	need := int64(math.MaxInt64)
 	if ok && fits && int64(data) <= need-int64(books) {
 		need = int64(data) + int64(books)
 	}
-	if need > s.cfg.MaxBytes {
+	if need > s.cfg.MaxBytes || need == math.MaxInt64 { // which stands for an overflow
 		return ErrOversize{Need: need, Max: s.cfg.MaxBytes}
 	}
 	return nil

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"iter"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -12,6 +13,7 @@ type origin struct {
 	root      prefix.Root
 	extra     []prefix.Key // of the prompt's blocks with items in them
 	keep      prefix.Keep
+	items     int             // tokens up to the end of the last item
 	fidelity  prefix.Fidelity // of what is written from here on
 	published int             // leading blocks that are in the tree
 	silent    bool            // nothing more is published
@@ -40,10 +42,13 @@ func (s *Sequence[B]) full(tokens int) int { return tokens / s.pool.cfg.slots() 
 // and the tokens of the blocks that are full and not there yet.
 func (s *Sequence[B]) pending(tokens int) (prefix.Path, []uint32) {
 	full := s.full(tokens)
-	if s.pool.tree == nil || s.silent || full <= s.published {
+	if s.pool.tree == nil || s.pool.lost != nil || s.silent || full <= s.published {
 		return prefix.Path{}, nil
 	}
 	at := prefix.Path{Root: s.root, Keep: s.keep, Fidelity: s.fidelity, Private: s.private}
+	if s.fidelity != prefix.Exact { // equal tokens do not make lossy content equal
+		at.Private = true
+	}
 	if s.published > 0 {
 		at.Parent = s.blocks[s.published-1]
 	}
@@ -137,6 +142,7 @@ func (p *Pool[B]) settle() error {
 func (s *Sequence[B]) withdraw() {
 	p := s.pool
 	s.published = min(s.published, s.full(s.len))
+	s.silent = s.silent || s.len < s.items // what follows may be without them
 	if p.tree == nil || s.tail() == (block.Block{}) {
 		return
 	}
@@ -146,31 +152,31 @@ func (s *Sequence[B]) withdraw() {
 	}
 }
 
-// unpublish takes the last blocks of the step's sequences out of the tree that nobody
-// else owns, so that they need no copies, if that is what the step lacks. A cache
-// must not make a step fail that would do without.
-func (b *Batch[B]) unpublish(err error) bool {
+// unpublish takes the last blocks of sequences that will be written out of the tree
+// where nobody else owns them, so that they need no copies, or one copy less, if that
+// is what err lacks. A cache must not make a step fail that would do without.
+func (p *Pool[B]) unpublish(err error, writers iter.Seq[*Sequence[B]]) bool {
 	var short ErrOutOfBlocks
 	if !errors.As(err, &short) {
 		return false
 	}
-	p, lack := b.pool, short.Need-short.Free
-	alone := func(e *entry[B]) bool {
-		owners, err := e.seq.tailOwners()
-		return e.write && err == nil && owners == 1 && p.published(e.seq.tail())
+	shared := map[block.Block]int{} // by how many of the writers
+	for s := range writers {
+		shared[s.tail()]++
 	}
-	for i := range b.entries {
-		if alone(&b.entries[i]) {
-			lack--
+	var alone []block.Block
+	for s := range writers {
+		b := s.tail()
+		if owners, err := s.tailOwners(); err == nil && owners == shared[b] && p.published(b) {
+			alone = append(alone, b)
 		}
+		delete(shared, b)
 	}
-	if lack > 0 {
+	if len(alone) == 0 || len(alone) < short.Need-short.Free {
 		return false
 	}
-	for i := range b.entries {
-		if e := &b.entries[i]; alone(e) {
-			p.tree.Forget(e.seq.tail())
-		}
+	for _, b := range alone {
+		p.tree.Forget(b)
 	}
 	return true
 }
@@ -184,8 +190,8 @@ func (s *Sequence[B]) shifted(from, count int) {
 	}
 	s.tokens = append(s.tokens[:from], s.tokens[from+count:s.len]...)
 	s.published = min(s.published, s.full(from))
+	s.silent = s.silent || from < s.items // they are not where they were
 	if from < len(s.tokens) {
 		s.fidelity |= prefix.Truncated
-		s.silent = s.silent || len(s.extra) > s.full(from) // items are not where they were
 	}
 }

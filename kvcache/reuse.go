@@ -2,7 +2,6 @@ package kvcache
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -16,7 +15,8 @@ type Match struct {
 	Matched   int // tokens whose keys and values were found
 	Restored  int // of those, tokens brought back from another tier
 	Recompute int // tokens left to compute
-	// Lacks is why it was not more.
+	// Lacks is why it was not more. That others have it is none of the caller's
+	// business: it is NeverSeen here, and counted by its cause in Stats.
 	Lacks prefix.Cause
 }
 
@@ -92,13 +92,13 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	if err != nil {
 		return Match{}, err
 	}
-	s.blocks, s.len, s.published = blocks, found.Tokens, found.Blocks
+	s.blocks, s.len, s.published, s.fidelity = blocks, found.Tokens, found.Blocks, found.Fidelity
 	s.tokens = append(s.tokens, q.Tokens[:found.Tokens]...)
 	p.logical += len(blocks)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
 		s.fence = p.writing[blocks[n-1].ID].hold()
 	}
-	return Match{Matched: found.Tokens, Recompute: len(q.Tokens) + 1 - found.Tokens, Lacks: found.Lacks()}, nil
+	return Match{Matched: found.Tokens, Recompute: len(q.Tokens) + 1 - found.Tokens, Lacks: found.Lacks().Told()}, nil
 }
 
 // query is what is looked up of a prompt: all but the token that is held back.
@@ -123,7 +123,7 @@ func (p *Pool[B]) Match(prompt []uint32, opts ...OpenOptions) (Match, error) {
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.extra
 	found := p.tree.Match(from.root, q)
-	return Match{Matched: found.Tokens, Recompute: len(prompt) - found.Tokens, Lacks: found.Lacks()}, nil
+	return Match{Matched: found.Tokens, Recompute: len(prompt) - found.Tokens, Lacks: found.Lacks().Told()}, nil
 }
 
 // option is the one option of a call, if it has any.
@@ -142,10 +142,23 @@ func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) origin {
 	if p.tree == nil {
 		return origin{}
 	}
-	return origin{
-		root: p.model.Root(o.Scope), extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.BlockSize), keep: o.Keep,
+	from := origin{
+		root: p.root(o.Scope), extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.BlockSize), keep: o.Keep,
 		silent: o.NoPublish, private: o.NoReuse,
 	}
+	for _, item := range o.Items {
+		from.items = max(from.items, min(item.End, len(prompt)))
+	}
+	return from
+}
+
+// root is where the paths of a scope begin: a few sums of SHA-256, but for the one that
+// is used most.
+func (p *Pool[B]) root(s prefix.Scope) prefix.Root {
+	if s.Salt == nil && s.Adapter == nil {
+		return p.common
+	}
+	return p.model.Root(s)
 }
 
 // fingerprint is what the content of the pool's blocks depends on besides tokens.
@@ -158,11 +171,7 @@ func (c Config) fingerprint() prefix.Fingerprint {
 	if c.RoPE != nil {
 		f.RoPE = fmt.Appendf(nil, "%+v", *c.RoPE)
 	}
-	f.Masks, _ = json.Marshal(struct { // plain numbers cannot fail
-		Masks []Mask
-		Scale float32
-		Heads int
-	}{c.Masks, c.Scale, c.QHeads})
+	f.Masks = fmt.Appendf(nil, "%+v %v %v %v", c.Masks, c.Scale, c.QHeads, c.Act)
 	return f
 }
 
@@ -200,7 +209,7 @@ func (p *Pool[B]) Limit(s prefix.Scope, l prefix.Limits) error {
 	if err := p.reusable("limit"); err != nil {
 		return err
 	}
-	return p.tree.SetLimits(p.model.Root(s), l)
+	return p.tree.SetLimits(p.root(s), l)
 }
 
 // Clear forgets all prefixes: after the weights have changed, for example. It is
@@ -212,6 +221,9 @@ func (p *Pool[B]) Clear(force bool) error {
 	if err := p.reusable("clear"); err != nil {
 		return err
 	}
+	if err := p.reclaim(); err != nil { // what nobody uses any more does not count
+		return err
+	}
 	if err := p.tree.Clear(force); err != nil {
 		return err
 	}
@@ -221,14 +233,20 @@ func (p *Pool[B]) Clear(force bool) error {
 	return nil
 }
 
+// maxEvents bounds the memory of a stream that nobody reads.
+const maxEvents = 1_000_000
+
 // Watch returns a stream of what enters and leaves the prefix tree, with room for so
-// many events, and what is in it now: for a router that sends requests where their
-// prefix is. It never makes the pool wait. Unwatch or Close ends it.
+// many events (at most a million), and what is in it now: for a router that sends
+// requests where their prefix is. It never makes the pool wait. Unwatch or Close ends it.
 func (p *Pool[B]) Watch(room int) (*prefix.Subscription, []prefix.Event, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.reusable("watch"); err != nil {
 		return nil, nil, err
+	}
+	if room > maxEvents {
+		return nil, nil, backend.ErrShape{Op: "watch", What: fmt.Sprintf("room for %d events: accepts up to %d", room, maxEvents)}
 	}
 	sub, have := p.tree.Subscribe(room)
 	return sub, have, nil
@@ -246,7 +264,7 @@ func (p *Pool[B]) SaltStats(s prefix.Scope) (prefix.Stats, error) {
 	if p.tree == nil {
 		return prefix.Stats{}, errNoReuse("stats")
 	}
-	return p.tree.SaltStats(p.model.Root(s)), nil
+	return p.tree.SaltStats(p.root(s)), nil
 }
 
 // reusable reports why the pool has no prefix tree to work on.

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -82,7 +83,8 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 
 // Truncate keeps the first n tokens and gives back the blocks behind them. A
 // shared block is left to its other owners; its kept part is copied when this
-// sequence writes again.
+// sequence writes again. An error of the device that is noticed meanwhile is
+// returned, and the sequence is truncated.
 func (s *Sequence[B]) Truncate(n int) error {
 	p := s.pool
 	p.mu.Lock()
@@ -93,30 +95,24 @@ func (s *Sequence[B]) Truncate(n int) error {
 	if n < 0 || n > s.len {
 		return backend.ErrShape{Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.len)}
 	}
-	keep := ceilDiv(n, p.cfg.slots())
-	if err := s.giveBack(s.blocks[keep:]); err != nil {
-		return err
-	}
-	s.blocks, s.len = s.blocks[:keep], n
+	err := s.giveBack(ceilDiv(n, p.cfg.slots()))
+	s.len = n
 	s.withdraw()
-	return nil
+	return err
 }
 
-// giveBack gives up the sequence's references to blocks once its last step is
-// done. The caller drops them from s.blocks.
-func (s *Sequence[B]) giveBack(blocks []block.Block) error {
-	if len(blocks) == 0 {
-		return nil
-	}
-	if err := s.pool.retire(s.fence, blocks); err != nil {
-		return err
-	}
-	s.pool.logical -= len(blocks)
-	return nil
+// giveBack keeps the first blocks and gives up the references to the others once the
+// sequence's last step is done.
+func (s *Sequence[B]) giveBack(keep int) error {
+	gone := s.blocks[keep:]
+	s.blocks = s.blocks[:keep]
+	s.pool.logical -= len(gone)
+	return s.pool.retire(s.fence, gone)
 }
 
 // Release gives the sequence's blocks back. Steps of it that are still on the
-// device are not disturbed: the blocks stay held until those are done.
+// device are not disturbed: the blocks stay held until those are done. An error of
+// the device that is noticed meanwhile is returned, and the sequence is released.
 func (s *Sequence[B]) Release() error {
 	p := s.pool
 	p.mu.Lock()
@@ -127,15 +123,13 @@ func (s *Sequence[B]) Release() error {
 	if err := s.idle("release"); err != nil {
 		return err
 	}
-	if err := s.giveBack(s.blocks); err != nil {
-		return err
-	}
+	err := s.giveBack(0)
 	p.alloc.Cancel(&s.claim)
 	p.fences.drop(s.fence)
 	s.freeTable()
 	delete(p.seqs, s)
 	s.blocks, s.tokens, s.len, s.fence, s.layers, s.released = nil, nil, 0, nil, nil, true
-	return nil
+	return err
 }
 
 // used replaces the sequence's fence by that of a later step.
@@ -180,7 +174,7 @@ type Reservation[B backend.Buffer] struct {
 // for blocks that the device still uses before it says that there are too few.
 //
 // What is set aside is used up as the sequence takes blocks, and Release cancels
-// the rest. It does not grow again: reserve anew after a Truncate or Shift that gave
+// the rest. It does not grow again: reserve anew after a Truncate or Shift, which give
 // blocks back, and after a Fork, whose first write copies a block.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 	p.mu.Lock()
@@ -188,40 +182,54 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	claims := make([]block.Reservation, 0, len(rs))
 	for _, r := range rs {
-		if r.Seq == nil || r.Seq.pool != p {
-			return fmt.Errorf("kvcache: reserve: %w", ErrForeign)
-		}
-		if err := r.Seq.idle("reserve"); err != nil {
+		if err := p.checkReservation(r); err != nil {
 			return err
 		}
-		if r.Tokens < 0 {
-			return backend.ErrShape{Op: "reserve", What: fmt.Sprintf("%d tokens: need 0 or more", r.Tokens)}
-		}
-		if r.Tokens > p.cfg.Capacity {
-			return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
-		}
+	}
+	claims := make([]block.Reservation, len(rs))
+	err := p.promise(claims, rs)
+	if p.unpublish(err, growing(rs)) {
+		return p.promise(claims, rs)
+	}
+	return err
+}
+
+// promise sets aside what the sequences need besides the blocks they have.
+func (p *Pool[B]) promise(claims []block.Reservation, rs []Reservation[B]) error {
+	for i, r := range rs {
 		need := ceilDiv(r.Tokens, p.cfg.slots()) - len(r.Seq.blocks)
-		owners, err := r.Seq.tailOwners()
+		shared, err := r.Seq.tailShared()
 		if err != nil {
 			return err
 		}
-		if owners > 1 && r.Tokens > r.Seq.len {
+		if shared && r.Tokens > r.Seq.len {
 			need++
 		}
-		claims = append(claims, block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)})
+		claims[i] = block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)}
 	}
-	for {
-		if err := p.reclaim(); err != nil {
-			return err
-		}
-		err := p.alloc.Reserve(claims)
-		if err == nil || len(p.retired) == 0 {
-			return err
-		}
-		if err := p.awaitRetired(); err != nil {
-			return err
+	return p.patiently(func() error { return p.alloc.Reserve(claims) })
+}
+
+// growing are the sequences that have fewer tokens than is reserved.
+func growing[B backend.Buffer](rs []Reservation[B]) iter.Seq[*Sequence[B]] {
+	return func(yield func(*Sequence[B]) bool) {
+		for _, r := range rs {
+			if r.Tokens > r.Seq.len && !yield(r.Seq) {
+				return
+			}
 		}
 	}
+}
+
+func (p *Pool[B]) checkReservation(r Reservation[B]) error {
+	switch {
+	case r.Seq == nil || r.Seq.pool != p:
+		return fmt.Errorf("kvcache: reserve: %w", ErrForeign)
+	case r.Tokens < 0:
+		return backend.ErrShape{Op: "reserve", What: fmt.Sprintf("%d tokens: need 0 or more", r.Tokens)}
+	case r.Tokens > p.cfg.Capacity:
+		return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
+	}
+	return r.Seq.idle("reserve")
 }

@@ -80,7 +80,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 
 	require.Empty(t, listen(sub))
 	require.Equal(t, "root 6 blocks\n  [0 1]*[2 3]*[4 5]*[6]*\n  [60 61][62 63]\n", dump(r.tree))
-	require.Equal(t, Stats{Blocks: 6, Cached: 2, Held: 4, Nodes: 2, Lookups: 3, TokensAsked: 13, Misses: [numCauses]int{NeverSeen: 3}}, r.tree.Stats())
+	require.Equal(t, Stats{Blocks: 6, Cached: 2, Held: 4, Nodes: 2, Roots: 1, Lookups: 3, TokensAsked: 13, Misses: [numCauses]int{NeverSeen: 3}}, r.tree.Stats())
 	require.Equal(t, []int{1, 1, 1, 1}, r.refs(a))
 	require.Equal(t, []int{1, 1, 1}, r.refs(fresh))
 }

@@ -9,4 +9,6 @@ const (
 	EntryBytes = int(unsafe.Sizeof(entry{}) + 3*unsafe.Sizeof(uint64(0))) // with its places in tables
 	// NodeBytes is for each of Stats.Nodes.
 	NodeBytes = int(unsafe.Sizeof(node{}))
+	// RootBytes is for each of Stats.Roots, with what is counted of its salt.
+	RootBytes = int(unsafe.Sizeof(root{}) + unsafe.Sizeof(tenant{}) + 2*2*(unsafe.Sizeof(Key{})+unsafe.Sizeof(uintptr(0)))) // with its places in tables, half of which are empty
 )

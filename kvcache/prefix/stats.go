@@ -6,6 +6,7 @@ type Stats struct {
 	Cached int // without an owner: can be evicted
 	Held   int // in use by sequences or leases
 	Nodes  int // runs of blocks without a branch; 0 for a salt
+	Roots  int // scopes that have blocks; 0 for a salt
 	Pinned int // by leases, counted for each; 0 for a salt
 
 	Lookups int // by Take
@@ -61,7 +62,7 @@ func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.stats.fill(Stats{
-		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Nodes: t.nodes, Pinned: t.pinned,
+		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
 	})
 }
 

@@ -1,0 +1,245 @@
+package kvcache
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+	"github.com/stretchr/testify/require"
+)
+
+// reuseLate is a late rig with a second stream. Content is the same in every layer.
+func reuseLate(t *testing.T, blocks int, seed uint64) (*rig[buffer], *lazyDevice, backend.Stream, func()) {
+	be := openDevice(t)
+	dev := newLazyDevice(be, seed)
+	dev.frozen = true
+	cfg := small(Paged)
+	cfg.Layers, cfg.Blocks = 1, blocks
+	r := newRig(t, dev, cfg)
+	s2, err := dev.NewStream()
+	require.NoError(t, err)
+	return r, dev, s2, func() {
+		t.Helper()
+		require.NoError(t, s2.Sync())
+		closeLate(t, r, dev, be)
+	}
+}
+
+// What a step on one stream publishes is read on another one only behind that step,
+// with nobody waiting on the host: whole blocks, and one that is copied first.
+func TestReuseWaitsForTheWriter(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, prompt := range [][]uint32{sequence(1, 9), append(sequence(1, 7), 60, 61)} {
+			r, _, s2, done := reuseLate(t, 40, seed)
+			a, _ := r.serve(sequence(1, 10), OpenOptions{})
+			b, m := r.read(prompt, OpenOptions{})
+			require.GreaterOrEqual(t, m.Matched, 7)
+			require.NoError(t, r.on(s2).prefill(s2, b))
+			for _, x := range []*reader[buffer]{b, a} {
+				r.check(s2, x)
+				require.NoError(t, x.seq.Release())
+			}
+			done()
+		}
+	}
+}
+
+// Two prompts that were computed side by side share from their commits on: who gave up
+// his own block waits for the step that writes the other.
+func TestSharedLaterWaitsForTheWriter(t *testing.T) {
+	for seed := range uint64(20) {
+		r, _, s2, done := reuseLate(t, 40, seed)
+		a, _ := r.read(sequence(1, 9), OpenOptions{})
+		b, _ := r.read(sequence(1, 9), OpenOptions{})
+		require.NoError(t, r.prefill(r.s, a))
+		require.NoError(t, r.on(s2).prefill(s2, b))
+		require.Equal(t, a.numbers()[:2], b.numbers()[:2])
+		require.NotEqual(t, a.numbers()[2], b.numbers()[2])
+		r.pool.checkFences(t)
+		r.check(s2, b)
+		r.check(r.s, a)
+		require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
+		done()
+	}
+}
+
+// E1: what is released with a step in flight can be found and taken again, and is not
+// evicted before that step is done; with several steps ahead, not before the last.
+func TestReleasedInFlight(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 3, 3)
+	a, _ := r.serve(sequence(1, 4), OpenOptions{})
+	half, err := dev.NewEvent()
+	require.NoError(t, err)
+	require.NoError(t, r.s.Record(half))
+	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(5, 5)}))
+	require.NoError(t, a.seq.Release())
+	require.NoError(t, half.Sync())
+	st := r.stats()
+	require.Equal(t, [3]int{3, 3, 0}, [3]int{st.Held, st.Retired, st.Cached}, "the first of two steps is done")
+	b, m := r.read(sequence(1, 9), OpenOptions{})
+	require.Equal(t, 8, m.Matched, "also while it is on its way")
+	require.NoError(t, r.prefill(s2, b))
+	r.check(s2, b)
+	require.NoError(t, errors.Join(b.seq.Release(), s2.Sync()))
+	st = r.stats()
+	require.Equal(t, [3]int{0, 2, 1}, [3]int{st.Held, st.Cached, st.Free})
+	c, _ := r.serve(sequence(50, 12), OpenOptions{}) // nothing in flight: all can go at once
+	r.check(r.s, c)
+	require.Zero(t, r.matched(sequence(1, 9), OpenOptions{}))
+	require.NoError(t, c.seq.Release())
+	done()
+}
+
+// E2: a block of which a reader has only the beginning is copied when he writes. Both
+// ends of the copy are held until it is done, and each is given up once.
+func TestPartialBlockIsHeldWhileCopied(t *testing.T) {
+	r, _, _, done := reuseLate(t, 40, 5)
+	r.cache(sequence(1, 8), OpenOptions{})
+	b, m := r.read([]uint32{1, 2, 3, 4, 5, 6, 9, 9, 9}, OpenOptions{})
+	require.Equal(t, 6, m.Matched)
+	old := b.numbers()[1]
+	require.NoError(t, r.prefill(r.s, b))
+	require.NotEqual(t, old, b.numbers()[1])
+	st := r.stats()
+	require.Equal(t, [2]int{4, 1}, [2]int{st.Held, st.Retired})
+	require.NoError(t, r.s.Sync())
+	st = r.stats()
+	require.Equal(t, [3]int{3, 0, 1}, [3]int{st.Held, st.Retired, st.Cached})
+	r.check(r.s, b)
+	c, m := r.read(sequence(1, 9), OpenOptions{})
+	require.Equal(t, 8, m.Matched)
+	r.check(r.s, c)
+	require.NoError(t, errors.Join(b.seq.Release(), c.seq.Release()))
+	done()
+}
+
+// A step that the device failed at leaves nothing in the tree, nor does what was
+// computed from it, however the failure is noticed. The pool goes on.
+func TestFailedStepIsForgotten(t *testing.T) {
+	notice := map[string]func(r *rig[buffer]) error{
+		"statistics": func(r *rig[buffer]) error { _, err := r.pool.Stats(); return err },
+		"open":       func(r *rig[buffer]) error { _, _, err := r.pool.Open(t.Context(), sequence(1, 9)); return err },
+		"full pool": func(r *rig[buffer]) error {
+			x, _ := r.read(nil, OpenOptions{})
+			err := r.run(r.s, part[buffer]{x, sequence(70, 24)}) // has to wait for the failed one
+			return errors.Join(err, x.seq.Release())
+		},
+	}
+	for name, notice := range notice {
+		r, dev, s2, done := reuseLate(t, 6, 5)
+		a, _ := r.read(sequence(1, 9), OpenOptions{})
+		require.NoError(t, r.prefill(s2, a))
+		b, m := r.read(sequence(1, 13), OpenOptions{})
+		require.Equal(t, 8, m.Matched)
+		require.NoError(t, r.prefill(r.s, b))
+		require.Equal(t, 12, r.matched(sequence(1, 14), OpenOptions{}))
+		require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
+		dev.broken = map[backend.Stream]error{s2: errBoom}
+		if name != "full pool" {
+			require.NoError(t, s2.Sync())
+		}
+		require.ErrorIs(t, notice(r), errBoom, name)
+		dev.broken = nil
+		require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+		r.stats()
+		require.Zero(t, r.matched(sequence(1, 14), OpenOptions{}), name)
+		c, m := r.serve(sequence(1, 13), OpenOptions{})
+		require.Zero(t, m.Matched)
+		r.check(r.s, c)
+		require.NoError(t, c.seq.Release())
+		done()
+	}
+}
+
+// Releasing is not undone by an error of the device that it happens to notice.
+func TestReleaseNoticesFailure(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 40, 5)
+	a, _ := r.read(sequence(1, 9), OpenOptions{})
+	b, _ := r.serve(sequence(50, 9), OpenOptions{})
+	require.NoError(t, r.prefill(s2, a))
+	dev.broken = map[backend.Stream]error{s2: errBoom}
+	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+	require.ErrorIs(t, b.seq.Truncate(2), errBoom)
+	require.Equal(t, 2, b.seq.Len())
+	require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
+	require.ErrorIs(t, b.seq.Release(), ErrReleased)
+	dev.broken = nil
+	done()
+}
+
+// A device that is lost empties the tree and closes the pool to new work; steps that
+// were planned before publish nothing any more.
+func TestLostDeviceForgetsPrefixes(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 40, 5)
+	r.cache(sequence(1, 9), OpenOptions{})
+	a, _ := r.read(sequence(1, 9), OpenOptions{})
+	require.NoError(t, r.prefill(s2, a))
+	b, _ := r.read(sequence(50, 9), OpenOptions{})
+	open := part[buffer]{b, sequence(50, 9)}
+	require.NoError(t, r.enqueue(r.s, open))
+	require.NoError(t, a.seq.Release())
+	dev.broken = map[backend.Stream]error{s2: backend.ErrLost}
+	require.NoError(t, s2.Sync())
+	_, err := r.pool.Stats()
+	require.ErrorIs(t, err, backend.ErrLost)
+	require.Zero(t, r.matched(sequence(1, 9), OpenOptions{}))
+	_, _, err = r.pool.Open(t.Context(), sequence(1, 9))
+	require.ErrorIs(t, err, backend.ErrLost)
+	_, err = r.pool.Pin(sequence(1, 9), 1)
+	require.ErrorIs(t, err, backend.ErrLost)
+	dev.broken = nil
+	require.NoError(t, r.committed(open))
+	require.Zero(t, r.stats().Prefix.Blocks)
+	require.NoError(t, b.seq.Release())
+	done()
+}
+
+// Who shares a block only with a step in flight waits for that, and needs no copy.
+func TestPlanWaitsForSharers(t *testing.T) {
+	r, _, s2, done := reuseLate(t, 3, 5)
+	a, _ := r.serve(sequence(1, 6), OpenOptions{})
+	b, err := a.seq.Fork()
+	require.NoError(t, err)
+	require.NoError(t, b.Fence(s2))
+	require.NoError(t, b.Release())
+	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(7, 5)}))
+	r.check(r.s, a)
+	require.NoError(t, a.seq.Release())
+	done()
+}
+
+// A fence stays its step's until nobody holds it, also where a step is done before its
+// blocks are published: two steps never share one.
+func TestFenceOfAFastStep(t *testing.T) {
+	r := deviceRig(t, small(Paged)) // on a CPU a step is done when it is enqueued
+	r.cache(sequence(1, 4), OpenOptions{})
+	for i := range 3 { // the first block is known, the second is new, of a sequence that had to compute both
+		a, _ := r.read(sequence(1, 4), OpenOptions{})
+		require.NoError(t, a.seq.Truncate(0))
+		a.tokens, a.want, a.rest = nil, nil, append(sequence(1, 4), sequence(100*(i+1), 4)...)
+		require.NoError(t, r.prefill(r.s, a))
+		r.pool.checkFences(t)
+		require.NoError(t, a.seq.Release())
+		r.pool.checkFences(t)
+	}
+	r.close()
+}
+
+// An expired lease keeps nobody from its blocks, and Clear does not wait for those
+// that the device has finished with.
+func TestExpiredLeaseMakesRoom(t *testing.T) {
+	r, _, _, done := reuseLate(t, 4, 5)
+	r.cache(sequence(1, 8), OpenOptions{})
+	l, err := r.pool.Pin(sequence(1, 8), 1)
+	require.NoError(t, err)
+	require.Equal(t, 8, l.Match.Tokens)
+	a, _ := r.read(nil, OpenOptions{})
+	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(50, 16)}), "all four blocks")
+	require.ErrorIs(t, r.pool.Unpin(l), prefix.ErrReleased)
+	require.NoError(t, a.seq.Release())
+	require.ErrorIs(t, r.pool.Clear(false), prefix.ErrInUse{}, "the step is on the device")
+	require.NoError(t, r.s.Sync())
+	require.NoError(t, r.pool.Clear(false))
+	done()
+}
