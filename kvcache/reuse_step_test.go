@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -144,7 +145,7 @@ func TestReuseRefusesBadInput(t *testing.T) {
 	require.ErrorIs(t, err, prefix.ErrArgument{})
 	require.ErrorIs(t, r.pool.Unpin(nil), prefix.ErrReleased)
 	require.ErrorIs(t, r.pool.Limit(prefix.Scope{}, prefix.Limits{Quota: -1}), prefix.ErrArgument{})
-	wild := OpenOptions{Items: []prefix.Item{{Begin: -9, End: 1 << 40}, {Begin: 3, End: -1}, {Begin: 1 << 40, End: 1 << 41}}}
+	wild := OpenOptions{Items: []prefix.Item{{Begin: -9, End: math.MaxInt}, {Begin: 3, End: -1}, {Begin: math.MaxInt - 1, End: math.MaxInt}}}
 	a, _ := r.serve(sequence(1, 9), wild)
 	r.drop(a)
 	require.Zero(t, r.idle().Sequences)

@@ -6,23 +6,30 @@ package prefix
 
 // child finds the child of n that begins with a label, or the one that has the most
 // tokens in common with it, and how many those are. exact says that it is the former.
+// The latter is the label's neighbour in their order, whatever the shape of the tree,
+// so that equal histories take the same blocks.
 func (t *Tree) child(n *node, tokens []uint32, m mark) (best *node, shared int, exact bool) {
+	var before, behind *node
+	var beforeShared, behindShared int
 	for c := n.kids; c != nil; {
 		first, cm := c.label(0, t.blockSize)
 		order, k := compareLabels(tokens, m, first, cm)
-		if order == 0 {
+		switch {
+		case order == 0:
 			return c, k, true
-		}
-		if k > shared {
-			best, shared = c, k
-		}
-		if order < 0 {
-			c = c.left
-		} else {
-			c = c.right
+		case order < 0:
+			behind, behindShared, c = c, k, c.left
+		default:
+			before, beforeShared, c = c, k, c.right
 		}
 	}
-	return best, shared, false
+	if behindShared > beforeShared {
+		return behind, behindShared, false
+	}
+	if beforeShared > 0 {
+		return before, beforeShared, false
+	}
+	return nil, 0, false
 }
 
 // addChild links c, whose label no child of n begins with.

@@ -33,7 +33,7 @@ func TestManyChildren(t *testing.T) {
 			}
 			return children - 1 - i/2
 		},
-		"scattered": func(i int) int { return i * 77_773 % children }, // a prime
+		"scattered": func(i int) int { return int(int64(i) * 77_773 % int64(children)) }, // a prime
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, children, Config{BlockSize: 2, Policy: LRU})

@@ -1,5 +1,10 @@
 package prefix
 
+import (
+	"math"
+	"slices"
+)
+
 // sampled is the share of a path's levels that leave ghosts: one in so many.
 const sampled = 4
 
@@ -8,7 +13,8 @@ type ghost struct {
 	hash      uint64
 	since     uint64
 	cellmates link
-	uses      uint32
+	after     uint32 // the next ghost in its place of the index, or none
+	uses      uint16 // or more
 	cell      uint8
 }
 
@@ -21,74 +27,75 @@ type ghostCells struct {
 	next  int
 	limit int
 	live  int
-	index []uint32 // place in the ring by hash, one for each hash that could be there
+	index []uint32 // by hash, the first of those in the ring that have this place
 	mate  links
 }
 
 func (g *ghostCells) init(limit int) {
-	g.limit, g.index = limit, make([]uint32, 64)
+	g.limit, g.index = limit, slices.Repeat([]uint32{none}, 64)
 	g.mate = func(i uint32) *link { return &g.ring[i].cellmates }
 	for c := range g.cells {
 		g.cells[c] = empty
 	}
 }
 
-// slot is the place in the index that a hash has.
-func (g *ghostCells) slot(hash uint64) *uint32 { return &g.index[hash&uint64(len(g.index)-1)] }
-
-// at is the ghost that has a place in the index. What the index says may be out of
-// date.
-func (g *ghostCells) at(slot *uint32) (i uint32, there bool) {
-	i = *slot
-	return i, int(i) < len(g.ring) && g.ring[i].hash != 0 && g.slot(g.ring[i].hash) == slot
+// find is the link to the ghost of a hash or, where there is none, to put one at.
+func (g *ghostCells) find(hash uint64) *uint32 {
+	l := &g.index[hash&uint64(len(g.index)-1)]
+	for *l != none && g.ring[*l].hash != hash {
+		l = &g.ring[*l].after
+	}
+	return l
 }
 
-// add remembers a block, and forgets one that has its place in the ring or the index.
+// add remembers a block, and forgets the one that has its place in the ring.
 func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
+	if l := g.find(hash); *l != none {
+		g.drop(l)
+	}
 	if len(g.ring) < g.limit {
 		g.next = len(g.ring)
 		g.ring = append(g.ring, ghost{})
-		if len(g.index) < 4*len(g.ring) {
+		if len(g.index) < 2*len(g.ring) {
 			g.reindex()
 		}
 	} else if g.next = (g.next + 1) % g.limit; g.ring[g.next].hash != 0 {
-		g.drop(uint32(g.next))
+		g.drop(g.find(g.ring[g.next].hash))
 	}
-	slot := g.slot(hash)
-	if other, there := g.at(slot); there {
-		g.drop(other)
-	}
-	*slot = uint32(g.next)
-	g.ring[g.next] = ghost{hash: hash, since: since, uses: uses, cell: cell}
-	g.cells[cell].push(g.mate, *slot)
+	i := uint32(g.next)
+	*g.find(hash) = i
+	g.ring[i] = ghost{hash: hash, since: since, after: none, uses: uint16(min(uses, math.MaxUint16)), cell: cell}
+	g.cells[cell].push(g.mate, i)
 	g.live++
 }
 
 // reindex doubles the index.
 func (g *ghostCells) reindex() {
-	g.index = make([]uint32, 2*len(g.index))
-	for i, old := range g.ring {
-		if old.hash != 0 {
-			*g.slot(old.hash) = uint32(i)
+	g.index = slices.Repeat([]uint32{none}, 2*len(g.index))
+	for i := range g.ring {
+		if old := &g.ring[i]; old.hash != 0 {
+			old.after = none
+			*g.find(old.hash) = uint32(i)
 		}
 	}
 }
 
 // take forgets the ghost of a hash and says what it was.
 func (g *ghostCells) take(hash uint64) (cell uint8, uses uint32, there bool) {
-	i, there := g.at(g.slot(hash))
-	if !there || g.ring[i].hash != hash {
+	l := g.find(hash)
+	if *l == none {
 		return 0, 0, false
 	}
-	cell, uses = g.ring[i].cell, g.ring[i].uses
-	g.drop(i)
+	cell, uses = g.ring[*l].cell, uint32(g.ring[*l].uses)
+	g.drop(l)
 	return cell, uses, true
 }
 
-func (g *ghostCells) drop(i uint32) {
-	old := &g.ring[i]
-	g.cells[old.cell].pull(g.mate, i)
-	old.hash = 0
+// drop forgets the ghost that a link leads to.
+func (g *ghostCells) drop(l *uint32) {
+	old := &g.ring[*l]
+	g.cells[old.cell].pull(g.mate, *l)
+	*l, old.hash = old.after, 0
 	g.live--
 }
 

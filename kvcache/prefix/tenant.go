@@ -32,7 +32,7 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	if l.Quota < 0 || l.Floor < 0 || l.Quota > 0 && l.Floor > l.Quota {
 		return ErrArgument{Op: "limits", Why: "need a quota and a floor of 0 or more, and no floor above the quota"}
 	}
-	floors := l.Floor
+	floors := min(l.Floor, t.alloc.Total()+1)
 	for key, other := range t.tenants {
 		if key != r.tenant {
 			floors += min(other.share.limits.Floor, t.alloc.Total())

@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -180,11 +181,11 @@ func TestLimitArguments(t *testing.T) {
 	r := newRig(t, 10, Config{BlockSize: 1})
 	a, b := salted("a"), salted("b")
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 6}))
-	for _, l := range []Limits{{Quota: -1}, {Floor: -1}, {Quota: 2, Floor: 3}, {Floor: 5}, {Floor: 11}, {Floor: 1 << 62}} {
+	for _, l := range []Limits{{Quota: -1}, {Floor: -1}, {Quota: 2, Floor: 3}, {Floor: 5}, {Floor: 11}, {Floor: math.MaxInt - 1}} {
 		require.ErrorIs(t, r.tree.SetLimits(b, l), ErrArgument{}, "%+v", l)
 		require.Len(t, r.tree.tenants, 1)
 	}
-	require.NoError(t, r.tree.SetLimits(b, Limits{Quota: 1 << 62, Floor: 4}))
+	require.NoError(t, r.tree.SetLimits(b, Limits{Quota: math.MaxInt - 1, Floor: 4}))
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 5})) // his own floor does not count twice
 	require.ErrorIs(t, r.tree.SetLimits(a, Limits{Floor: 7}), ErrArgument{})
 	require.Equal(t, 5, r.tree.tenants[a.tenant].share.limits.Floor)
