@@ -232,8 +232,11 @@ func (s *prefixStore) extend(root prefix.Root, tokens []uint32, state *CachedKvS
 		p.Parent = path[have-1]
 		parent = p.Parent.ID
 	}
-	if _, _, err = s.tree.Insert(nil, p, tokens[have*s.cfg.BlockSize:], path[have:]); err != nil {
+	switch in, old, err := s.tree.Insert(nil, p, tokens[have*s.cfg.BlockSize:], path[have:]); {
+	case err != nil:
 		return err
+	case in < n || len(old) > 0: // nobody else can have stored them, or have an owner's part in them
+		return fmt.Errorf("kvcache: prefix store: %w", prefix.ErrCorrupt)
 	}
 	for i := have; i < len(path); i++ {
 		s.enter(path[i].ID, parent, state.blocks[i])

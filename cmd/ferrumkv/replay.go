@@ -57,7 +57,7 @@ seconds.`,
 	flags, s := cmd.Flags(), &f.synthesis
 	flags.StringArrayVar(&f.traces, "trace", nil, "`PATH` of a trace or a directory of them; repeat it for more (default: a generated trace)")
 	flags.StringSliceVar(&f.capacities, "capacity", []string{"1%", "2%", "5%", "10%", "25%", "50%", "100%"}, "capacities: `BLOCKS`, N% of the trace's different blocks, or unlimited")
-	flags.StringSliceVar(&f.policies, "policy", replay.Compared(), "policies, each a `NAME`: "+strings.Join(replay.Policies(), ", "))
+	flags.StringSliceVar(&f.policies, "policy", replay.Compared(), "policies, each a `NAME`: "+strings.Join(replay.Policies(), ", ")+"; "+replay.Optimum+" is always there")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each run")
 	flags.StringVar(&f.html, "html", "", "write a page with plots to `FILE`; it needs no network")
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "generated trace: seed `N`")
@@ -84,6 +84,9 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if f.html != "" { // rather than after the replay
 		if info, err := os.Stat(filepath.Dir(f.html)); err != nil || !info.IsDir() {
 			return fmt.Errorf("--html %s: there is no directory %s", f.html, filepath.Dir(f.html))
+		}
+		if info, err := os.Stat(f.html); err == nil && info.IsDir() {
+			return fmt.Errorf("--html %s: is a directory", f.html)
 		}
 	}
 	bar := &replayBar{line: newProgress(cmd.ErrOrStderr())}

@@ -221,5 +221,5 @@ func TestReplayOutputFails(t *testing.T) {
 		require.Equal(t, "ferrumkv: "+os.ErrClosed.Error()+"\n", stderr.String())
 	}
 	page := t.TempDir() // a directory is no file
-	fails(t, []string{"replay", "--requests", "10", "--html", page}, "is a directory")
+	require.Empty(t, fails(t, []string{"replay", "--requests", "10", "--html", page}, "--html "+page+": is a directory").stdout)
 }

@@ -17,6 +17,7 @@ var agenticMembers = []string{"block_size", "requests"}
 // assistant at work. Other members of the objects are ignored.
 type agenticSession struct {
 	BlockSize *int64            `json:"block_size"` // tokens
+	Scope     string            `json:"hash_id_scope"`
 	Requests  []json.RawMessage `json:"requests"`
 }
 
@@ -50,6 +51,8 @@ func readAgentic(ctx context.Context, b *builder, file string, r *bufio.Reader) 
 		return faulty{"block_size", "is missing"}
 	case *s.BlockSize < 1 || *s.BlockSize > maxBlock:
 		return faulty{"block_size", fmt.Sprintf("have %d, accepts 1 to %d", *s.BlockSize, maxBlock)}
+	case s.Scope != "" && s.Scope != "local":
+		return faulty{"hash_id_scope", fmt.Sprintf("have %q, accepts local: ids of one file mean nothing in another", s.Scope)}
 	case s.Requests == nil:
 		return faulty{"requests", "is missing"}
 	}

@@ -56,7 +56,7 @@ func TestReadAgentic(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]uint32{{0, 1}, {3}, {0, 1, 2}, {3, 4}, {}}, paths(trace), "a sub-agent's times count from its start")
 	require.Equal(t, 64, trace.BlockTokens)
-	require.Equal(t, 2, trace.InfiniteHits()-1, "the sub-agent's second request hits, too")
+	require.Equal(t, 3, trace.InfiniteHits(), "the sub-agent's second request hits, too")
 }
 
 func TestReadSeveral(t *testing.T) {
@@ -111,6 +111,7 @@ func TestReadRefuses(t *testing.T) {
 		{in(`64`, `0`), "block_size: have 0, accepts 1 to 1073741824"},
 		{in(`64`, `null`), "block_size: is missing"},
 		{in(`"block_size": 64, `, ``), "block_size: is missing"},
+		{in(`"local"`, `"global"`), `hash_id_scope: have "global", accepts local`},
 		{`{"block_size": 64}`, "requests: is missing"},
 		{`{"block_size": 64, "requests": {}}`, "requests: object is not a list"},
 		{`{"block_size": 64, "requests": [7]}`, "request 1: number is not an object"},

@@ -89,6 +89,10 @@ func TestSyntheticSweep(t *testing.T) {
 		"lfu":   {299_544, 347_000, 442_160},
 		Optimum: {436_469, 458_264, 458_264},
 	}, sweep(t, trace, "lru", "slru", "lfu", Optimum))
+	got := sweep(t, trace, "adaptive", "lru", "slru")
+	for i, hits := range got["adaptive"] {
+		require.GreaterOrEqual(t, hits, max(got["lru"][i], got["slru"][i]), "the default reaches the better of two")
+	}
 }
 
 // The tree and its policies do what the models say, whatever the trace, and nothing

@@ -3,7 +3,7 @@
 // blocks of its prompt a request finds cached.
 //
 // A [Trace] is read from files ([Read]) or generated ([Synthetic]). [Trace.Replay]
-// runs it once, for one policy and capacity, and [Sweep] for all of several. The
+// runs it once, for one policy and capacity, and [Trace.Sweep] for all of several. The
 // ends between which every policy lies are [Trace.InfiniteHits], of a cache that
 // keeps everything, and the policy [Optimum], which knows the future.
 package replay

@@ -51,7 +51,7 @@ func newTree(policy string, capacity int) (*tree, error) {
 
 func (t *tree) request(path []uint32) (hits int, err error) {
 	q := prefix.Query{Tokens: path}
-	_, m := t.prefix.Lookup(t.path[:0], t.root, q)
+	m := t.prefix.Match(t.root, q)
 	if t.path, m, err = t.prefix.Take(t.path[:0], t.root, q, prefix.Keep{}, m); err != nil {
 		return 0, err
 	}
