@@ -77,7 +77,8 @@ func (b *Batch[B]) AccumulateMass(on bool) { b.mass = on }
 // one open step at a time (ErrBusy), and its length at most the pool's capacity
 // (ErrCapacity).
 //
-// The tokens say what the keys and values will be: where prefixes are reused, blocks
+// Of a prompt that was opened those tokens are added that were not matched. The tokens
+// say what the keys and values will be: where prefixes are reused, blocks
 // of equal tokens are taken to be equal, and one is kept.
 func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) error {
 	return b.add(seq, tokens, len(tokens), true)

@@ -43,7 +43,7 @@ const (
 // KVHeads and HeadDim are required; other zero values are taken from the
 // environment (see Environment) and then from the defaults.
 type Config struct {
-	Layout Layout
+	Layout Layout // prefixes are reused in the paged layout only
 	Layers int
 	// QHeads is a multiple of KVHeads; 0: KVHeads.
 	QHeads, KVHeads int

@@ -113,7 +113,7 @@ func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvSta
 // Store copies what is not known of a prompt's keys and values from a runner's cache,
 // which has them in its first len(tokens) tokens; what follows those, generated ones
 // above all, is left alone. A prompt shorter than MinPrefixLen is not stored, which is
-// no error.
+// no error; one that was known is stored, although nothing is added.
 //
 // An error of from is returned. ErrShape when it has fewer tokens than there are, or
 // other layers or dims than what was stored before; ErrOversize when the prompt alone

@@ -15,8 +15,9 @@ type Match struct {
 	Matched   int // tokens whose keys and values were found
 	Restored  int // of those, tokens brought back from another tier
 	Recompute int // tokens left to compute
-	// Lacks is why it was not more. That others have it is none of the caller's
-	// business: it is NeverSeen here, and counted by its cause in Stats.
+	// Lacks is why it was not more, said of the first block that was not found;
+	// prefix.NotAsked where nothing is reused. That others have it is none of the
+	// caller's business: it is NeverSeen here, and counted by its cause in Stats.
 	Lacks prefix.Cause
 }
 
@@ -38,13 +39,17 @@ type OpenOptions struct {
 
 // Open starts a sequence for a prompt. Of the longest prefix that is in the cache it
 // shares the blocks, down to a token: at least one token is left to compute, so that
-// there are logits. The caller adds the prompt's last match.Recompute tokens to steps.
-// The prompt may be nil. No other blocks are taken before a step needs them. A prompt
-// longer than a sequence may be is an ErrCapacity.
+// there are logits. The caller adds the prompt's last match.Recompute tokens to steps,
+// and not those before. The prompt may be nil. No other blocks are taken before a step
+// needs them. A prompt longer than a sequence may be is an ErrCapacity. At most one
+// option is accepted. ctx is looked at once, at the beginning: Open waits for nothing.
 //
-// Where prefixes are reused (Config.Prefix), every full block of a committed step is
-// offered to sequences that are opened later, from the moment of Commit: they wait, on
-// the device, for the step that writes it.
+// Where prefixes are reused (Config.Prefix; the paged layout only), every full block of
+// a committed step is offered to sequences that are opened later, from the moment of
+// Commit: they wait, on the device, for the step that writes it. The tokens behind a
+// sequence's last full block are not offered: the next turn of a conversation computes
+// them again. Nor is what is still being computed: hold back a prompt that begins like
+// one in hand, and open it when Match finds what that one has committed.
 func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions) (*Sequence[B], Match, error) {
 	if ctx == nil {
 		return nil, Match{}, backend.ErrShape{Op: "open", What: "the context is nil; use context.Background()"}
@@ -72,7 +77,7 @@ func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions
 	}
 	s := p.newSequence()
 	s.origin = from
-	m := Match{Recompute: len(prompt)}
+	m := Match{Recompute: len(prompt), Lacks: prefix.NotAsked}
 	if p.tree != nil && !o.NoReuse && len(prompt) > 0 {
 		if m, err = s.reuse(q, found); err != nil {
 			delete(p.seqs, s)
@@ -118,7 +123,7 @@ func (p *Pool[B]) Match(prompt []uint32, opts ...OpenOptions) (Match, error) {
 		return Match{}, fmt.Errorf("kvcache: match: %w", ErrClosed)
 	}
 	if p.tree == nil || o.NoReuse {
-		return Match{Recompute: len(prompt)}, nil
+		return Match{Recompute: len(prompt), Lacks: prefix.NotAsked}, nil
 	}
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.extra
@@ -134,7 +139,13 @@ func (p *Pool[B]) option(op string, opts []OpenOptions) (OpenOptions, error) {
 	case len(opts) > 1:
 		return OpenOptions{}, backend.ErrShape{Op: op, What: fmt.Sprintf("%d options: need none or one", len(opts))}
 	}
-	return opts[0], opts[0].Check(op)
+	o := opts[0]
+	for i, item := range o.Items {
+		if len(item.Hash) == 0 {
+			return o, backend.ErrShape{Op: op, What: fmt.Sprintf("item %d has no hash: all such items would be one", i)}
+		}
+	}
+	return o, o.Check(op)
 }
 
 // origin is where a prompt's blocks belong.
@@ -159,20 +170,6 @@ func (p *Pool[B]) root(s prefix.Scope) prefix.Root {
 		return p.common
 	}
 	return p.model.Root(s)
-}
-
-// fingerprint is what the content of the pool's blocks depends on besides tokens.
-func (c Config) fingerprint() prefix.Fingerprint {
-	f := prefix.Fingerprint{
-		Model: c.Model, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, VHeadDim: c.VHeadDim,
-		K: c.K.String(), V: c.V.String(), BlockSize: c.slots(),
-	}
-	// What numbers there are is fixed by the types, so their text is canonical.
-	if c.RoPE != nil {
-		f.RoPE = fmt.Appendf(nil, "%+v", *c.RoPE)
-	}
-	f.Masks = fmt.Appendf(nil, "%+v %v %v %v", c.Masks, c.Scale, c.QHeads, c.Act)
-	return f
 }
 
 // Pin keeps the full blocks of what is in the cache of a prompt from eviction for so
@@ -214,11 +211,12 @@ func (p *Pool[B]) Limit(s prefix.Scope, l prefix.Limits) error {
 
 // Clear forgets all prefixes: after the weights have changed, for example. It is
 // prefix.ErrInUse while sequences or leases own some, unless by force: then they
-// keep theirs, and what they write from here on is not offered to others.
+// keep theirs, and what they write from here on is not offered to others. Where nothing
+// is reused there is nothing to forget.
 func (p *Pool[B]) Clear(force bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.reusable("clear"); err != nil {
+	if err := p.usable(); err != nil || p.tree == nil {
 		return err
 	}
 	if err := p.reclaim(); err != nil { // what nobody uses any more does not count
@@ -233,11 +231,8 @@ func (p *Pool[B]) Clear(force bool) error {
 	return nil
 }
 
-// maxEvents bounds the memory of a stream that nobody reads.
-const maxEvents = 1_000_000
-
 // Watch returns a stream of what enters and leaves the prefix tree, with room for so
-// many events (at most a million), and what is in it now: for a router that sends
+// many events (at most prefix.MaxRoom), and what is in it now: for a router that sends
 // requests where their prefix is. It never makes the pool wait. Unwatch or Close ends it.
 func (p *Pool[B]) Watch(room int) (*prefix.Subscription, []prefix.Event, error) {
 	p.mu.Lock()
@@ -245,8 +240,8 @@ func (p *Pool[B]) Watch(room int) (*prefix.Subscription, []prefix.Event, error) 
 	if err := p.reusable("watch"); err != nil {
 		return nil, nil, err
 	}
-	if room > maxEvents {
-		return nil, nil, backend.ErrShape{Op: "watch", What: fmt.Sprintf("room for %d events: accepts up to %d", room, maxEvents)}
+	if room > prefix.MaxRoom {
+		return nil, nil, backend.ErrShape{Op: "watch", What: fmt.Sprintf("room for %d events: accepts up to %d", room, prefix.MaxRoom)}
 	}
 	sub, have := p.tree.Subscribe(room)
 	return sub, have, nil
@@ -259,7 +254,9 @@ func (p *Pool[B]) Unwatch(s *prefix.Subscription) {
 	}
 }
 
-// SaltStats returns the numbers of one salt: nothing in them tells of others.
+// SaltStats returns the numbers of one salt: nothing in them tells of others. A salt
+// with limits is counted as long as it has them, another from its first block until its
+// last one has gone.
 func (p *Pool[B]) SaltStats(s prefix.Scope) (prefix.Stats, error) {
 	if p.tree == nil {
 		return prefix.Stats{}, errNoReuse("stats")

@@ -145,7 +145,9 @@ func TestReuseRefusesBadInput(t *testing.T) {
 	require.ErrorIs(t, err, prefix.ErrArgument{})
 	require.ErrorIs(t, r.pool.Unpin(nil), prefix.ErrReleased)
 	require.ErrorIs(t, r.pool.Limit(prefix.Scope{}, prefix.Limits{Quota: -1}), prefix.ErrArgument{})
-	wild := OpenOptions{Items: []prefix.Item{{Begin: -9, End: math.MaxInt}, {Begin: 3, End: -1}, {Begin: math.MaxInt - 1, End: math.MaxInt}}}
+	wild := OpenOptions{Items: []prefix.Item{{Begin: -9, End: math.MaxInt, Hash: []byte{1}}, {Begin: 3, End: -1, Hash: []byte{2}}, {Begin: math.MaxInt - 1, End: math.MaxInt, Hash: []byte{3}}}}
+	_, err = r.pool.Match(sequence(1, 9), OpenOptions{Items: []prefix.Item{{End: 2}}})
+	require.ErrorContains(t, err, "item 0 has no hash")
 	a, _ := r.serve(sequence(1, 9), wild)
 	r.drop(a)
 	require.Zero(t, r.idle().Sequences)
@@ -163,9 +165,13 @@ func TestReuseRefusesBadInput(t *testing.T) {
 	_, err = r.pool.Pin(nil, 1)
 	_, _, watch := r.pool.Watch(1)
 	_, stats := r.pool.SaltStats(prefix.Scope{})
-	for _, err := range []error{err, watch, stats, r.pool.Clear(true), r.pool.Unpin(nil), r.pool.Limit(prefix.Scope{}, prefix.Limits{})} {
+	for _, err := range []error{err, watch, stats, r.pool.Unpin(nil), r.pool.Limit(prefix.Scope{}, prefix.Limits{})} {
 		require.ErrorIs(t, err, backend.ErrUnsupported{}, "%v", err)
 	}
+	require.NoError(t, r.pool.Clear(true), "there is nothing to forget")
+	m, err := r.pool.Match(sequence(1, 9))
+	require.NoError(t, err)
+	require.Equal(t, Match{Recompute: 9, Lacks: prefix.NotAsked}, m)
 	r.pool.Unwatch(nil)
 	r.close()
 }

@@ -239,7 +239,7 @@ func TestB12RemovedWasStored(t *testing.T) {
 	r.pool.Unwatch(late.sub)
 	_, open := <-late.sub.C
 	require.False(t, open)
-	_, _, err := r.pool.Watch(maxEvents + 1)
+	_, _, err := r.pool.Watch(prefix.MaxRoom + 1)
 	require.ErrorIs(t, err, backend.ErrShape{})
 	r.close()
 	_, open = <-watch.sub.C

@@ -5,21 +5,26 @@ import (
 	"slices"
 )
 
-// Cause is why a lookup found no more than it did.
+// Cause is why a lookup found no more than it did: Complete, NeverSeen, WasEvicted,
+// OtherSalt, OtherModel, TooShort or NotAsked. It is said of the first block that was
+// not found.
 type Cause uint8
 
 const (
 	Complete   Cause = iota // everything asked for was found
-	NeverSeen               // these tokens were not stored before, or very long ago
-	WasEvicted              // they were there
-	OtherSalt               // they are there under another salt
-	OtherModel              // they are there under another fingerprint or adapter
-	TooShort                // fewer tokens than a block, or than the shortest prefix
+	NeverSeen               // it was not stored before, or longer ago than is remembered
+	WasEvicted              // it was there; about as many are remembered as there are blocks
+	OtherSalt               // it is there under another salt
+	OtherModel              // it is there under another fingerprint or adapter
+	TooShort                // the rest is not a full block, or all is less than the shortest prefix
 	numCauses
 )
 
+// NotAsked is the cause where nothing was looked up: nothing is reused.
+const NotAsked = numCauses
+
 func (c Cause) String() string {
-	return [...]string{"complete", "never seen", "evicted", "other salt", "other model", "too short"}[min(c, TooShort)]
+	return [...]string{"complete", "never seen", "evicted", "other salt", "other model", "too short", "not asked"}[min(c, NotAsked)]
 }
 
 // Told is the cause as it may be told to the one who asked: what others have is

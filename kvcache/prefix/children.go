@@ -110,6 +110,14 @@ func (n *node) replaceChild(old, c *node) {
 	old.parent, old.above, old.left, old.right = nil, nil, nil, nil
 }
 
+// leftmost is the first in order of the treap below c.
+func (c *node) leftmost() *node {
+	for c.left != nil {
+		c = c.left
+	}
+	return c
+}
+
 // onlyChild is the child of n if there is exactly one.
 func (n *node) onlyChild() *node {
 	if c := n.kids; c != nil && c.left == nil && c.right == nil {

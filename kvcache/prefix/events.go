@@ -1,9 +1,6 @@
 package prefix
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // EventKind is what happened to blocks of a tree.
 type EventKind uint8
@@ -31,7 +28,7 @@ type Event struct {
 
 	Keys []Key // of the blocks; stored: each the parent of the next
 	// The rest is of stored blocks.
-	Parent   Key        // of the first block; zero: it begins a path
+	Parent   Key        // of the first block; zero: it begins a path, behind Root
 	Root     Key        // of the scope
 	Tokens   []uint32   // BlockSize a block; the last may have fewer
 	Extra    []Key      // one a block, or nil: none has one
@@ -71,19 +68,22 @@ func (h *hub) send(e Event) {
 	}
 }
 
+// MaxRoom bounds the memory of a stream that nobody reads.
+const MaxRoom = 1_000_000
+
 // Subscribe returns a stream of events from here on, with room for so many (at
-// least one), and what the tree holds now, as events of the last sequence number.
+// least one and at most MaxRoom), and what the tree holds now, as events of the last sequence number.
 // From the first subscription on the tree computes the keys of its blocks.
 func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := make(chan Event, max(room, 1))
+	c := make(chan Event, min(max(room, 1), MaxRoom))
 	s := &Subscription{C: c, c: c}
 	t.hub.subs = append(t.hub.subs, s)
 	t.keyed = true
 	var have []Event
-	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {
-		each(&t.roots[key].node, func(n *node) {
+	for _, r := range t.sortedRoots() {
+		each(&r.node, func(n *node) {
 			if n.keys == nil {
 				n.keys = make([]Key, 0, len(n.blocks))
 				for i := range n.blocks {

@@ -126,12 +126,13 @@ func (t *Tree) Forget(b block.Block) bool {
 	return true
 }
 
-// forget drops block i of n and what is below it, ends first.
+// forget drops block i of n and what is below it, ends first, in the order of labels:
+// equal histories free blocks in the same order.
 func (t *Tree) forget(n *node, i int) {
 	for {
 		end := n
 		for end.kids != nil {
-			end = end.kids
+			end = end.kids.leftmost()
 		}
 		if end != n {
 			for whole := len(end.blocks); whole > 0; whole-- {
@@ -153,11 +154,12 @@ func (t *Tree) forget(n *node, i int) {
 func (t *Tree) Clear(force bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.expire() // a lease that is over uses nothing
 	if used := t.blocks - t.queued; used > 0 && !force {
 		return ErrInUse{Blocks: used}
 	}
 	t.hub.mute = true // one event says it all
-	for _, r := range t.roots {
+	for _, r := range t.sortedRoots() {
 		for r.node.kids != nil {
 			t.forget(r.node.kids, 0)
 		}

@@ -49,8 +49,9 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	}
 	t.expire()
 	m := t.match(r, q)
-	l := &Lease{Match: m, blocks: m.append(nil)[:m.Blocks]}
-	l.Match.Tokens, l.Match.Tail, l.Match.cause = m.Blocks*t.blockSize, 0, m.cause.Told()
+	l := &Lease{blocks: m.append(nil)[:m.Blocks]}
+	m.Tail = 0 // what the lease tells keeps no prompt and no node alive
+	l.Match = Match{Tokens: m.Blocks * t.blockSize, Blocks: m.Blocks, Fidelity: m.fidelity(), cause: m.cause.Told()}
 	if limit := t.alloc.Total() / 2; t.pinned+len(l.blocks) > limit {
 		return nil, ErrPinned{Need: len(l.blocks), Pinned: t.pinned, Max: limit}
 	}

@@ -23,13 +23,15 @@ type Match struct {
 
 // asked tells one question from another.
 type asked struct {
-	root   Key
-	tokens *uint32
-	length int
+	root           Key
+	tokens         *uint32
+	extra          *Key
+	length, extras int
+	accept         Fidelity
 }
 
 func question(r Root, q Query) asked {
-	return asked{r.Key, unsafe.SliceData(q.Tokens), len(q.Tokens)}
+	return asked{r.Key, unsafe.SliceData(q.Tokens), unsafe.SliceData(q.Extra), len(q.Tokens), len(q.Extra), q.Accept}
 }
 
 // Lookup appends the blocks of the longest known prefix of a query to dst and
@@ -164,6 +166,9 @@ func (m Match) all() int {
 // fidelity is what the match's blocks lack, all together.
 func (m Match) fidelity() (f Fidelity) {
 	for n, end := m.end, m.all(); end > 0; n = n.parent {
+		if n.depth >= end { // Take had to stop further up
+			continue
+		}
 		if n.marks != nil {
 			for _, mk := range n.marks[:end-n.depth] {
 				f |= mk.fidelity

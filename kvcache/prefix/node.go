@@ -120,6 +120,7 @@ func (t *Tree) split(n *node, i int) *node {
 	t.own(up, 0)
 	t.link(up, n)
 	t.nodes++
+	t.merge(n) // it may be short enough now
 	return up
 }
 

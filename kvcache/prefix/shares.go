@@ -26,15 +26,14 @@ func (s *share) room() int {
 // changed puts a share in its place after its blocks or limits have changed.
 func (ss *shares) changed(s *share) {
 	spare := max(min(s.queued, s.blocks-s.limits.Floor), 0)
-	ss.spare += spare - s.spare
+	had := s.spare
+	ss.spare += spare - had
 	s.spare = spare
-	if spare > 0 {
-		s.turn = s.first()
-	}
-	if spare > 0 {
-		ss.heap.put(s)
-	} else {
+	if spare == 0 {
 		ss.heap.remove(s)
+	} else if turn := s.first(); had == 0 || turn != s.turn {
+		s.turn = turn
+		ss.heap.put(s)
 	}
 }
 

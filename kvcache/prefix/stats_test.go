@@ -55,7 +55,7 @@ func TestCauses(t *testing.T) {
 		_, m := r.match(x.root, x.tokens)
 		require.Equal(t, x.cause, m.Lacks(), "case %d", i)
 	}
-	require.Equal(t, []string{"complete", "never seen", "evicted", "other salt", "other model", "too short", "too short"},
+	require.Equal(t, []string{"complete", "never seen", "evicted", "other salt", "other model", "too short", "not asked"},
 		[]string{Complete.String(), NeverSeen.String(), WasEvicted.String(), OtherSalt.String(), OtherModel.String(), TooShort.String(), Cause(99).String()})
 }
 

@@ -10,9 +10,8 @@ import (
 // Take makes the caller an owner of the blocks of a match, which it appends to dst:
 // the path is safe from eviction until the caller has released it. m is what Lookup
 // said of the same root and query a moment ago; what has changed since is looked up
-// again. Where claims leave
-// no blocks to take, the match is shorter. This is what statistics count as a lookup
-// and what policies count as a use.
+// again. Where claims leave no blocks to take, the match is shorter. This is what
+// statistics count as a lookup and what policies count as a use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
 	if err := k.Check("take"); err != nil {
 		return dst, Match{}, err
@@ -30,8 +29,9 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 		err := t.retain(b)
 		if errors.Is(err, block.ErrOutOfBlocks{}) {
 			m.Blocks, m.Tail, m.cause = min(m.Blocks, i), 0, NeverSeen
+			m.Fidelity = m.fidelity()
 			if m.Tokens = i * t.blockSize; m.Tokens < t.minPrefix { // not worth it any more
-				m.Tokens, m.Blocks = 0, 0
+				m.Tokens, m.Blocks, m.Fidelity = 0, 0, Exact
 				i, err = 0, t.release(dst[had:had+i])
 			} else {
 				err = nil

@@ -2,6 +2,8 @@ package prefix
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,6 +98,11 @@ func (t *Tree) makeRoot(r Root) *root {
 	made.tenant.roots++
 	t.roots[r.Key] = made
 	return made
+}
+
+// sortedRoots are all roots in an order that is the same in every process.
+func (t *Tree) sortedRoots() []*root {
+	return slices.SortedFunc(maps.Values(t.roots), func(a, b *root) int { return a.Key.compare(b.Key) })
 }
 
 // prune forgets a root if it has no blocks.
