@@ -148,8 +148,12 @@ func (p *Pool[B]) reclaim() error {
 	if p.tree != nil {
 		p.tree.Expire()
 	}
+	var asked *fence
 	for i := len(p.retired) - 1; i >= 0; i-- {
-		p.retired[i].fence.reached()
+		if f := p.retired[i].fence; f != asked { // a step gives up blocks of many sequences
+			f.reached()
+			asked = f
+		}
 	}
 	kept := p.retired[:0]
 	for _, r := range p.retired {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -111,6 +112,9 @@ func (b *Batch[B]) countBlocks() (need, promised int, err error) {
 	for i := range b.entries {
 		e := &b.entries[i]
 		e.blocks, e.copies, e.claimed = nil, false, e.seq.claim.Blocks()
+		if e.seq.failed != nil { // since it was added
+			return 0, 0, fmt.Errorf("kvcache: plan: %w", e.seq.failed)
+		}
 		if e.write {
 			if e.copies, err = e.seq.tailShared(); err != nil {
 				return 0, 0, err

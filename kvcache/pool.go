@@ -25,6 +25,7 @@ type Pool[B backend.Buffer] struct {
 	fences  fences
 	retired []retired // blocks that wait for the device
 	seqs    map[*Sequence[B]]struct{}
+	spare   []lists // of sequences that were released
 	batches map[*Batch[B]]struct{}
 	logical int // blocks of all sequences, shared ones counted for each owner
 	closed  atomic.Bool
@@ -180,13 +181,36 @@ func (p *Pool[B]) freeBuffers() {
 	p.owned = nil
 }
 
+// lists are a sequence's blocks and tokens. They have room for a full one, so that no
+// step has to grow them, and go from one sequence to the next, because clearing so
+// much memory would take longer than a reuse.
+type lists struct {
+	blocks []block.Block
+	tokens []uint32 // nil: no prefixes are reused
+}
+
 func (p *Pool[B]) newSequence() *Sequence[B] {
-	s := &Sequence[B]{pool: p, blocks: make([]block.Block, 0, p.maxBlocks()+1)}
-	if p.tree != nil {
-		s.tokens = make([]uint32, 0, p.cfg.Capacity)
+	var l lists
+	if n := len(p.spare); n > 0 {
+		l, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else {
+		l.blocks = make([]block.Block, 0, p.maxBlocks()+1)
+		if p.tree != nil {
+			l.tokens = make([]uint32, 0, p.cfg.Capacity)
+		}
 	}
+	s := &Sequence[B]{pool: p, blocks: l.blocks, tokens: l.tokens}
 	p.seqs[s] = struct{}{}
 	return s
+}
+
+// dropSequence forgets a sequence that has no blocks.
+func (p *Pool[B]) dropSequence(s *Sequence[B]) {
+	delete(p.seqs, s)
+	if len(p.spare) < p.cfg.MaxSeqs {
+		p.spare = append(p.spare, lists{s.blocks[:0], s.tokens[:0]})
+	}
+	s.blocks, s.tokens = nil, nil
 }
 
 // maxBlocks is the blocks of a sequence of full capacity, or all there are.
@@ -262,6 +286,6 @@ func (p *Pool[B]) Close() error {
 	}
 	err := p.fences.close()
 	p.freeBuffers()
-	p.retired, p.publications, p.batches, p.seqs = nil, nil, nil, nil
+	p.retired, p.publications, p.batches, p.seqs, p.spare = nil, nil, nil, nil, nil
 	return err
 }

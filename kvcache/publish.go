@@ -2,7 +2,9 @@ package kvcache
 
 import (
 	"errors"
+	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -16,6 +18,7 @@ type origin struct {
 	items     int             // tokens up to the end of the last item
 	fidelity  prefix.Fidelity // of what is written from here on
 	published int             // leading blocks that are in the tree
+	offered   int             // full blocks when they were last offered to it
 	silent    bool            // nothing more is published
 	private   bool            // computes what others have, too
 }
@@ -39,10 +42,11 @@ func (p *Pool[B]) published(b block.Block) bool {
 func (s *Sequence[B]) full(tokens int) int { return tokens / s.pool.cfg.slots() }
 
 // pending is what a sequence of so many tokens has to publish: its place in the tree
-// and the tokens of the blocks that are full and not there yet.
+// and the tokens of the blocks that are full and not there yet. What the tree did not
+// want is offered again with the next block, not with every token.
 func (s *Sequence[B]) pending(tokens int) (prefix.Path, []uint32) {
 	full := s.full(tokens)
-	if s.pool.tree == nil || s.pool.lost != nil || s.silent || full <= s.published {
+	if s.pool.tree == nil || s.pool.lost != nil || s.silent || full <= max(s.published, s.offered) {
 		return prefix.Path{}, nil
 	}
 	at := prefix.Path{Root: s.root, Keep: s.keep, Fidelity: s.fidelity, Private: s.private}
@@ -107,12 +111,12 @@ func (s *Sequence[B]) publish(f *fence) error {
 			p.publications = append(p.publications, publication{f.hold(), b})
 		}
 	}
-	s.published += n
+	s.published, s.offered = s.published+n, s.full(s.len)
 	return p.retire(f, old)
 }
 
 // settle forgets the fences of published blocks whose content is written. What a
-// device failed to write is taken out of the tree.
+// device failed to write is taken out of the tree, and sequences that have it fail.
 func (p *Pool[B]) settle() error {
 	done := 0
 	var err error
@@ -123,6 +127,7 @@ func (p *Pool[B]) settle() error {
 		if w.fence.err != nil {
 			err = firstOf(err, p.device(w.fence.err))
 			p.tree.Forget(w.block)
+			p.fail(w.block, w.fence.err)
 		}
 		if p.writing[w.block.ID] == w.fence {
 			p.writing[w.block.ID] = nil
@@ -136,12 +141,27 @@ func (p *Pool[B]) settle() error {
 	return err
 }
 
+// fail makes the sequences that own a block useless: what they read there was not
+// written. Their own steps may be fine, so that nobody else tells them.
+func (p *Pool[B]) fail(b block.Block, err error) {
+	for s := range p.seqs {
+		if s.failed == nil && slices.Contains(s.blocks, b) {
+			s.failed = fmt.Errorf("content undefined after a failed step: %w", err)
+		}
+	}
+}
+
+// unwrite notes that the blocks are not full any more from a token on.
+func (s *Sequence[B]) unwrite(from int) {
+	s.published, s.offered = min(s.published, s.full(from)), min(s.offered, s.full(from))
+}
+
 // withdraw is for a sequence that has become shorter. Its last block may be one that
 // the tree offers to others: it is taken out if it is the end of a path and nobody
 // else's, so that a rejected draft costs no copy; else the next write copies it.
 func (s *Sequence[B]) withdraw() {
 	p := s.pool
-	s.published = min(s.published, s.full(s.len))
+	s.unwrite(s.len)
 	s.silent = s.silent || s.len < s.items // what follows may be without them
 	if p.tree == nil || s.tail() == (block.Block{}) {
 		return
@@ -189,7 +209,7 @@ func (s *Sequence[B]) shifted(from, count int) {
 		return
 	}
 	s.tokens = append(s.tokens[:from], s.tokens[from+count:s.len]...)
-	s.published = min(s.published, s.full(from))
+	s.unwrite(from)
 	s.silent = s.silent || from < s.items // they are not where they were
 	if from < len(s.tokens) {
 		s.fidelity |= prefix.Truncated

@@ -80,7 +80,7 @@ func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions
 	m := Match{Recompute: len(prompt), Lacks: prefix.NotAsked}
 	if p.tree != nil && !o.NoReuse && len(prompt) > 0 {
 		if m, err = s.reuse(q, found); err != nil {
-			delete(p.seqs, s)
+			p.dropSequence(s)
 			return nil, Match{}, err
 		}
 	}
@@ -210,8 +210,8 @@ func (p *Pool[B]) Limit(s prefix.Scope, l prefix.Limits) error {
 }
 
 // Clear forgets all prefixes: after the weights have changed, for example. It is
-// prefix.ErrInUse while sequences or leases own some, unless by force: then they
-// keep theirs, and what they write from here on is not offered to others. Where nothing
+// prefix.ErrInUse while sequences, leases or steps on the device own some, unless by
+// force: then they keep theirs, and what they write from here on is not offered to others. Where nothing
 // is reused there is nothing to forget.
 func (p *Pool[B]) Clear(force bool) error {
 	p.mu.Lock()

@@ -152,6 +152,32 @@ func TestFailedStepIsForgotten(t *testing.T) {
 	}
 }
 
+// A sequence that shares what the device then failed to write is told so: the step was
+// somebody else's. One that shares nothing of it goes on.
+func TestReaderOfFailedStepIsTold(t *testing.T) {
+	r, dev, s2, done := reuseLate(t, 40, 5)
+	a, _ := r.read(sequence(1, 9), OpenOptions{})
+	require.NoError(t, r.prefill(s2, a))
+	b, m := r.read(sequence(1, 13), OpenOptions{})
+	require.Equal(t, 8, m.Matched)
+	c, _ := r.serve(sequence(50, 9), OpenOptions{})
+	require.NoError(t, r.step.Add(b.seq, sequence(9, 1)))
+	dev.broken = map[backend.Stream]error{s2: errBoom}
+	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
+	_, err := r.pool.Stats()
+	require.ErrorIs(t, err, errBoom)
+	dev.broken = nil
+	require.ErrorIs(t, r.step.Plan(r.s), errBoom, "it was added before")
+	require.NoError(t, r.step.Reset())
+	require.ErrorIs(t, r.step.Add(b.seq, sequence(9, 1)), errBoom)
+	_, err = b.seq.Fork()
+	require.ErrorIs(t, err, errBoom)
+	require.NoError(t, r.run(r.s, part[buffer]{c, sequence(90, 1)}))
+	r.check(r.s, c)
+	require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release(), c.seq.Release()))
+	done()
+}
+
 // Releasing is not undone by an error of the device that it happens to notice.
 func TestReleaseNoticesFailure(t *testing.T) {
 	r, dev, s2, done := reuseLate(t, 40, 5)

@@ -121,6 +121,20 @@ func TestPromisesGoBeforeFloors(t *testing.T) {
 	r.close()
 }
 
+// What a quota refuses is offered again with the next full block, and not before.
+func TestRefusedBlocksAreOfferedAgain(t *testing.T) {
+	r := reuseRig(t, 10)
+	require.NoError(t, r.pool.Limit(prefix.Scope{}, prefix.Limits{Quota: 1}))
+	a, _ := r.serve(sequence(1, 8), OpenOptions{})
+	require.NoError(t, r.pool.Limit(prefix.Scope{}, prefix.Limits{}))
+	for i, want := range []int{4, 4, 4, 12} {
+		require.NoError(t, r.run(r.s, part[buffer]{a, sequence(9+i, 1)}))
+		require.Equal(t, want, r.matched(sequence(1, 13), OpenOptions{}))
+	}
+	r.drop(a)
+	r.close()
+}
+
 // Options that cannot be are errors, and take nothing.
 func TestReuseRefusesBadInput(t *testing.T) {
 	r := reuseRig(t, 4)

@@ -127,8 +127,8 @@ func (s *Sequence[B]) Release() error {
 	p.alloc.Cancel(&s.claim)
 	p.fences.drop(s.fence)
 	s.freeTable()
-	delete(p.seqs, s)
-	s.blocks, s.tokens, s.len, s.fence, s.layers, s.released = nil, nil, 0, nil, nil, true
+	p.dropSequence(s)
+	s.len, s.fence, s.layers, s.released = 0, nil, nil, true
 	return err
 }
 

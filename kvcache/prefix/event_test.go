@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -134,6 +135,8 @@ func TestG2LossIsReported(t *testing.T) {
 	require.Equal(t, [2]uint64{11, 9}, [2]uint64{next[0].Seq, next[0].Lost})
 	r.cache(r.root, span(600, 602))
 	require.Zero(t, listen(sub)[0].Lost)
+	big, _ := r.tree.Subscribe(math.MaxInt)
+	require.Equal(t, MaxRoom, cap(big.C))
 }
 
 // G3: what an event of stored blocks carries is enough to compute its keys.

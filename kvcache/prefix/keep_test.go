@@ -127,6 +127,12 @@ func TestLease(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, empty.Match.Tokens)
 	require.NoError(t, r.tree.Unpin(empty))
+
+	_, err = r.tree.Pin(r.root, Query{Tokens: span(0, 4)}, time.Second)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.tree.Clear(false), ErrInUse{})
+	r.now = r.now.Add(time.Second)
+	require.NoError(t, r.tree.Clear(false), "a lease that is over uses nothing")
 }
 
 // Leases that are given back early leave nothing behind; one that is longer than time

@@ -196,6 +196,23 @@ func TestClaimsShortenMatches(t *testing.T) {
 	}
 }
 
+// Of a match that claims shorten, only what was taken can lack anything.
+func TestClaimsShortenFidelity(t *testing.T) {
+	r := newRig(t, 4, Config{BlockSize: 1})
+	r.cache(r.root, span(0, 2))
+	r.release(r.hold(Path{Root: r.root, Fidelity: Evicted}, span(0, 3)))
+	q := Query{Tokens: span(0, 3), Accept: Evicted}
+	found := r.tree.Match(r.root, q)
+	require.Equal(t, [2]any{3, Evicted}, [2]any{found.Tokens, found.Fidelity})
+	var c block.Claim
+	require.NoError(t, r.alloc.Reserve([]block.Reservation{{Claim: &c, Blocks: 2}}))
+	blocks, m, err := r.tree.Take(nil, r.root, q, Keep{}, found)
+	require.NoError(t, err)
+	require.Equal(t, [2]any{2, Exact}, [2]any{m.Tokens, m.Fidelity})
+	r.release(blocks)
+	r.alloc.Cancel(&c)
+}
+
 // B18: blocks that are handed out while others are evicted are never live ones.
 func TestB18IssuedBlocksAreNotLive(t *testing.T) {
 	r := newRig(t, 3, Config{BlockSize: 1, Policy: LRU})
@@ -247,6 +264,17 @@ func TestTakeAsksAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want.Tokens, got.Tokens)
 		r.release(blocks)
+	}
+	r.hold(Path{Root: r.root, Fidelity: Truncated}, []uint32{5, 6})
+	r.hold(Path{Root: r.root, Extra: []Key{{1}}}, []uint32{7})
+	lossy := Query{Tokens: []uint32{5, 6}, Accept: Truncated}
+	image := Query{Tokens: []uint32{7}, Extra: []Key{{1}}}
+	for _, q := range []Query{lossy, image} {
+		m := r.tree.Match(r.root, q)
+		require.Equal(t, len(q.Tokens), m.Tokens)
+		_, m, err := r.tree.Take(nil, r.root, Query{Tokens: q.Tokens}, Keep{}, m)
+		require.NoError(t, err)
+		require.Zero(t, m.Tokens, "as if it were plain")
 	}
 	require.Empty(t, fingerprint.Root(Scope{}).Keys(nil, 0, Query{Tokens: []uint32{1}}))
 	require.Empty(t, ItemKeys([]Item{{End: 1}}, 1, 0))

@@ -15,7 +15,7 @@ type Config struct {
 	BlockSize int              // tokens of a block, 1 or more
 	Policy    Policy           // what is evicted first; unset: Adaptive
 	MinPrefix int              // tokens; a shorter match is a miss
-	Now       func() time.Time // the clock of leases and lifetimes; nil: time.Now
+	Now       func() time.Time // the clock of leases and lifetimes, safe for concurrent use; nil: time.Now
 }
 
 // Tree maps prefixes to blocks of an allocator. Of its methods those that change
