@@ -72,7 +72,8 @@ type Config struct {
 	// prefix.Adaptive. A runner whose tokens do not say what is in its keys and values
 	// turns it off, or opens its sequences with NoPublish.
 	Prefix prefix.Policy
-	// Model is a digest of the weights. It goes into the keys by which other processes
+	// Model is a digest of the weights, where each device has a part of them of that
+	// part. It goes into the keys by which other processes
 	// know blocks (see Pool.Watch); within a pool it decides nothing.
 	Model []byte
 

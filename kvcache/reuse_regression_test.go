@@ -19,7 +19,7 @@ import (
 
 // Copy-on-write was a flag only: decoding changed cached blocks, and the same prompt
 // gave another text the next time.
-func TestRegressionDecodeChangesCachedBlocks(t *testing.T) {
+func TestRegressionF9DecodeChangesCachedBlocks(t *testing.T) {
 	r := reuseRig(t, 40)
 	for n := 5; n <= 9; n++ {
 		for i := range 4 {
@@ -42,7 +42,7 @@ func TestRegressionDecodeChangesCachedBlocks(t *testing.T) {
 
 // A prompt of whole blocks that was cached entirely left the device's table unwritten,
 // and the last block was computed again in place while others read it.
-func TestRegressionWholePromptCached(t *testing.T) {
+func TestRegressionF16F17WholePromptCached(t *testing.T) {
 	r := reuseRig(t, 40)
 	prompt := sequence(1, 8)
 	a, _ := r.serve(prompt, OpenOptions{})
@@ -71,7 +71,7 @@ func TestRegressionWholePromptCached(t *testing.T) {
 
 // What a hash says was believed, without a look at the tokens; and what was used most
 // recently was the first to be reused.
-func TestRegressionHashIsNotEnough(t *testing.T) {
+func TestRegressionF18HashIsNotEnough(t *testing.T) {
 	r := reuseRig(t, 8)
 	prompts := [][]uint32{{1, 2, 3, 4, 9}, {2, 1, 3, 4, 9}, {1, 2, 3, 5, 9}, {1<<8 | 2, 0, 3, 4, 9}, {0, 0, 0, 0, 9}, {0, 0, 0, 1 << 31, 9}}
 	for i, p := range prompts {

@@ -139,7 +139,7 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 		if size != c[1] || size != s.queued || c[0] != s.blocks {
 			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", size, c[0], s.queued, s.blocks)
 		}
-		if t.shares.heap.has(s) != (s.spare > 0) {
+		if t.shares.heap.has(s) != (s.spare > 0) || t.shares.floored.has(s) != (s.spare == 0 && s.queued > 0) {
 			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
 		}
 		if a, ok := s.ranker.(*adaptive); ok {

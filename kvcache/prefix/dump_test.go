@@ -53,7 +53,7 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 
 // TestShapes draws trees after splits, merges and evictions. FERRUMKV_GOLDEN=write
 // writes the drawings anew.
-func TestShapes(t *testing.T) {
+func TestB15Shapes(t *testing.T) {
 	r := newRig(t, 64, Config{BlockSize: 2, Policy: LRU})
 	var out strings.Builder
 	show := func(title string) {

@@ -14,7 +14,7 @@ func (t *Tree) Evict(n int, r Root) bool {
 	}
 	own := t.shareOf(r)
 	for ; n > 0; n-- {
-		if s := t.shares.victim(own); s == nil || !t.evictFrom(s) {
+		if !t.evictFrom(t.shares.victim(own)) {
 			return false
 		}
 	}
@@ -30,13 +30,7 @@ func (t *Tree) EvictAny(n int) bool {
 		return false
 	}
 	for ; n > 0; n-- {
-		best := t.shares.common
-		for _, tn := range t.tenants {
-			if s := tn.share; best.queued == 0 || s.queued > 0 && s.first().before(best.first()) {
-				best = s
-			}
-		}
-		if !t.evictFrom(best) {
+		if s := t.shares.anyVictim(); s == nil || !t.evictFrom(s) {
 			return false
 		}
 	}

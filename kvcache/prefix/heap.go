@@ -13,6 +13,14 @@ func (h *heap[E]) has(e E) bool {
 	return i > 0 && int(i) <= len(h.items) && h.items[i-1] == e
 }
 
+// top is the first element, the zero value where there is none.
+func (h *heap[E]) top() (e E) {
+	if len(h.items) > 0 {
+		e = h.items[0]
+	}
+	return e
+}
+
 // put brings an element to its place, whether it is new or has changed.
 func (h *heap[E]) put(e E) {
 	i := int(*h.place(e)) - 1

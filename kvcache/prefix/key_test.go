@@ -242,4 +242,13 @@ func TestFidelity(t *testing.T) {
 	require.Equal(t, exact, got) // a path goes down one child, that of the most exact block
 	require.Equal(t, 2, m.Tokens)
 	require.NotEqual(t, lossy[0], better[0])
+
+	// A path that is exact at first is taken as far as it is.
+	exact = r.hold(Path{Root: r.root}, span(10, 14))
+	r.insert(Path{Root: r.root, Parent: exact[1], Fidelity: Evicted}, span(14, 16), r.fresh(r.root, 1))
+	_, m = r.match(r.root, span(10, 16))
+	require.Equal(t, 4, m.Tokens)
+	m = r.tree.Match(r.root, Query{Tokens: span(10, 16), Accept: Evicted})
+	require.Equal(t, 6, m.Tokens)
+	require.Equal(t, Evicted, m.Fidelity)
 }

@@ -72,6 +72,11 @@ func TestB13VictimOrder(t *testing.T) {
 		r.use(x.uses...)
 		require.Equal(t, x.want, r.order(a, b, c, d, e), "%v after %v", x.policy, x.uses)
 	}
+	// What has lost its protection goes before what was stored after that.
+	r := fill(Segmented)
+	r.use(c, a, d)
+	r.cache(r.root, []uint32{5})
+	require.Equal(t, "becfad", r.order(a, b, c, d, e, 5))
 }
 
 // Whatever the policy prefers, a path goes from its end: what is asked for a block

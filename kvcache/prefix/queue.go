@@ -18,9 +18,10 @@ type share struct {
 	blocks int // in the tree
 	queued int // of them, without an owner
 
-	spare int   // blocks that can be evicted for anybody
-	turn  turn  // if there are any
-	place int32 // in the heap of shares, if there are any
+	spare int           // blocks that can be evicted for anybody
+	turn  turn          // if there are cached ones
+	home  *heap[*share] // it is in, and where
+	place int32
 }
 
 // find is the place in s.queues of a rank, or where it would be.

@@ -1,12 +1,13 @@
 package prefix
 
-// shares are all shares, and a heap of those of which a block can be evicted for
-// anybody, with the one whose turn it is at the top.
+// shares are all shares. Those that have cached blocks stand in one of two heaps, with
+// the one whose turn it is at the top.
 type shares struct {
 	common  *share
-	heap    heap[*share]
-	limited int // tenants that have a share of their own
-	spare   int // blocks that can be evicted for anybody
+	heap    heap[*share] // those of which a block can be evicted for anybody
+	floored heap[*share] // those that their floors protect
+	limited int          // tenants that have a share of their own
+	spare   int          // blocks that can be evicted for anybody
 }
 
 func (t *Tree) newShare(l Limits) *share {
@@ -26,14 +27,25 @@ func (s *share) room() int {
 // changed puts a share in its place after its blocks or limits have changed.
 func (ss *shares) changed(s *share) {
 	spare := max(min(s.queued, s.blocks-s.limits.Floor), 0)
-	had := s.spare
-	ss.spare += spare - had
+	ss.spare += spare - s.spare
 	s.spare = spare
-	if spare == 0 {
-		ss.heap.remove(s)
-	} else if turn := s.first(); had == 0 || turn != s.turn {
+	var home *heap[*share]
+	switch {
+	case spare > 0:
+		home = &ss.heap
+	case s.queued > 0:
+		home = &ss.floored
+	}
+	moves := home != s.home
+	if moves && s.home != nil {
+		s.home.remove(s)
+	}
+	if s.home = home; home == nil {
+		return
+	}
+	if turn := s.first(); moves || turn != s.turn {
 		s.turn = turn
-		ss.heap.put(s)
+		home.put(s)
 	}
 }
 
@@ -63,12 +75,17 @@ func (s *share) first() turn {
 // victim is the share that gives the next block for a tenant of share own: his own
 // blocks are his whatever his floor.
 func (ss *shares) victim(own *share) *share {
-	var best *share
-	if len(ss.heap.items) > 0 {
-		best = ss.heap.items[0]
+	if best := ss.heap.top(); best != nil && (own.queued == 0 || !own.turn.before(best.turn)) {
+		return best
 	}
-	if own.queued > 0 && (best == nil || own.first().before(best.turn)) {
-		return own
+	return own
+}
+
+// anyVictim is the share that gives the next block whatever the floors.
+func (ss *shares) anyVictim() *share {
+	best, floored := ss.heap.top(), ss.floored.top()
+	if best == nil || floored != nil && floored.turn.before(best.turn) {
+		return floored
 	}
 	return best
 }

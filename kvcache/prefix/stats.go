@@ -16,6 +16,9 @@ type Stats struct {
 	// others have is NeverSeen.
 	Misses [numCauses]int
 
+	// Ends are the partial ones, by why they found no more.
+	Ends [numCauses]int
+
 	TokensAsked int // of all lookups
 	TokensFound int // of them, that did not have to be computed
 	Evicted     int // blocks
@@ -24,7 +27,7 @@ type Stats struct {
 // counters are what Stats count.
 type counters struct {
 	lookups, hits, partial int
-	misses                 [numCauses]int
+	misses, ends           [numCauses]int
 	asked, found, evicted  int
 }
 
@@ -37,6 +40,7 @@ func (c *counters) count(q Query, m Match, cause Cause) {
 		c.hits++
 	case m.Tokens > 0:
 		c.partial++
+		c.ends[cause]++
 	default:
 		c.misses[cause]++
 	}
@@ -52,7 +56,7 @@ func (t *Tree) count(r Root, q Query, m Match) {
 }
 
 func (c counters) fill(s Stats) Stats {
-	s.Lookups, s.Hits, s.Partial, s.Misses = c.lookups, c.hits, c.partial, c.misses
+	s.Lookups, s.Hits, s.Partial, s.Misses, s.Ends = c.lookups, c.hits, c.partial, c.misses, c.ends
 	s.TokensAsked, s.TokensFound, s.Evicted = c.asked, c.found, c.evicted
 	return s
 }

@@ -108,6 +108,11 @@ func TestStatsAddUp(t *testing.T) {
 		}
 		require.Equal(t, st.Lookups, sum)
 		require.Zero(t, st.Misses[Complete])
+		for _, n := range st.Ends {
+			sum -= n
+		}
+		require.Equal(t, st.Lookups-st.Partial, sum)
+		require.Positive(t, st.Ends[NeverSeen]+st.Ends[WasEvicted])
 		require.LessOrEqual(t, st.TokensFound, st.TokensAsked)
 	}
 	blocks := 0

@@ -9,8 +9,8 @@ import (
 
 // Take makes the caller an owner of the blocks of a match, which it appends to dst:
 // the path is safe from eviction until the caller has released it. m is what Lookup
-// said of the same root and query a moment ago; what has changed since is looked up
-// again. Where claims leave no blocks to take, the match is shorter. This is what
+// said of the same root and query a moment ago, of which no token has changed; what has
+// changed in the tree since is looked up again. Where claims leave no blocks to take, the match is shorter. This is what
 // statistics count as a lookup and what policies count as a use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
 	if err := k.Check("take"); err != nil {

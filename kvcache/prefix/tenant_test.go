@@ -214,4 +214,15 @@ func TestThousandsOfFloors(t *testing.T) {
 		require.Equal(t, i%3, r.tree.SaltStats(salted(fmt.Sprint(i))).Blocks)
 	}
 	require.Empty(t, r.tree.shares.heap.items)
+	// What was promised goes whoever's floor it is, in the order of release.
+	require.Equal(t, tenants-(tenants+2)/3, len(r.tree.shares.floored.items))
+	require.False(t, r.tree.Evict(1, r.root))
+	require.True(t, r.tree.EvictAny(3))
+	r.check()
+	require.Zero(t, r.tree.SaltStats(salted("1")).Blocks)
+	require.Zero(t, r.tree.SaltStats(salted("2")).Blocks)
+	require.Equal(t, 1, r.tree.SaltStats(salted("4")).Blocks)
+	require.False(t, r.tree.EvictAny(r.tree.Stats().Cached+1))
+	require.True(t, r.tree.EvictAny(r.tree.Stats().Cached))
+	r.check()
 }

@@ -75,7 +75,8 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		t.now = time.Now
 	}
 	t.entries = make([]entry, alloc.Total())
-	t.expiry, t.leases, t.shares.heap = t.newExpiry(), newLeases(), newShareHeap()
+	t.expiry, t.leases = t.newExpiry(), newLeases()
+	t.shares.heap, t.shares.floored = newShareHeap(), newShareHeap()
 	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
 	t.shares.common = t.newShare(Limits{})
 	t.fit()

@@ -1,0 +1,20 @@
+package prefix
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// TestMain makes property tests run thousands of histories in all, unless told
+// otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	checks := flag.Lookup("rapid.checks")
+	if !testing.Short() && !raceEnabled && checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("250"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
