@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,23 +52,36 @@ func TestFormatsAgree(t *testing.T) {
 	}
 }
 
-// The digest tells models apart by their weights and by their configuration.
+// The digest tells models apart by their weights and by their configuration, and goes
+// into the keys of their blocks.
 func TestDigest(t *testing.T) {
-	cfg := craftConfig(4)
+	be, cfg := openCPU(t), craftConfig(4)
 	weights := craftSafetensors(craftArrays(cfg, huggingFace), "F32")
 	other := bytes.Clone(weights)
 	other[len(other)-1] ^= 1
-	digest := func(more string, weights []byte) string {
+	load := func(more string, weights []byte) *Model {
 		m, _, err := LoadFS(folder(map[string][]byte{"config.json": craftJSON(cfg, more), "model.safetensors": weights}), ".")
 		require.NoError(t, err)
 		require.Len(t, m.Digest, 32)
-		return string(m.Digest)
+		return m
 	}
-	first := digest("", weights)
-	require.Equal(t, first, digest("", weights))
-	require.Equal(t, first, digest(`,"hidden_act":"silu"`, weights), "which says what is understood anyway")
-	require.NotEqual(t, first, digest("", other))
-	require.NotEqual(t, first, digest(`,"rope_theta":5e5`, weights))
+	key := func(m *Model) prefix.Key {
+		f, err := newRunner(t, be, m, Options{}).Pool().Config().Fingerprint()
+		require.NoError(t, err)
+		return f.Root(prefix.Scope{}).Key
+	}
+	first := load("", weights)
+	for _, m := range []*Model{
+		load("", weights),
+		load(`,"hidden_act":"silu"`, weights), // which says what is understood anyway
+	} {
+		require.Equal(t, first.Digest, m.Digest)
+		require.Equal(t, key(first), key(m))
+	}
+	for _, m := range []*Model{load("", other), load(`,"rope_theta":5e5`, weights)} {
+		require.NotEqual(t, first.Digest, m.Digest)
+		require.NotEqual(t, key(first), key(m))
+	}
 }
 
 // A file that ends early is an error at every length, and nothing worse.

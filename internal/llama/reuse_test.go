@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// watched is the CPU as a device that counts what is asked of it, and fails on demand.
-type watched struct {
-	backend.Backend[*cpu.Buffer]
+// watched is a device that counts what is asked of it, and fails on demand.
+type watched[B backend.Buffer] struct {
+	backend.Backend[B]
 	steps, copies int
 	attends       int // calls until one fails; 0: none does
 	attending     func()
@@ -25,17 +25,19 @@ type watched struct {
 
 var errDevice = errors.New("the device has failed")
 
-func (w *watched) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
+func watch[B backend.Buffer](be backend.Backend[B]) *watched[B] { return &watched[B]{Backend: be} }
+
+func (w *watched[B]) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
 	w.steps++
 	return w.Backend.PlanAttend(s)
 }
 
-func (w *watched) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*cpu.Buffer]) error {
+func (w *watched[B]) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[B]) error {
 	w.copies++
 	return w.Backend.CopyBlocks(s, p)
 }
 
-func (w *watched) Attend(s backend.Stream, p backend.AttendParams[*cpu.Buffer]) error {
+func (w *watched[B]) Attend(s backend.Stream, p backend.AttendParams[B]) error {
 	if w.attending != nil {
 		w.attending()
 	}
@@ -45,9 +47,10 @@ func (w *watched) Attend(s backend.Stream, p backend.AttendParams[*cpu.Buffer]) 
 	return w.Backend.Attend(s, p)
 }
 
-// little is a model that is quick to run. Its token 0 ends a text.
+// little is a model that is quick to run, with the smallest heads that every device has
+// kernels for. Its token 0 ends a text.
 func little(seed uint64) *Model {
-	return randomModel(Config{Dim: 16, Hidden: 16, Layers: 2, Vocab: 11, Context: 64, Heads: 2, KVHeads: 1, HeadDim: 8, Eps: 1e-5}, seed)
+	return randomModel(Config{Dim: 16, Hidden: 16, Layers: 2, Vocab: 11, Context: 64, Heads: 2, KVHeads: 1, HeadDim: 64, Eps: 1e-5}, seed)
 }
 
 // endless is a little model in which no token ends a text.
@@ -88,7 +91,7 @@ func upTo(n int) (out []uint32) {
 
 func TestReuseIsCounted(t *testing.T) {
 	m := endless(1)
-	be := &watched{Backend: openCPU(t)}
+	be := watch(openCPU(t))
 	paged := func(p prefix.Policy) kvcache.Config {
 		return kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, K: backend.F32, Capacity: 48, MaxSeqs: 4, Prefix: p}
 	}
@@ -150,7 +153,7 @@ func TestReuseIsCounted(t *testing.T) {
 // A prompt that waits for what another one computes does not wait for ever if that is
 // not offered to it in the end.
 func TestClearWhileOthersWait(t *testing.T) {
-	m, be := endless(1), &watched{Backend: openCPU(t)}
+	m, be := endless(1), watch(openCPU(t))
 	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40}})
 	prompts := []Prompt{{Tokens: upTo(18)}, {Tokens: append(upTo(10), 10)}}
 	want, _, err := tokens(r, prompts, 4, 0)
@@ -164,18 +167,41 @@ func TestClearWhileOthersWait(t *testing.T) {
 	require.Equal(t, []int{0, 0}, matched(report))
 }
 
-// A text is the same with prefix reuse and without, whatever was generated before it,
-// failed, or had to leave a small cache. A generation that has blocks enough without
-// reuse has enough with it.
-func TestTextIgnoresReuse(t *testing.T) {
-	cpu := openCPU(t)
+// sure reports whether rounding cannot change the texts that r gave for the prompts. Where
+// the best two logits are as close as in expectation.sure, a device that adds in another
+// order may choose the other one.
+func sure[B backend.Buffer](t *rapid.T, r *Runner[B], prompts []Prompt, texts [][]uint32) bool {
+	for i, p := range prompts {
+		tokens := slices.Concat(p.Tokens, texts[i]) // behind the last one, the text could have gone on
+		tokens = tokens[:min(len(tokens), r.Pool().Config().Capacity)]
+		seq, _, err := r.Pool().Open(context.Background(), nil)
+		require.NoError(t, err)
+		logits, err := r.Forward([]Work[B]{{seq, tokens}}, true)
+		require.NoError(t, err)
+		require.NoError(t, seq.Release())
+		for row := len(p.Tokens) - 1; row < len(tokens); row++ {
+			choices := slices.Sorted(slices.Values(logits.Data[row*logits.Stride:][:logits.Cols]))
+			if best := choices[len(choices)-2:]; best[1]-best[0] < 0.005 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A text on the device that goes on from cached blocks is the text that the CPU gives
+// without reuse, whatever was generated before it, failed, or had to leave a small cache.
+// A generation that has blocks enough without reuse has enough with it.
+func TestDemoTextIgnoresReuse(t *testing.T) {
+	plain, device := openCPU(t), openDevice(t)
+	exact := device.Info().Name == plain.Info().Name // nothing is added in another order
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		m := [...]func(uint64) *Model{little, endless}[draw("endless", 0, 1)](uint64(draw("model", 0, 20)))
 		dtypes := []backend.DType{backend.F32, backend.F16, backend.BF16}
 		cfg := kvcache.Config{Layout: kvcache.Paged, BlockSize: 1 << draw("block", 0, 5), K: dtypes[draw("type", 0, 2)],
 			Capacity: 40, MaxSeqs: 4, Prefix: prefix.Off}
-		off, err := New(cpu, m, Options{Cache: cfg})
+		off, err := New(plain, m, Options{Cache: cfg})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, off.Close()) }()
 
@@ -206,6 +232,9 @@ func TestTextIgnoresReuse(t *testing.T) {
 			var err error
 			r.want, _, err = tokens(off, r.prompts, r.n, 0)
 			require.NoError(t, err)
+			if !exact && !sure(t, off, r.prompts, r.want) {
+				continue
+			}
 			for i, p := range r.prompts {
 				stems = append(stems, append(slices.Clone(p.Tokens), r.want[i]...))
 			}
@@ -214,7 +243,7 @@ func TestTextIgnoresReuse(t *testing.T) {
 		stats, err := off.Pool().Stats()
 		require.NoError(t, err)
 
-		be := &watched{Backend: cpu}
+		be := watch(device)
 		cfg.Prefix = prefix.Policy(draw("policy", int(prefix.Adaptive), int(prefix.Priority)))
 		cfg.Blocks = stats.Peak + draw("more blocks", 0, 12)
 		on, err := New(be, m, Options{Chunk: draw("chunk", 1, 40), Cache: cfg})
@@ -268,7 +297,7 @@ func TestCachedBlocksDoNotChange(t *testing.T) {
 	for _, size := range []int{8, 11} { // whole blocks, and a part of one
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			plain := openCPU(t)
-			be := &watched{Backend: plain}
+			be := watch(plain)
 			r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40, MaxSeqs: 4}})
 			prompt := Prompt{Tokens: upTo(size)}
 			want, _, err := tokens(r, []Prompt{prompt}, 9, 0)

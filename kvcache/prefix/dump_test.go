@@ -51,7 +51,7 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 	dumpChildren(out, t, n.right, indent)
 }
 
-// TestShapes draws trees after splits, merges and evictions. FERRUMKV_GOLDEN=write
+// TestB15Shapes draws trees after splits, merges and evictions. FERRUMKV_GOLDEN=write
 // writes the drawings anew.
 func TestB15Shapes(t *testing.T) {
 	r := newRig(t, 64, Config{BlockSize: 2, Policy: LRU})
