@@ -37,9 +37,10 @@ by time and share no block. Without --trace one is generated, the same for the s
 flags: conversations that begin with popular system prompts and grow by turns, and
 between them scans, long prompts that nobody sends again.
 
-A capacity of N% is rounded down to whole blocks. --json says of each run, the two
-ends included, its trace, policy, capacity in blocks, references to blocks, hits and
-seconds.`,
+A capacity of N% is rounded down to whole blocks. --json says of each run its trace,
+policy, capacity in blocks, references to blocks, hits and seconds: a line for each
+capacity and policy of --policy, and a single one for infinite, which has room for
+all blocks whatever --capacity says. The table and the page always show both ends.`,
 		Example: `  # policies on the generated trace
   ferrumkv replay
 
@@ -57,8 +58,8 @@ seconds.`,
 	flags, s := cmd.Flags(), &f.synthesis
 	flags.StringArrayVar(&f.traces, "trace", nil, "`PATH` of a trace or a directory of them; repeat it for more (default: a generated trace)")
 	flags.StringSliceVar(&f.capacities, "capacity", []string{"1%", "2%", "5%", "10%", "25%", "50%", "100%"}, "capacities: `BLOCKS`, N% of the trace's different blocks, or unlimited")
-	flags.StringSliceVar(&f.policies, "policy", replay.Compared(), "policies, each a `NAME`: "+strings.Join(replay.Policies(), ", ")+"; "+replay.Optimum+" is always there")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object for each run")
+	flags.StringSliceVar(&f.policies, "policy", withEnds(replay.Compared()), "policies, each a `NAME`: "+strings.Join(withEnds(replay.Policies()), ", "))
+	flags.BoolVar(&f.json, "json", false, "print a line of JSON for each run")
 	flags.StringVar(&f.html, "html", "", "write a page with plots to `FILE`; it needs no network")
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "generated trace: seed `N`")
 	flags.IntVar(&s.Requests, "requests", s.Requests, "generated trace: `N` requests")
@@ -77,7 +78,7 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	policies, err := f.names()
+	asked, err := f.names()
 	if err != nil {
 		return err
 	}
@@ -95,10 +96,15 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := newReplayReport(trace, capacities, policies)
+	r := newReplayReport(trace, capacities, f.replayed(asked))
 	show := replayTable{out: cmd.OutOrStdout(), report: r}.write
 	if f.json {
-		show = func(run replay.Run) error { return writeJSON(cmd.OutOrStdout(), r.row(run)) }
+		show = func(run replay.Run) error {
+			if !slices.Contains(asked, run.Policy) {
+				return nil // an end that only the page shows
+			}
+			return writeJSON(cmd.OutOrStdout(), r.row(run))
+		}
 	}
 	if err := r.measure(cmd.Context(), bar, show); err != nil {
 		return err
@@ -127,19 +133,38 @@ func (f replayFlags) sizes() ([]replay.Capacity, error) {
 	return out, nil
 }
 
-// names are the policies that were asked for, each once, and then the optimum.
+// names are the policies that were asked for, each once.
 func (f replayFlags) names() ([]string, error) {
 	var out []string
-	known := append(replay.Policies(), replay.Optimum)
+	known := withEnds(replay.Policies())
 	for _, name := range f.policies {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("--policy %s: accepts %s", name, strings.Join(known, ", "))
 		}
-		if !slices.Contains(out, name) && name != replay.Optimum {
+		if !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
-	return append(out, replay.Optimum), nil
+	if len(out) == 0 {
+		return nil, errors.New("--policy: names none")
+	}
+	return out, nil
+}
+
+// replayed are the policies to replay, of those that were asked for. The infinite
+// cache is counted without a replay; the optimum, which takes one, comes last, and
+// also where it was not asked for but is shown.
+func (f replayFlags) replayed(asked []string) []string {
+	out := slices.DeleteFunc(slices.Clone(asked), func(name string) bool { return name == infinite || name == replay.Optimum })
+	if !f.json || f.html != "" || slices.Contains(asked, replay.Optimum) {
+		out = append(out, replay.Optimum)
+	}
+	return out
+}
+
+// withEnds puts policies between the two ends of what any can reach.
+func withEnds(policies []string) []string {
+	return append(append([]string{infinite}, policies...), replay.Optimum)
 }
 
 // asReplayFlag names the flag where the replay names a setting.

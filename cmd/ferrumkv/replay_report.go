@@ -10,8 +10,8 @@ import (
 // infinite names the cache that keeps everything among the policies.
 const infinite = "infinite"
 
-// replayReport is a sweep: a row for each capacity, with a run for each policy,
-// the optimum at the end.
+// replayReport is a sweep: a row for each capacity, with a run for each policy, the
+// optimum at the end. Only lines of JSON, which do not compare, do without it.
 type replayReport struct {
 	trace      *replay.Trace
 	capacities []replay.Capacity

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,7 +34,7 @@ func writeTrace(t *testing.T, name string) string {
 
 func TestReplayTable(t *testing.T) {
 	path := writeTrace(t, "small.jsonl")
-	r := succeeds(t, "replay", "--trace", path, "--capacity", "50%,5,unlimited", "--policy", "lru,slru")
+	r := succeeds(t, "replay", "--trace", path, "--capacity", "50%,5,unlimited", "--policy", "infinite,lru,slru")
 	require.Equal(t, `trace       `+path+`
 requests    5
 references  12 to blocks of 512 tokens, 7 different ones
@@ -50,7 +51,7 @@ unlimited           7   41.67%*   41.67%*   41.67%
 
 func TestReplayJSON(t *testing.T) {
 	path := writeTrace(t, "small.jsonl")
-	lines := jsonLines(t, succeeds(t, "replay", "--trace", path, "--capacity", "5,5", "--policy", "lru,belady,lru", "--json").stdout)
+	lines := jsonLines(t, succeeds(t, "replay", "--trace", path, "--capacity", "5,5", "--policy", "lru,belady,lru,infinite", "--json").stdout)
 	require.Len(t, lines, 3, "each run once")
 	for _, l := range lines[1:] {
 		require.Positive(t, l["seconds"])
@@ -61,6 +62,35 @@ func TestReplayJSON(t *testing.T) {
 		{"trace": path, "policy": "lru", "capacity": 5., "asked": "5", "unique": 7., "references": 12., "hits": 3., "hit_rate": 3. / 12},
 		{"trace": path, "policy": "belady", "capacity": 5., "asked": "5", "unique": 7., "references": 12., "hits": 4., "hit_rate": 4. / 12},
 	}, lines)
+}
+
+// A program that asks for one run reads one object.
+func TestReplayJSONAsked(t *testing.T) {
+	path := writeTrace(t, "small.jsonl")
+	page := filepath.Join(t.TempDir(), "page.html")
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"--policy lru --capacity 5", []string{"lru 5"}},
+		{"--policy infinite --capacity 3,5", []string{"infinite unlimited"}},
+		{"--policy belady --capacity 3,5", []string{"belady 3", "belady 5"}},
+		{"--policy slru,lru --capacity 3,5", []string{"slru 3", "lru 3", "slru 5", "lru 5"}},
+		{"--policy belady,infinite --policy lru --capacity 5", []string{"infinite unlimited", "lru 5", "belady 5"}},
+		{"--policy lru --capacity 5 --html " + page, []string{"lru 5"}},
+		{"--capacity 5", []string{"infinite unlimited", "adaptive 5", "lru 5", "slru 5", "lfu 5", "belady 5"}},
+	} {
+		var got []string
+		for _, l := range jsonLines(t, succeeds(t, append([]string{"replay", "--trace", path, "--json"}, strings.Fields(c.args)...)...).stdout) {
+			got = append(got, fmt.Sprint(l["policy"], " ", l["asked"]))
+		}
+		require.Equal(t, c.want, got, c.args)
+	}
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, want := range []string{"lru at 5 (5 blocks): 25.00%", "belady at 5 (5 blocks): 33.33%", "41.67%"} {
+		require.Contains(t, string(html), want, "the page shows both ends")
+	}
 }
 
 func TestReplaySynthetic(t *testing.T) {
@@ -85,7 +115,7 @@ func TestReplayMooncake(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("without the optional test data ../shared/data/traces beside the repository: %v", err)
 	}
-	lines := jsonLines(t, succeeds(t, "replay", "--trace", path, "--capacity", "unlimited", "--policy", "adaptive", "--json").stdout)
+	lines := jsonLines(t, succeeds(t, "replay", "--trace", path, "--capacity", "unlimited", "--policy", "infinite,adaptive,belady", "--json").stdout)
 	require.Len(t, lines, 3)
 	for _, l := range lines {
 		require.Equal(t, []any{288_500., 105_710.}, []any{l["references"], l["hits"]}, "%v", l["policy"])
@@ -178,7 +208,8 @@ func TestReplayBadFlags(t *testing.T) {
 		{"--capacity 0", "--capacity 0: accepts 1 to 4294967294 blocks, more than 0% to 100%, and unlimited"},
 		{"--capacity 5%,lots", "--capacity lots: accepts "},
 		{"--capacity=", "--capacity: names none"},
-		{"--policy mru", "--policy mru: accepts adaptive, lru, slru, lfu, priority, belady"},
+		{"--policy mru", "--policy mru: accepts infinite, adaptive, lru, slru, lfu, priority, belady"},
+		{"--policy=", "--policy: names none"},
 		{"--requests 0", "--requests 0: accepts 1 to 1000000"},
 		{"--scans 101", "--scans 101: accepts 0 to 100"},
 		{"--seed -1", `"-1"`},

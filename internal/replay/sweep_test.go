@@ -34,10 +34,10 @@ func skipRace(t testing.TB) {
 
 func mooncake(t testing.TB) *Trace { return sharedTrace(t, "mooncake", "conversation_trace.jsonl") }
 
-// sweep is the hits of policies at 5, 10 and 25 %.
+// sweep is the hits of policies at 2, 5, 10 and 25 %.
 func sweep(t testing.TB, trace *Trace, policies ...string) map[string][]int {
 	var capacities []Capacity
-	for _, text := range []string{"5%", "10%", "25%"} {
+	for _, text := range []string{"2%", "5%", "10%", "25%"} {
 		c, err := ParseCapacity(text)
 		require.NoError(t, err)
 		capacities = append(capacities, c)
@@ -50,24 +50,36 @@ func sweep(t testing.TB, trace *Trace, policies ...string) map[string][]int {
 	return out
 }
 
+// requireDefault requires that the default has, at every capacity of a sweep, a
+// share of the hits of each of the others.
+func requireDefault(t testing.TB, share float64, got map[string][]int, others ...string) {
+	t.Helper()
+	require.NotEmpty(t, got["adaptive"])
+	for i, hits := range got["adaptive"] {
+		for _, other := range others {
+			require.GreaterOrEqual(t, float64(hits), share*float64(got[other][i]), "capacity %d of the sweep: %d hits, %s has %d", i, hits, other, got[other][i])
+		}
+	}
+}
+
 func TestMooncake(t *testing.T) {
 	skipRace(t)
+	t.Parallel()
 	trace := mooncake(t)
 	require.Equal(t, []int{12_031, 288_500, 182_790, 105_710}, []int{trace.Requests(), trace.References(), trace.Unique(), trace.InfiniteHits()})
 	for _, policy := range []string{"adaptive", Optimum} {
 		require.Equal(t, 105_710, unlimited(t, trace, policy), policy)
 	}
 	got := sweep(t, trace, "adaptive", "lru", "slru", Optimum)
-	require.Equal(t, []int{56_479, 80_466, 101_978}, got["lru"])
-	require.Equal(t, []int{59_688, 83_075, 102_197}, got["slru"])
-	require.Equal(t, []int{105_710, 105_710, 105_710}, got[Optimum])
-	for i, hits := range got["adaptive"] {
-		require.GreaterOrEqual(t, hits, max(got["lru"][i], got["slru"][i]), "the default reaches the better of two")
-	}
+	require.Equal(t, []int{22_865, 56_479, 80_466, 101_978}, got["lru"])
+	require.Equal(t, []int{26_589, 59_688, 83_075, 102_197}, got["slru"])
+	require.Equal(t, []int{89_980, 105_710, 105_710, 105_710}, got[Optimum])
+	requireDefault(t, 1, got, "lru", "slru")
 }
 
 func TestAgentic(t *testing.T) {
 	skipRace(t)
+	t.Parallel()
 	trace := sharedTrace(t, "agentic")
 	require.Equal(t, []int{1_110, 1_619_758, 69_005, 64}, []int{trace.Requests(), trace.References(), trace.Unique(), trace.BlockTokens})
 	require.Equal(t, trace.InfiniteHits(), unlimited(t, trace, "lru"))
@@ -76,23 +88,53 @@ func TestAgentic(t *testing.T) {
 	lru := replayed(t, trace, "lru", small.Blocks(trace))
 	require.Equal(t, hits(t, trace, newModel(small.Blocks(trace), 0)), lru)
 	require.Greater(t, replayed(t, trace, Optimum, small.Blocks(trace)), lru)
+
+	got := sweep(t, trace, "adaptive")
+	got["lru"] = []int{282_142, 628_340, 1_057_776, 1_472_272} // known: the trace is a long one
+	got["slru"] = []int{284_604, 645_498, 1_079_017, 1_469_430}
+	require.Equal(t, got["lru"][1], lru)
+	requireDefault(t, 0.99, got, "lru", "slru")
 }
 
 // The trace that everybody has: what replay shows without flags.
 func TestSyntheticSweep(t *testing.T) {
 	skipRace(t)
+	t.Parallel()
 	trace, err := Synthetic(t.Context(), DefaultSynthesis)
 	require.NoError(t, err)
+	got := sweep(t, trace, "adaptive", "lru", "slru", "lfu", Optimum)
+	requireDefault(t, 1, got, "lru", "slru")
+	delete(got, "adaptive") // its hits may change, as its constants may
 	require.Equal(t, map[string][]int{
-		"lru":   {328_836, 410_066, 456_799},
-		"slru":  {335_129, 415_734, 457_140},
-		"lfu":   {299_544, 347_000, 442_160},
-		Optimum: {436_469, 458_264, 458_264},
-	}, sweep(t, trace, "lru", "slru", "lfu", Optimum))
-	got := sweep(t, trace, "adaptive", "lru", "slru")
-	for i, hits := range got["adaptive"] {
-		require.GreaterOrEqual(t, hits, max(got["lru"][i], got["slru"][i]), "the default reaches the better of two")
+		"lru":   {232_958, 328_836, 410_066, 456_799},
+		"slru":  {243_923, 335_129, 415_734, 457_140},
+		"lfu":   {253_837, 299_544, 347_000, 442_160},
+		Optimum: {359_861, 436_469, 458_264, 458_264},
+	}, got)
+}
+
+// The constants of the default policy were chosen by looking at traces. This guards
+// the traffic that they were not chosen for: a change that gains on the two traces
+// above must not leave anybody better off with another policy (see also TestAgentic).
+// A hundredth is allowed, since the default has to find out what the others take for
+// granted. At 2 % there is room for about five prompts or more, but in the last trace,
+// for one: in so small a cache segmented LRU can be well ahead, and LRU is the bound.
+func TestDefaultElsewhere(t *testing.T) {
+	skipRace(t)
+	t.Parallel()
+	run := func(name string, s Synthesis, others ...string) {
+		t.Run(name, func(t *testing.T) {
+			trace, err := Synthetic(t.Context(), s)
+			require.NoError(t, err)
+			requireDefault(t, 0.99, sweep(t, trace, append(others, "adaptive")...), others...)
+		})
 	}
+	run("seed 2", Synthesis{2, 1_500, 100, 60, 6, 10}, "lru", "slru")
+	run("mostly scans", Synthesis{1, 600, 100, 60, 6, 60}, "lru", "slru")
+	run("no scans", Synthesis{1, 2_000, 100, 60, 4, 0}, "lru", "slru")
+	run("few system prompts", Synthesis{1, 1_200, 3, 60, 6, 10}, "lru", "slru")
+	run("two turns", Synthesis{1, 1_200, 100, 60, 2, 10}, "lru", "slru")
+	run("few prompts", Synthesis{1, 600, 50, 30, 6, 0}, "lru")
 }
 
 // The tree and its policies do what the models say, whatever the trace, and nothing
