@@ -161,7 +161,7 @@ func (p *adaptive) evicted(_ *share, id uint32) {
 func (p *adaptive) advance() {
 	p.clock++
 	dt := p.clock - p.last
-	if dt < max(16, p.capacity/64) {
+	if dt < max(1, p.capacity/64) {
 		return
 	}
 	p.last = p.clock
@@ -182,7 +182,7 @@ func (p *adaptive) advance() {
 		p.room[c] += float64(dt) * float64(p.residents[c].size+sampled*p.ghosts.cells[c].size)
 	}
 	p.from = 0
-	if span := p.clock - p.learned; span >= max(64, p.capacity/16) {
+	if span := p.clock - p.learned; span >= max(4, p.capacity/16) {
 		p.learned = p.clock
 		p.fade(span)
 		p.rank()
