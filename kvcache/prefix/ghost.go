@@ -39,20 +39,12 @@ func (g *ghostCells) init(limit int) {
 	}
 }
 
-// find is the link to the ghost of a hash or, where there is none, to put one at.
-func (g *ghostCells) find(hash uint64) *uint32 {
-	l := &g.index[hash&uint64(len(g.index)-1)]
-	for *l != none && g.ring[*l].hash != hash {
-		l = &g.ring[*l].after
-	}
-	return l
-}
+// bucket is the list in the index that a hash belongs to.
+func (g *ghostCells) bucket(hash uint64) *uint32 { return &g.index[hash&uint64(len(g.index)-1)] }
 
-// add remembers a block, and forgets the one that has its place in the ring.
+// add remembers a block that is not remembered: it was in the tree. It forgets the
+// ghost that has its place in the ring.
 func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
-	if l := g.find(hash); *l != none {
-		g.drop(l)
-	}
 	if len(g.ring) < g.limit {
 		g.next = len(g.ring)
 		g.ring = append(g.ring, ghost{})
@@ -60,11 +52,11 @@ func (g *ghostCells) add(hash uint64, cell uint8, uses uint32, since uint64) {
 			g.reindex()
 		}
 	} else if g.next = (g.next + 1) % g.limit; g.ring[g.next].hash != 0 {
-		g.drop(g.find(g.ring[g.next].hash))
+		g.drop(uint32(g.next))
 	}
-	i := uint32(g.next)
-	*g.find(hash) = i
-	g.ring[i] = ghost{hash: hash, since: since, after: none, uses: uint16(min(uses, math.MaxUint16)), cell: cell}
+	i, head := uint32(g.next), g.bucket(hash)
+	g.ring[i] = ghost{hash: hash, since: since, after: *head, uses: uint16(min(uses, math.MaxUint16)), cell: cell}
+	*head = i
 	g.cells[cell].push(g.mate, i)
 	g.live++
 }
@@ -74,28 +66,35 @@ func (g *ghostCells) reindex() {
 	g.index = slices.Repeat([]uint32{none}, 2*len(g.index))
 	for i := range g.ring {
 		if old := &g.ring[i]; old.hash != 0 {
-			old.after = none
-			*g.find(old.hash) = uint32(i)
+			head := g.bucket(old.hash)
+			old.after, *head = *head, uint32(i)
 		}
 	}
 }
 
 // take forgets the ghost of a hash and says what it was.
 func (g *ghostCells) take(hash uint64) (cell uint8, uses uint32, there bool) {
-	l := g.find(hash)
-	if *l == none {
+	i := *g.bucket(hash)
+	for i != none && g.ring[i].hash != hash {
+		i = g.ring[i].after
+	}
+	if i == none {
 		return 0, 0, false
 	}
-	cell, uses = g.ring[*l].cell, uint32(g.ring[*l].uses)
-	g.drop(l)
+	cell, uses = g.ring[i].cell, uint32(g.ring[i].uses)
+	g.drop(i)
 	return cell, uses, true
 }
 
-// drop forgets the ghost that a link leads to.
-func (g *ghostCells) drop(l *uint32) {
-	old := &g.ring[*l]
-	g.cells[old.cell].pull(g.mate, *l)
+// drop forgets a ghost.
+func (g *ghostCells) drop(i uint32) {
+	old := &g.ring[i]
+	l := g.bucket(old.hash)
+	for *l != i {
+		l = &g.ring[*l].after
+	}
 	*l, old.hash = old.after, 0
+	g.cells[old.cell].pull(g.mate, i)
 	g.live--
 }
 
