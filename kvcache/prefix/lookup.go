@@ -137,7 +137,10 @@ func (t *Tree) along(n *node, q Query, i int) (blocks, tail int) {
 // a block is never given less. It reports whether there was any.
 func (t *Tree) shorten(m *Match) (late bool) {
 	now := t.moment()
-	for now > 0 && m.end.depth+len(m.end.blocks) > 0 {
+	if now == 0 {
+		return false
+	}
+	for m.end.depth+len(m.end.blocks) > 0 {
 		last := m.end.blocks[m.all()-1-m.end.depth]
 		if !t.entries[last.ID].expired(now) {
 			break
