@@ -2,9 +2,10 @@
  * What the host and the kernels agree on, for CUDA and Metal alike: for every
  * kernel the order of its buffers and one plain struct of scalars. A kernel takes
  * its buffers in the order of the enum (CUDA: pointer parameters; Metal: buffer
- * indices) and then its struct by value. A buffer that a call does not have is a
- * null pointer, and a flag says so. Where a call starts inside a buffer, the host
- * has moved the pointer.
+ * indices) and then its struct by value (Metal: the index behind the last buffer). A
+ * buffer that a call does not have is a null pointer, in Metal an argument that a
+ * function constant leaves out. Where a call starts inside a buffer, the host has moved
+ * the pointer.
  *
  * This header is read by C++, CUDA and Metal compilers and by the generator of
  * backend/internal/abi, which knows only what stands here: enums without values,
@@ -20,7 +21,18 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 1
+#define FKV_ABI_VERSION 2
+
+/*
+ * The function constants of the Metal kernels, all of them bool: what a call has, so
+ * that what it has not costs nothing. A kernel takes those that it names. PAGED: block_size
+ * is a power of two, and a table says where blocks lie. WIDE: every row that moves is
+ * aligned to 16 bytes and made of whole runs. CUDA kernels look at their pointers and
+ * arguments instead, and have the layout in their names.
+ */
+enum { FKV_PAGED, FKV_WIDE, FKV_WITH_ROPE, FKV_WITH_QUERIES, FKV_WITH_TABLE, FKV_WITH_OFFSETS,
+       FKV_WITH_ALIBI, FKV_WITH_SINKS, FKV_WITH_SOFTCAP, FKV_WITH_LSE, FKV_WITH_FINAL_LSE,
+       FKV_WITH_PARTIALS, FKV_CONSTANTS };
 
 /*
  * append: row i of K and V [tokens, kv_heads, dim] goes to slot slots[i] of the
@@ -112,6 +124,18 @@ enum { FKV_COPY_BITS_DST, FKV_COPY_BITS_SRC, FKV_COPY_BITS_BUFFERS };
 struct fkv_copy_bits_args {
     uint32_t size;
     uint32_t mask;
+};
+
+/*
+ * copy: bytes bytes from SRC to DST, which do not overlap. Metal only: CUDA's driver
+ * copies any bytes by itself.
+ */
+enum { FKV_COPY_DST, FKV_COPY_SRC, FKV_COPY_BUFFERS };
+
+struct fkv_copy_args {
+    uint32_t size;
+    uint32_t pad;
+    int64_t bytes;
 };
 
 /*

@@ -6,7 +6,28 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 1
+	Version = 2
+)
+
+// The function constants of the Metal kernels, all of them bool: what a call has, so
+// that what it has not costs nothing. A kernel takes those that it names. PAGED: block_size
+// is a power of two, and a table says where blocks lie. WIDE: every row that moves is
+// aligned to 16 bytes and made of whole runs. CUDA kernels look at their pointers and
+// arguments instead, and have the layout in their names.
+const (
+	Paged = iota
+	Wide
+	WithRoPE
+	WithQueries
+	WithTable
+	WithOffsets
+	WithALiBi
+	WithSinks
+	WithSoftcap
+	WithLSE
+	WithFinalLSE
+	WithPartials
+	Constants
 )
 
 // append: row i of K and V [tokens, kv_heads, dim] goes to slot slots[i] of the
@@ -188,6 +209,28 @@ type CopyBitsArgs struct {
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
 // struct's own memory.
 func (a *CopyBitsArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// copy: bytes bytes from SRC to DST, which do not overlap. Metal only: CUDA's driver
+// copies any bytes by itself.
+const (
+	CopyDst = iota
+	CopySrc
+	CopyBuffers
+)
+
+// CopyArgs is struct fkv_copy_args.
+type CopyArgs struct {
+	Size  uint32
+	_     uint32
+	Bytes int64
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *CopyArgs) Encode() []byte {
 	a.Size = uint32(unsafe.Sizeof(*a))
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
