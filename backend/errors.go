@@ -16,6 +16,19 @@ var (
 	ErrLost = errors.New("device lost")
 )
 
+// ErrMemory is an ErrOutOfMemory of a device that knows what it could give:
+// errors.Is(err, ErrOutOfMemory) holds, and errors.Is(err, ErrMemory{}) matches any.
+type ErrMemory struct {
+	Op    string // operation: "alloc"
+	Bytes int64  // that were asked for
+	Max   int64  // that can be had, of one buffer, at this moment
+}
+
+func (e ErrMemory) Error() string {
+	return fmt.Sprintf("backend: %s: %d bytes, at most %d can be had: %v", e.Op, e.Bytes, e.Max, ErrOutOfMemory)
+}
+func (e ErrMemory) Is(target error) bool { return target == ErrOutOfMemory || isKind(e, target) }
+
 // ErrShape is an operand whose size, type or alignment does not fit the call.
 // errors.Is(err, ErrShape{}) matches any.
 type ErrShape struct {

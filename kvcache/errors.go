@@ -43,6 +43,38 @@ func (e ErrCapacity) Is(target error) bool {
 	return ok && (t == e || t == ErrCapacity{})
 }
 
+// ErrPoolSize is a pool that its device cannot hold, found before anything of it was
+// allocated. errors.Is(err, backend.ErrOutOfMemory) holds, and errors.Is(err,
+// ErrPoolSize{}) matches any.
+type ErrPoolSize struct {
+	// Bytes of the pool, and Max of them free on the device. With Layer, bytes of the
+	// keys or values of one layer, and of the largest buffer that the device has.
+	Bytes, Max int64
+	Layer      bool
+	Blocks     int // that the pool was to have: Blocks, or MaxSeqs where Contiguous
+	MaxBlocks  int // that would fit
+	Contiguous bool
+}
+
+func (e ErrPoolSize) Error() string {
+	what, limit := "a pool", "free"
+	if e.Layer {
+		what, limit = "a layer's buffer", "the device's largest"
+	}
+	size := "blocks; lower Blocks"
+	if e.Contiguous {
+		size = "sequences; lower MaxSeqs or Capacity"
+	}
+	return fmt.Sprintf("kvcache: %s of %d bytes does not fit, %d are %s: at most %d of %d %s, or store K and V in fewer bits: %v",
+		what, e.Bytes, e.Max, limit, e.MaxBlocks, e.Blocks, size, backend.ErrOutOfMemory)
+}
+
+// Is matches backend.ErrOutOfMemory, and any ErrPoolSize with ErrPoolSize{}.
+func (e ErrPoolSize) Is(target error) bool {
+	t, ok := target.(ErrPoolSize)
+	return target == backend.ErrOutOfMemory || ok && (t == e || t == ErrPoolSize{})
+}
+
 // ErrConfig is a setting that cannot be used: a field of Config or an environment variable.
 type ErrConfig struct {
 	Name  string // field or variable

@@ -49,16 +49,22 @@ type layer[B backend.Buffer] struct {
 // NewPool allocates the cache that cfg describes on be. The backend stays the
 // caller's and must outlive the pool. An unusable configuration is an ErrConfig,
 // a combination of types or sizes that the device cannot do an ErrUnsupported, a
-// cache that does not fit its memory an ErrOutOfMemory that says how much it needs.
+// cache that does not fit its memory an ErrPoolSize that says how large it may be, before
+// anything was allocated, or, where the device learns it later, an ErrOutOfMemory.
 func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], error) {
 	if be == nil {
 		return nil, backend.ErrShape{Op: "pool", What: "the backend is nil; open one with backend.Open"}
 	}
-	cfg, err := cfg.Within(be.Info().FreeMemory)
+	free := be.Info().FreeMemory
+	cfg, err := cfg.Within(free)
 	if err != nil {
 		return nil, err
 	}
-	if err := supported(be.Caps(), cfg); err != nil {
+	caps := be.Caps()
+	if err := supported(caps, cfg); err != nil {
+		return nil, err
+	}
+	if err := cfg.fits(free, caps.MaxBuffer); err != nil {
 		return nil, err
 	}
 	p := &Pool[B]{be: be, cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
@@ -90,12 +96,6 @@ func supported(caps backend.Caps, cfg Config) error {
 	}
 	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
 		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d", cfg.HeadDim, cfg.VHeadDim)}
-	}
-	for _, plane := range cfg.planes() {
-		n, _ := cfg.planeLen(plane.dim) // Resolve checked that they fit
-		if bytes, _ := plane.dt.Size(n); bytes > caps.MaxBuffer {
-			return fmt.Errorf("kvcache: a layer's buffer of %d bytes is above the device's largest, %d; lower Blocks, MaxSeqs or Capacity: %w", bytes, caps.MaxBuffer, backend.ErrOutOfMemory)
-		}
 	}
 	if cfg.Layout == Paged && caps.BlockSizes != nil {
 		for _, size := range caps.BlockSizes {

@@ -89,6 +89,32 @@ func (c Config) Within(free int64) (Config, error) {
 	return c, err
 }
 
+// fits reports, of a configuration that is filled in, whether a device with that many bytes
+// free, 0 for unknown, and buffers of at most maxBuffer bytes has room for it. The error is
+// about the limit that leaves the fewest blocks.
+func (c Config) fits(free, maxBuffer int64) error {
+	fixed, perBlock, err := c.parts()
+	if err != nil {
+		return err
+	}
+	blocks := int64(c.Blocks)
+	size := ErrPoolSize{Blocks: c.Blocks, MaxBlocks: c.Blocks, Contiguous: c.Layout == Contiguous}
+	if most := max(free-fixed, 0) / perBlock; free > 0 && most < blocks {
+		size.Bytes, size.Max, size.MaxBlocks = fixed+blocks*perBlock, free, int(most)
+	}
+	for _, plane := range c.planes() {
+		n, _ := c.planeLen(plane.dim) // Resolve checked that they fit
+		bytes, _ := plane.dt.Size(n)
+		if most := maxBuffer / (bytes / blocks); most < int64(size.MaxBlocks) {
+			size.Bytes, size.Max, size.MaxBlocks, size.Layer = bytes, maxBuffer, int(most), true
+		}
+	}
+	if size.MaxBlocks == c.Blocks {
+		return nil
+	}
+	return size
+}
+
 // BytesPerToken is the keys and values of one token in all layers.
 func (c Config) BytesPerToken() (int64, error) {
 	c, err := c.Resolve()

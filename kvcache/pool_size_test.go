@@ -1,0 +1,71 @@
+package kvcache
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+)
+
+// narrow is a device whose largest buffer is smaller than its memory.
+type narrow struct {
+	backend.Backend[*cpu.Buffer]
+	most int64
+}
+
+func (n narrow) Caps() backend.Caps {
+	c := n.Backend.Caps()
+	c.MaxBuffer = n.most
+	return c
+}
+
+// A pool that does not fit fails before anything is allocated and says how large it may
+// be; one of that size fits.
+func TestPoolThatDoesNotFit(t *testing.T) {
+	const memory = 1 << 20
+	be, err := cpu.Open(cpu.Options{MaxBytes: memory})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	paged := Config{Layout: Paged, Layers: 3, KVHeads: 2, HeadDim: 32, QHeads: 2, K: backend.F32, V: backend.F32, Capacity: 64, BlockSize: 16, Blocks: 1000}
+	contiguous := paged
+	contiguous.Layout, contiguous.Blocks, contiguous.BlockSize, contiguous.MaxSeqs = Contiguous, 0, 0, 100
+
+	for name, c := range map[string]struct {
+		cfg  Config
+		most int64 // bytes of a buffer
+		want ErrPoolSize
+	}{
+		// A block of a layer has 2*16*32*4 bytes in each plane, a sequence four times that.
+		"paged":                   {paged, memory, ErrPoolSize{Bytes: 3 * 1000 * 2 * 4096, Max: memory, Blocks: 1000, MaxBlocks: 42}},
+		"contiguous":              {contiguous, memory, ErrPoolSize{Bytes: 3 * 100 * 2 * 16384, Max: memory, Blocks: 100, MaxBlocks: 10, Contiguous: true}},
+		"a layer":                 {paged, 100_000, ErrPoolSize{Bytes: 1000 * 4096, Max: 100_000, Layer: true, Blocks: 1000, MaxBlocks: 24}},
+		"a layer, in one block's": {paged, 4095, ErrPoolSize{Bytes: 1000 * 4096, Max: 4095, Layer: true, Blocks: 1000}},
+		"contiguous layer":        {contiguous, 100_000, ErrPoolSize{Bytes: 100 * 16384, Max: 100_000, Layer: true, Blocks: 100, MaxBlocks: 6, Contiguous: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			device := narrow{be, c.most}
+			_, err := NewPool(device, c.cfg)
+			var size ErrPoolSize
+			require.ErrorAs(t, err, &size)
+			require.Equal(t, c.want, size)
+			require.ErrorIs(t, err, backend.ErrOutOfMemory)
+			require.ErrorIs(t, err, ErrPoolSize{})
+			require.Zero(t, be.Info().Allocated)
+			require.Zero(t, be.Info().Buffers)
+			if size.MaxBlocks == 0 {
+				return
+			}
+			fits := c.cfg
+			if fits.Layout == Paged {
+				fits.Blocks = size.MaxBlocks
+			} else {
+				fits.MaxSeqs = size.MaxBlocks
+			}
+			pool, err := NewPool(device, fits)
+			require.NoError(t, err)
+			require.NoError(t, pool.Close())
+		})
+	}
+}
