@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## build, and let the embedded model tell a story
@@ -56,8 +56,32 @@ bundle-cuda: ## tests and benchmarks for a GPU machine without Go, in build/bund
 	@GO='$(GO)' scripts/cuda-bundle
 
 .PHONY: test-metal
-test-metal: ## says what is missing for Metal
-	@scripts/no-backend Metal
+test-metal: ## the Metal backend on this Mac, with the framework's own checks on
+	@GO='$(GO)' scripts/metal-test test
+
+.PHONY: test-metal-simt
+test-metal-simt: ## the same tests without a Mac: kernels on the CPU, three orders of execution
+	@scripts/metal-toolchain
+	@GO='$(GO)' scripts/metal-simt lint
+	@GO='$(GO)' scripts/metal-simt seeds
+
+.PHONY: test-metal-asan
+test-metal-asan: ## the Metal kernels and the shim on the CPU under AddressSanitizer
+	@scripts/metal-toolchain
+	@GO='$(GO)' scripts/metal-simt asan
+
+.PHONY: test-metal-racecheck
+test-metal-racecheck: ## the Metal kernels on the CPU under ThreadSanitizer
+	@scripts/metal-toolchain
+	@GO='$(GO)' scripts/metal-simt racecheck
+
+.PHONY: bench-metal
+bench-metal: ## the Metal kernels against the copy bandwidth of this Mac's GPU
+	@GO='$(GO)' scripts/metal-test bench
+
+.PHONY: kernels-metal
+kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); without, programs do when they run
+	@GO='$(GO)' scripts/metal-library
 
 .PHONY: bench-cpu
 bench-cpu: ## benchmarks of the packages, BENCHTIME each

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -54,14 +53,6 @@ const (
 	noDriver = "no driver is linked into this program; " + linkAll
 )
 
-// planned are kinds of device that a program can ask for although there is no
-// driver of theirs yet. Another module may bring one.
-var planned = []string{"metal"}
-
-func notYet(kind string) error {
-	return ErrUnavailable{Backend: kind, Why: "not in this version of ferrumkv"}
-}
-
 // Register makes a kind of device known under name. Default prefers drivers of
 // higher rank; the CPU has rank 0. Registering a name twice or a name with a
 // colon panics: it is an error of the program that no code can act on.
@@ -99,9 +90,6 @@ func Open(name string) (Backend[AnyBuffer], error) {
 		}
 		known = append(known, d.name)
 	}
-	if slices.Contains(planned, kind) {
-		return nil, notYet(kind)
-	}
 	if known == nil {
 		return nil, ErrUnavailable{Backend: name, Why: noDriver}
 	}
@@ -112,20 +100,13 @@ func Open(name string) (Backend[AnyBuffer], error) {
 // with the reason.
 func List() []Entry {
 	var out []Entry
-	linked := map[string]bool{}
 	for _, d := range drivers() {
-		linked[d.name] = true
 		devices, err := d.Devices()
 		for _, dev := range devices {
 			out = append(out, Entry{Device: dev})
 		}
 		if len(devices) == 0 {
 			out = append(out, Entry{Device: Device{Name: d.name}, Err: err})
-		}
-	}
-	for _, name := range planned {
-		if !linked[name] {
-			out = append(out, Entry{Device: Device{Name: name}, Err: notYet(name)})
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package backend_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,7 +38,10 @@ func TestOpenByName(t *testing.T) {
 	}
 	_, err := backend.Open("nothing:0")
 	require.ErrorContains(t, err, "nothing:0")
-	require.ErrorContains(t, err, "absent, cuda, cpu", "what there is, best first")
+	require.ErrorContains(t, err, "it has absent, ", "what there is, best first")
+	for _, kind := range []string{"cpu", "cuda", "metal"} {
+		require.ErrorContains(t, err, kind)
+	}
 }
 
 // Devices come best first, a missing kind with its reason, and Default takes the
@@ -52,12 +56,13 @@ func TestListAndDefault(t *testing.T) {
 	cpu := list[index("cpu")]
 	require.NoError(t, cpu.Err)
 	require.NotEmpty(t, cpu.Model)
-	require.Positive(t, index("metal"), "a program can ask for it, so it is listed")
-	missing := backend.ErrUnavailable{Backend: "metal", Why: "not in this version of ferrumkv"}
-	require.Equal(t, missing, list[index("metal")].Err)
-	for _, device := range []string{"metal", "metal:0"} {
-		_, err := backend.Open(device)
-		require.Equal(t, missing, err, "Open and List give the same reason")
+	for _, kind := range []string{"cuda", "metal"} { // a program can ask for it, so it is listed
+		i := slices.IndexFunc(list, func(e backend.Entry) bool { return strings.HasPrefix(e.Name, kind) })
+		require.Positive(t, i, kind)
+		if list[i].Err != nil {
+			_, err := backend.Open(kind)
+			require.Equal(t, list[i].Err, err, "Open and List give the same reason")
+		}
 	}
 	be, err := backend.Default()
 	require.NoError(t, err)

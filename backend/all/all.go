@@ -8,6 +8,7 @@
 package all
 
 import (
-	_ "github.com/ferrumkv/ferrumkv/backend/cpu"  // the device that is always there
-	_ "github.com/ferrumkv/ferrumkv/backend/cuda" // NVIDIA GPUs, on Linux
+	_ "github.com/ferrumkv/ferrumkv/backend/cpu"   // the device that is always there
+	_ "github.com/ferrumkv/ferrumkv/backend/cuda"  // NVIDIA GPUs, on Linux
+	_ "github.com/ferrumkv/ferrumkv/backend/metal" // Apple GPUs, on macOS
 )

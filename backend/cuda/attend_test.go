@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
@@ -127,7 +128,7 @@ func (c *scene) run(call backend.AttendParams[*Buffer]) result {
 // that of none.
 func TestSplitsAgree(t *testing.T) {
 	be := open(t)
-	for _, f := range formats {
+	for _, f := range launch.Formats {
 		for name, see := range map[string]plan.Visibility{
 			"causal": {}, "noncausal": {NonCausal: true}, "window": {Window: 270, SinkTokens: 50},
 		} {
@@ -159,7 +160,7 @@ func TestAttendAfterFailures(t *testing.T) {
 	good := openNow(t)
 	var want result
 	t.Run("without", func(t *testing.T) {
-		scene := newScene(t, good, formats[0], plan.Visibility{})
+		scene := newScene(t, good, launch.Formats[0], plan.Visibility{})
 		want = scene.run(scene.call(1000))
 	})
 	require.NoError(t, good.Close())
@@ -168,7 +169,7 @@ func TestAttendAfterFailures(t *testing.T) {
 	for n := 1; met && !t.Failed(); n++ {
 		be := openNow(t) // without a kernel
 		t.Run(fmt.Sprint("failure ", n), func(t *testing.T) {
-			scene := newScene(t, be, formats[0], plan.Visibility{})
+			scene := newScene(t, be, launch.Formats[0], plan.Visibility{})
 			call := scene.call(1000)
 			injected, found, launched := c.Counts().Injected, c.Calls("cuModuleGetFunction"), c.Calls("cuLaunchKernel")
 			c.FailCall(n)
@@ -197,7 +198,7 @@ func TestAttendAfterFailures(t *testing.T) {
 // blocks, kernels stay inside the operands: the stand-in guards them.
 func TestGarbageInDeviceMemory(t *testing.T) {
 	be := open(t)
-	for _, f := range []backend.Format{formats[0], formats[2]} {
+	for _, f := range []backend.Format{launch.Formats[0], launch.Formats[2]} {
 		c := newScene(t, be, f, plan.Visibility{Window: 270, SinkTokens: 50})
 		call := c.call(1000)
 		rng := rand.New(rand.NewPCG(3, 4))

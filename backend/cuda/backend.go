@@ -5,11 +5,10 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 )
 
 // minMajor is the compute capability that the kernels need: asynchronous copies
@@ -25,26 +24,10 @@ const (
 
 // Backend is an open CUDA device. It is safe for concurrent use.
 type Backend struct {
-	name    string // "cuda:0"
+	dev     *device.Device[*Buffer, *stream, *event, driver.Error]
 	ctx     *driver.Context
-	caps    backend.Caps
 	modules *modules
 	memory  memory
-	lost    atomic.Bool
-
-	// life is held by what makes or ends something on the device, and may wait for
-	// the device; it is taken before mu.
-	life sync.Mutex
-	// mu orders Free and the ends of streams after the operations that enqueue: those
-	// hold it for reading. Nobody waits for the device with it, but for room in a full
-	// queue of the driver's, and for a copy that overlaps itself on a device without
-	// memory pools.
-	mu        sync.RWMutex
-	closed    bool
-	buffers   map[*Buffer]struct{} // live ones, as below
-	streams   map[*stream]struct{}
-	events    map[*event]struct{}
-	allocated int64
 }
 
 var _ backend.Backend[*Buffer] = (*Backend)(nil)
@@ -72,8 +55,7 @@ func Open(i int) (*Backend, error) {
 	if err != nil {
 		return nil, openError(name, err)
 	}
-	be := &Backend{name: name, ctx: ctx, caps: capsOf(d), modules: newModules(ctx),
-		buffers: map[*Buffer]struct{}{}, streams: map[*stream]struct{}{}, events: map[*event]struct{}{}}
+	be := &Backend{dev: device.New[*Buffer, *stream, *event, driver.Error](name, capsOf(d)), ctx: ctx, modules: newModules(ctx)}
 	if be.memory, err = newMemory(ctx); err != nil {
 		_ = ctx.Release() // the first error explains more
 		return nil, openError(name, err)
@@ -104,109 +86,25 @@ func unfit(lib *driver.Library, d driver.Device) string {
 // Info describes the device. FreeMemory is what the driver has left for all
 // processes, and what this Backend has freed and still keeps.
 func (be *Backend) Info() backend.Info {
-	be.mu.RLock()
-	defer be.mu.RUnlock()
+	info, usable := be.dev.Info()
+	defer be.dev.End()
 	d := be.ctx.Device
-	info := backend.Info{Name: be.name, Device: d.Name, Units: d.Units, TotalMemory: d.Memory,
-		Allocated: be.allocated, Buffers: len(be.buffers)}
-	if be.closed || be.lost.Load() {
+	info.Device, info.Units, info.TotalMemory = d.Name, d.Units, d.Memory
+	if !usable {
 		return info
 	}
 	if free, _, err := be.ctx.MemInfo(); err == nil { // a loss is for a caller who gets an error to find
-		info.FreeMemory = free + be.memory.idle(be.allocated)
+		info.FreeMemory = free + be.memory.idle(info.Allocated)
 	}
 	return info
 }
 
 // Caps says what the device accepts.
-func (be *Backend) Caps() backend.Caps { return be.caps }
+func (be *Backend) Caps() backend.Caps { return be.dev.Caps() }
 
 // Close waits for the work of all streams and gives everything back: buffers,
 // streams, events, kernels, and the reference to the context. It does so on a lost
 // device, too, as far as the driver lets it. Closing twice is ErrClosed.
 func (be *Backend) Close() error {
-	be.life.Lock()
-	defer be.life.Unlock()
-	be.mu.Lock()
-	if be.closed {
-		be.mu.Unlock()
-		return fmt.Errorf("%s: close: device %w", be.name, backend.ErrClosed)
-	}
-	be.closed = true
-	buffers, streams, events := be.buffers, be.streams, be.events
-	be.buffers, be.streams, be.events, be.allocated = nil, nil, nil, 0
-	be.mu.Unlock()
-
-	known := be.lost.Load() // and so reported
-	var errs []error
-	done := func(err error) { errs = append(errs, be.failed("close", err)) }
-	for s := range streams { // all of them, before the first is destroyed: one may wait for another
-		done(be.ctx.Sync(s.cu))
-	}
-	for s := range streams {
-		done(s.destroy())
-	}
-	for e := range events {
-		done(e.destroy())
-	}
-	for b := range buffers {
-		b.freed = true
-		if b.ptr != 0 && !b.imported {
-			done(be.memory.release(b.ptr))
-		}
-	}
-	done(be.modules.close())
-	done(be.memory.close())
-	done(be.ctx.Release())
-	for _, err := range errs {
-		if err != nil && !known {
-			return err
-		}
-	}
-	return nil
-}
-
-// begin starts an operation on s: until end, no buffer is freed, s is not
-// destroyed, and the device stays open.
-func (be *Backend) begin(op string, s backend.Stream) (checked, *stream, error) {
-	be.mu.RLock()
-	ops := checked{Owner: owner{be}, Op: op}
-	err := be.open(op)
-	var own *stream
-	if err == nil {
-		own, err = be.onStream(op, s)
-	}
-	if err != nil {
-		be.mu.RUnlock()
-	}
-	return ops, own, err
-}
-
-func (be *Backend) end() { be.mu.RUnlock() }
-
-// open reports whether the device is, and is not lost; the caller holds mu.
-func (be *Backend) open(op string) error {
-	switch {
-	case be.closed:
-		return fmt.Errorf("%s: %s: device %w", be.name, op, backend.ErrClosed)
-	case be.lost.Load():
-		return fmt.Errorf("%s: %s: %w", be.name, op, backend.ErrLost)
-	}
-	return nil
-}
-
-// failed says which operation the driver refused, nil for nil. An error that no
-// call can repair makes the device lost. Errors of other kinds pass as they are.
-func (be *Backend) failed(op string, err error) error {
-	if err == nil {
-		return nil // before anything allocates
-	}
-	var refused driver.Error
-	if !errors.As(err, &refused) {
-		return err
-	}
-	if errors.Is(err, backend.ErrLost) {
-		be.lost.Store(true)
-	}
-	return fmt.Errorf("%s: %s: %w", be.name, op, err)
+	return be.dev.Close(be.release, be.modules.close, be.memory.close, be.ctx.Release)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 	"github.com/stretchr/testify/require"
 )
@@ -106,7 +106,7 @@ const calls = 20
 // until all are in line, so that the host's time is not in it.
 func (r *bench) once(op func(turn int) error) float64 {
 	n := r.size(calls, 1)
-	half := r.idle.n / 2
+	half := r.idle.Len() / 2
 	err := errors.Join(r.be.Copy(r.s, r.idle, 0, r.idle, half, half), r.be.ctx.Record(r.start, r.s.cu))
 	for turn := range n {
 		err = errors.Join(err, op(turn))
@@ -161,34 +161,32 @@ func (r *bench) measureCeilings() (c ceilings) {
 		return amount / median(times)
 	}
 	big := r.random(backend.F32, r.size(1<<28, 1<<12)) // far more than a cache holds
-	half := big.n / 2
-	c.copy = rate(float64(big.size), func(int) error { return r.be.Copy(r.s, big, 0, big, half, half) })
+	half := big.Len() / 2
+	c.copy = rate(float64(big.Bytes()), func(int) error { return r.be.Copy(r.s, big, 0, big, half, half) })
 
 	out := r.alloc(backend.F32, 1)
 	require.NoError(r.b, r.be.Fill(r.s, out, 0, 1, 0))
-	reads := abi.ProbeReadArgs{Bytes: int64(big.size)}
-	k := r.probe("fkv_probe_read")
-	c.read = rate(float64(big.size), func(int) error {
-		return r.s.launch(k, [3]uint32{uint32(k.resident), 1, 1}, reads.Encode(), big.ptr, out.ptr)
+	blocks := r.resident(launch.Kernel{Op: launch.OpProbeRead})
+	c.read = rate(float64(big.Bytes()), func(int) error {
+		launch.ProbeRead(&r.s.calls, big.Place(), out.Place(), big.Bytes(), blocks)
+		return r.s.Run()
 	})
 	const warps, products, flops = 4, 8, 2 * 16 * 8 * 16 // of a block, a warp, a product
-	products1 := abi.ProbeMmaArgs{Iterations: uint32(r.size(1<<14, 2))}
-	for name, to := range map[string]*float64{"fkv_probe_mma_f16": &c.f16, "fkv_probe_mma_bf16": &c.bf16} {
-		k := r.probe(name)
-		*to = rate(float64(k.resident)*warps*products*flops*float64(products1.Iterations), func(int) error {
-			return r.s.launch(k, [3]uint32{uint32(k.resident), 1, 1}, products1.Encode(), out.ptr)
+	iterations := uint32(r.size(1<<14, 2))
+	for dt, to := range map[backend.DType]*float64{backend.F16: &c.f16, backend.BF16: &c.bf16} {
+		blocks := r.resident(launch.Kernel{Op: launch.OpProbeMMA, In: dt})
+		*to = rate(float64(blocks)*warps*products*flops*float64(iterations), func(int) error {
+			launch.ProbeMMA(&r.s.calls, dt, out.Place(), iterations, blocks)
+			return r.s.Run()
 		})
 	}
 	require.NoError(r.b, errors.Join(r.be.Free(big), r.be.Free(out)))
 	return c
 }
 
-// probe loads a kernel that only measures.
-func (r *bench) probe(symbol string) *kernel {
-	m := r.be.modules
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k, err := m.load(symbol)
+// resident is the blocks of a kernel that the device runs at once.
+func (r *bench) resident(id launch.Kernel) uint32 {
+	k, err := r.be.modules.find(id)
 	require.NoError(r.b, err)
-	return k
+	return uint32(k.resident)
 }

@@ -8,42 +8,37 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
 // Buffer is memory of one Backend's device.
-type Buffer struct {
-	be       *Backend
-	dt       backend.DType
-	n        int
-	size     int
-	ptr      driver.Ptr // 0 when empty
-	freed    bool       // guarded by be.mu
-	imported bool
+type Buffer struct{ deviceBuffer }
+
+// deviceBuffer is embedded under a name of this package, so that it is no exported
+// field of Buffer.
+type deviceBuffer = device.Buffer
+
+func newBuffer(dt backend.DType, n, size int, ptr driver.Ptr, imported bool) *Buffer {
+	return &Buffer{device.NewBuffer(dt, n, size, launch.Place{At: uint64(ptr)}, imported)}
+}
+
+// own is what the methods of a nil buffer can be called on.
+func (b *Buffer) own() *device.Buffer {
+	if b == nil {
+		return nil
+	}
+	return &b.deviceBuffer
 }
 
 // Len is the number of elements.
-func (b *Buffer) Len() int {
-	if b == nil {
-		return 0
-	}
-	return b.n
-}
+func (b *Buffer) Len() int { return b.own().Len() }
 
 // DType is the storage type of an element; Invalid of a nil buffer.
-func (b *Buffer) DType() backend.DType {
-	if b == nil {
-		return backend.Invalid
-	}
-	return b.dt
-}
+func (b *Buffer) DType() backend.DType { return b.own().DType() }
 
 // Bytes is the storage of all elements.
-func (b *Buffer) Bytes() int64 {
-	if b == nil {
-		return 0
-	}
-	return int64(b.size)
-}
+func (b *Buffer) Bytes() int64 { return b.own().Bytes() }
 
 // Alloc returns n uninitialised elements, aligned to 256 bytes, for work on any
 // stream. It waits for work on the device only when there is too little memory, to
@@ -54,24 +49,21 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	be.life.Lock()
-	defer be.life.Unlock()
-	if err := be.alive("alloc"); err != nil {
+	if err := be.dev.Lock("alloc"); err != nil {
 		return nil, err
 	}
+	defer be.dev.Unlock()
 	if all := be.ctx.Device.Memory; int64(size) > all {
-		return nil, fmt.Errorf("%s: alloc: %d bytes of %d: %w", be.name, size, all, backend.ErrOutOfMemory)
+		return nil, fmt.Errorf("%s: alloc: %d bytes of %d: %w", be.dev.Name(), size, all, backend.ErrOutOfMemory)
 	}
-	b := &Buffer{be: be, dt: dt, n: n, size: size}
+	var ptr driver.Ptr
 	if size > 0 {
-		if b.ptr, err = be.memory.obtain(size); err != nil {
-			return nil, be.failed("alloc", fmt.Errorf("%d bytes: %w", size, err))
+		if ptr, err = be.memory.obtain(size); err != nil {
+			return nil, be.dev.Failed("alloc", fmt.Errorf("%d bytes: %w", size, err))
 		}
 	}
-	be.mu.Lock()
-	defer be.mu.Unlock()
-	be.allocated += int64(size)
-	be.buffers[b] = struct{}{}
+	b := newBuffer(dt, n, size, ptr, false)
+	be.dev.AddBuffer(b)
 	return b, nil
 }
 
@@ -79,44 +71,30 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 // Backend's streams is done, without waiting for it (a device without memory pools
 // waits). An imported buffer's memory is only forgotten.
 func (be *Backend) Free(b *Buffer) error {
-	be.life.Lock()
-	defer be.life.Unlock()
-	if err := be.forget(b); err != nil {
+	if err := be.dev.Lock("free"); err != nil {
 		return err
 	}
-	if b.ptr == 0 || b.imported {
-		return nil
+	defer be.dev.Unlock()
+	if err := be.dev.Forget(b, be.outlive); err != nil {
+		return err
 	}
-	return be.failed("free", be.memory.release(b.ptr))
+	return be.dev.Failed("free", be.release(b))
 }
 
-// forget makes b unusable, and its release wait for the work that may use it.
-func (be *Backend) forget(b *Buffer) error {
-	be.mu.Lock()
-	defer be.mu.Unlock()
-	if err := be.open("free"); err != nil {
+// outlive makes memory that is released from here on stay for what is enqueued on s.
+func (be *Backend) outlive(s *stream) error {
+	if err := be.ctx.Record(s.tail, s.cu); err != nil {
 		return err
 	}
-	if err := be.owns("free", "buffer", b); err != nil {
-		return err
+	return be.memory.after(s.tail)
+}
+
+// release gives the memory of b back, where there is some of ours.
+func (be *Backend) release(b *Buffer) error {
+	if !b.Owned() {
+		return nil
 	}
-	if b.ptr != 0 && !b.imported {
-		for s := range be.streams {
-			err := be.ctx.Record(s.tail, s.cu)
-			if err == nil {
-				err = be.memory.after(s.tail)
-			}
-			if err != nil {
-				return be.failed("free", err)
-			}
-		}
-	}
-	b.freed = true
-	delete(be.buffers, b)
-	if !b.imported {
-		be.allocated -= int64(b.size)
-	}
-	return nil
+	return be.memory.release(driver.Ptr(b.Place().At))
 }
 
 // Import wraps memory of this device, h.Addr a CUdeviceptr, without a copy. ErrShape
@@ -127,11 +105,10 @@ func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, e
 	if err != nil {
 		return nil, err
 	}
-	be.mu.Lock()
-	defer be.mu.Unlock()
-	if err := be.open("import"); err != nil {
+	if err := be.dev.Lock("import"); err != nil {
 		return nil, err
 	}
+	defer be.dev.Unlock()
 	if h.Host != nil || h.Offset != 0 {
 		return nil, importError("handle: a host slice or an offset, need the address of device memory")
 	}
@@ -143,23 +120,22 @@ func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, e
 			return nil, err
 		}
 	}
-	b := &Buffer{be: be, dt: dt, n: n, size: size, ptr: driver.Ptr(h.Addr), imported: true}
-	be.buffers[b] = struct{}{}
+	b := newBuffer(dt, n, size, driver.Ptr(h.Addr), true)
+	be.dev.AddBuffer(b)
 	return b, nil
 }
 
-// reaches reports whether size bytes from p on are memory of the device; the
-// caller holds mu.
+// reaches reports whether size bytes from p on are memory of the device.
 func (be *Backend) reaches(p driver.Ptr, size int) error {
 	at, err := be.ctx.Describe(p)
-	if err := be.failed("import", err); be.lost.Load() {
+	if err := be.dev.Failed("import", err); be.dev.Lost() {
 		return err
 	}
 	switch end := at.Start + driver.Ptr(at.Size); {
 	case err != nil || !at.OnDevice:
 		return importError("handle: %#x is no device memory", p)
 	case at.Ordinal != be.ctx.Device.Ordinal || at.Foreign:
-		return fmt.Errorf("%s: import: memory %w", be.name, backend.ErrForeign)
+		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrForeign)
 	case at.Size != 0 && (p < at.Start || p >= end || uint64(size) > uint64(end-p)):
 		return importError("handle: %#x has %d bytes, need %d", p, uint64(end-p), size)
 	}
@@ -172,26 +148,9 @@ func importError(format string, args ...any) error {
 
 // Handle is the memory of b as a CUdeviceptr, valid until Free; 0 when b is empty.
 func (be *Backend) Handle(b *Buffer) (backend.Handle, error) {
-	be.mu.RLock()
-	defer be.mu.RUnlock()
-	if err := be.open("handle"); err != nil {
+	if err := be.dev.BeginBuffer("handle", b); err != nil {
 		return backend.Handle{}, err
 	}
-	if err := be.owns("handle", "buffer", b); err != nil {
-		return backend.Handle{}, err
-	}
-	return backend.Handle{Addr: uintptr(b.ptr)}, nil
-}
-
-// owns reports whether b is a live buffer of be; the caller holds mu.
-func (be *Backend) owns(op, name string, b *Buffer) error {
-	switch {
-	case b == nil:
-		return backend.ErrShape{Op: op, What: name + ": holds no buffer"}
-	case b.be != be:
-		return fmt.Errorf("%s: %s: %s %w", be.name, op, name, backend.ErrForeign)
-	case b.freed:
-		return fmt.Errorf("%s: %s: %s: %w", be.name, op, name, backend.ErrFreed)
-	}
-	return nil
+	defer be.dev.End()
+	return backend.Handle{Addr: uintptr(b.Place().At)}, nil
 }

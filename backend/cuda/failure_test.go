@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/internal/standin"
 )
 
@@ -277,13 +278,13 @@ func TestIllegalAddress(t *testing.T) {
 	be := openNow(t)
 	s, err := be.NewStream()
 	require.NoError(t, err)
-	k, err := be.modules.find(kernelID{op: copyBitsOp})
+	k, err := be.modules.find(launch.Kernel{Op: launch.OpCopyBits})
 	require.NoError(t, err)
-	require.NoError(t, s.(*stream).copyBits(16, 32, 0xff))
+	require.NoError(t, s.(*stream).CopyBits(launch.Place{At: 16}, launch.Place{At: 32}, 0xff))
 	require.NotNil(t, k)
 	err = s.Sync()
 	require.ErrorIs(t, err, backend.ErrLost)
-	require.ErrorContains(t, err, fmt.Sprintf("%s: sync: ", be.name))
+	require.ErrorContains(t, err, fmt.Sprintf("%s: sync: ", be.dev.Name()))
 	require.NoError(t, be.Close())
 	require.NoError(t, openNow(t).Close())
 }

@@ -5,14 +5,13 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	cudakernels "github.com/ferrumkv/ferrumkv/kernels/cuda"
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
@@ -33,47 +32,20 @@ type kernel struct {
 // it needs. It is safe for concurrent use.
 type modules struct {
 	ctx     *driver.Context
-	kernels atomic.Pointer[map[kernelID]*kernel] // replaced, never changed: read without a lock
-
-	mu     sync.Mutex               // of those who load
-	loaded map[string]driver.Module // by family
+	kernels device.Kernels[launch.Kernel, kernel]
+	loaded  map[string]driver.Module // by family; used by load alone
 }
 
 func newModules(ctx *driver.Context) *modules {
-	m := &modules{ctx: ctx, loaded: map[string]driver.Module{}}
-	m.kernels.Store(&map[kernelID]*kernel{})
-	return m
+	return &modules{ctx: ctx, loaded: map[string]driver.Module{}}
 }
 
 // find returns a kernel. Once it was found, finding it again allocates nothing.
-func (m *modules) find(id kernelID) (*kernel, error) {
-	if k := (*m.kernels.Load())[id]; k != nil {
-		return k, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := *m.kernels.Load()
-	if k := known[id]; k != nil {
-		return k, nil
-	}
-	k, err := m.load(id.symbol())
-	if err != nil {
-		return nil, err
-	}
-	more := maps.Clone(known)
-	more[id] = k
-	m.kernels.Store(&more)
-	return k, nil
-}
+func (m *modules) find(id launch.Kernel) (*kernel, error) { return m.kernels.Find(id, m.load) }
 
-// kernel is modules.find for an operation.
-func (be *Backend) kernel(op string, id kernelID) (*kernel, error) {
-	k, err := be.modules.find(id)
-	return k, be.failed(op, err)
-}
-
-// load looks a kernel up in its module; the caller holds mu.
-func (m *modules) load(symbol string) (*kernel, error) {
+// load looks a kernel up in its module, one at a time.
+func (m *modules) load(id launch.Kernel) (*kernel, error) {
+	symbol := id.Symbol()
 	compiled, err := cudakernels.Load()
 	if err != nil {
 		return nil, err
@@ -107,7 +79,7 @@ func (m *modules) load(symbol string) (*kernel, error) {
 	return k, nil
 }
 
-// module is the module of a family; the caller holds mu.
+// module is the module of a family.
 func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Module, error) {
 	if module, ok := m.loaded[family]; ok {
 		return module, nil
@@ -133,9 +105,7 @@ func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Mod
 
 // close unloads everything and returns the first error. No kernel runs any more.
 func (m *modules) close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.kernels.Store(&map[kernelID]*kernel{})
+	m.kernels.Drop(nil)
 	var first error
 	for _, module := range m.loaded {
 		if err := m.ctx.UnloadModule(module); err != nil && first == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
 // step is a decode step of a small model over B, with operands for every operation.
@@ -45,7 +46,7 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B]) *step[B] {
 		return b
 	}
 	c := &step[B]{be: be, s: s}
-	c.shape = backend.AttendShape{QHeads: 4 * stepHeads, KVHeads: stepHeads, KDim: stepDim, VDim: stepDim, BlockSize: stepBlock, Format: formats[0]}
+	c.shape = backend.AttendShape{QHeads: 4 * stepHeads, KVHeads: stepHeads, KDim: stepDim, VDim: stepDim, BlockSize: stepBlock, Format: launch.Formats[0]}
 	var table []uint32
 	for i := range uint32(stepSeqs) {
 		c.shape.ContextLens, c.shape.QueryLens = append(c.shape.ContextLens, 1+i), append(c.shape.QueryLens, 1)
@@ -130,7 +131,7 @@ func TestFamiliesLoadWhenUsed(t *testing.T) {
 	var wait sync.WaitGroup
 	found := make([]*kernel, 8)
 	for i := range found {
-		wait.Go(func() { found[i], _ = be.modules.find(kernelID{op: copyBlocksOp}) })
+		wait.Go(func() { found[i], _ = be.modules.find(launch.Kernel{Op: launch.OpCopyBlocks}) })
 	}
 	wait.Wait()
 	for _, k := range found {
@@ -139,7 +140,7 @@ func TestFamiliesLoadWhenUsed(t *testing.T) {
 	}
 	require.Len(t, be.modules.loaded, 1)
 	require.Positive(t, found[0].resident)
-	other, err := be.modules.find(kernelID{op: moveSlotsOp})
+	other, err := be.modules.find(launch.Kernel{Op: launch.OpMoveSlots})
 	require.NoError(t, err)
 	require.NotEqual(t, found[0].fn, other.fn)
 	require.Len(t, be.modules.loaded, 1, "of one family")
@@ -197,7 +198,7 @@ func TestOperandsThatKernelsCannotTake(t *testing.T) {
 	shape(be.Attend(c.s, p), "call PlanAttend")
 
 	s = c.shape
-	s.QHeads, s.KVHeads = maxGridY+1, maxGridY+1
+	s.QHeads, s.KVHeads = launch.MaxGridY+1, launch.MaxGridY+1
 	_, err = be.PlanAttend(s)
 	require.ErrorIs(t, err, backend.ErrUnsupported{})
 	require.NoError(t, c.s.Sync())

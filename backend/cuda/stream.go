@@ -5,45 +5,42 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/staging"
 )
 
 // stream is a CUstream with what its operations reuse, so that none allocates.
 type stream struct {
+	device.Member
 	be       *Backend
 	cu       driver.Stream
 	imported bool
-	closed   bool // guarded by be.mu
 
+	calls  launch.Calls  // of the operation that is being enqueued
 	record driver.Launch // of the launch that is being made
 	ring   staging.Ring
 	marks  [staging.Chunks]driver.Event // of the ring's chunks
-	tail   driver.Event                 // what a buffer's release waits for; used under be.mu
-
-	// waiting is held for reading while the host waits for the device, so that Close
-	// of the Backend does not destroy what is waited for.
-	waiting sync.RWMutex
+	tail   driver.Event                 // what a buffer's release waits for; used in Free
 }
 
 // NewStream returns a stream that does not wait for the legacy default stream.
 func (be *Backend) NewStream() (backend.Stream, error) {
-	be.life.Lock()
-	defer be.life.Unlock()
-	if err := be.alive("new stream"); err != nil {
+	if err := be.dev.Lock("new stream"); err != nil {
 		return nil, err
 	}
+	defer be.dev.Unlock()
 	cu, err := be.ctx.NewStream()
 	if err != nil {
-		return nil, be.failed("new stream", err)
+		return nil, be.dev.Failed("new stream", err)
 	}
 	s, err := be.wrap(cu, false)
 	if err != nil {
 		_ = be.ctx.DestroyStream(cu)
-		return nil, be.failed("new stream", err)
+		return nil, be.dev.Failed("new stream", err)
 	}
 	return s, nil
 }
@@ -56,11 +53,10 @@ const perThread = 2
 // legacy default stream. The default stream of a thread is ErrUnsupported: a
 // goroutine has no thread of its own.
 func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
-	be.life.Lock()
-	defer be.life.Unlock()
-	if err := be.alive("import stream"); err != nil {
+	if err := be.dev.Lock("import stream"); err != nil {
 		return nil, err
 	}
+	defer be.dev.Unlock()
 	switch {
 	case h.Host != nil || h.Offset != 0:
 		return nil, backend.ErrShape{Op: "import stream", What: "handle: a host slice or an offset, need a CUstream or nothing"}
@@ -70,19 +66,19 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	cu := driver.Stream(h.Addr)
 	ours, err := be.ctx.Owns(cu)
 	if err != nil {
-		return nil, be.failed("import stream", err)
+		return nil, be.dev.Failed("import stream", err)
 	}
 	if !ours {
-		return nil, fmt.Errorf("%s: import stream: stream %w", be.name, backend.ErrForeign)
+		return nil, fmt.Errorf("%s: import stream: stream %w", be.dev.Name(), backend.ErrForeign)
 	}
 	s, err := be.wrap(cu, true)
 	if err != nil {
-		return nil, be.failed("import stream", err)
+		return nil, be.dev.Failed("import stream", err)
 	}
 	return s, nil
 }
 
-// wrap makes a stream of a CUstream; the caller holds life.
+// wrap makes a stream of a CUstream; the caller holds the device's Lock.
 func (be *Backend) wrap(cu driver.Stream, imported bool) (*stream, error) {
 	s := &stream{be: be, cu: cu, imported: imported}
 	s.ring = staging.New(s)
@@ -90,129 +86,79 @@ func (be *Backend) wrap(cu driver.Stream, imported bool) (*stream, error) {
 	if s.tail, err = be.ctx.NewEvent(false); err != nil {
 		return nil, err
 	}
-	be.mu.Lock()
-	defer be.mu.Unlock()
-	be.streams[s] = struct{}{}
+	be.dev.AddStream(s)
 	return s, nil
 }
 
-// alive is open for a caller that does not hold mu.
-func (be *Backend) alive(op string) error {
-	be.mu.RLock()
-	defer be.mu.RUnlock()
-	return be.open(op)
-}
+// Calls is where the calls of the operation are put that is being enqueued.
+func (s *stream) Calls() *launch.Calls { return &s.calls }
 
-// onStream returns s as a live stream of be; the caller holds mu.
-func (be *Backend) onStream(op string, s backend.Stream) (*stream, error) {
-	own, ok := s.(*stream)
-	switch {
-	case s == nil || ok && own == nil:
-		return nil, backend.ErrShape{Op: op, What: "stream: none given"}
-	case !ok || own.be != be:
-		return nil, fmt.Errorf("%s: %s: stream %w", be.name, op, backend.ErrForeign)
-	case own.closed:
-		return nil, fmt.Errorf("%s: %s: stream %w", be.name, op, backend.ErrClosed)
+// Run enqueues them.
+func (s *stream) Run() error {
+	calls := s.calls.List()
+	var kernels [launch.MaxCalls]*kernel
+	for i := range calls {
+		var err error
+		if kernels[i], err = s.be.modules.find(calls[i].Kernel); err != nil {
+			return err
+		}
 	}
-	return own, nil
+	for i := range calls {
+		if err := s.launch(kernels[i], &calls[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// launch enqueues a kernel: grid blocks of it, over buffers in the order of
-// kernels/abi.h and the bytes of its struct of scalars. The caller has begun an
-// operation on s.
-func (s *stream) launch(k *kernel, grid [3]uint32, args []byte, buffers ...driver.Ptr) error {
+// launch enqueues one kernel.
+func (s *stream) launch(k *kernel, c *launch.Call) error {
 	r := &s.record
-	r.Func, r.Stream, r.Grid, r.Block, r.Shared = k.fn, s.cu, grid, k.threads, k.shared
-	r.Count, r.Size = uint32(copy(r.Buffers[:], buffers)), uint32(copy(r.Args[:], args))
+	r.Func, r.Stream, r.Grid, r.Block, r.Shared = k.fn, s.cu, c.Grid, k.threads, k.shared
+	buffers := c.Buffers()
+	for i, b := range buffers {
+		r.Buffers[i] = driver.Ptr(b.At)
+	}
+	r.Count, r.Size = uint32(len(buffers)), uint32(copy(r.Args[:], c.Args()))
 	return s.be.ctx.Launch(r)
 }
 
-// hold begins a wait of the host: until release, s is not destroyed.
-func (s *stream) hold(op string) error {
-	_, _, err := s.be.begin(op, s)
-	if err == nil {
-		s.waiting.RLock()
-		s.be.end()
-	}
-	return err
-}
-
-func (s *stream) release() { s.waiting.RUnlock() }
-
 // Sync waits for everything enqueued.
-func (s *stream) Sync() error {
-	if err := s.hold("sync"); err != nil {
-		return err
-	}
-	defer s.release()
-	return s.be.failed("sync", s.be.ctx.Sync(s.cu))
-}
+func (s *stream) Sync() error { return s.be.dev.Sync("sync", s) }
 
 // Record marks this point of the stream in e.
 func (s *stream) Record(e backend.Event) error {
-	return s.mark("record", e, func(own *event) error { return s.be.ctx.Record(own.cu, s.cu) })
+	own, err := s.be.dev.BeginMark("record", s, e)
+	if err != nil {
+		return err
+	}
+	defer s.be.dev.End()
+	return s.be.dev.Failed("record", s.be.ctx.Record(own.cu, s.cu))
 }
 
 // Wait makes work enqueued from here on wait for the mark in e.
 func (s *stream) Wait(e backend.Event) error {
-	return s.mark("wait", e, func(own *event) error { return s.be.ctx.Wait(s.cu, own.cu) })
-}
-
-func (s *stream) mark(op string, e backend.Event, do func(own *event) error) error {
-	_, _, err := s.be.begin(op, s)
+	own, err := s.be.dev.BeginMark("wait", s, e)
 	if err != nil {
 		return err
 	}
-	defer s.be.end()
-	own, ok := e.(*event)
-	switch {
-	case e == nil || ok && own == nil:
-		return backend.ErrShape{Op: op, What: "event: none given"}
-	case !ok || own.be != s.be:
-		return fmt.Errorf("%s: %s: event %w", s.be.name, op, backend.ErrForeign)
-	case own.closed:
-		return fmt.Errorf("%s: %s: event %w", s.be.name, op, backend.ErrClosed)
-	}
-	return s.be.failed(op, do(own))
+	defer s.be.dev.End()
+	return s.be.dev.Failed("wait", s.be.ctx.Wait(s.cu, own.cu))
 }
 
 // Handle is the CUstream.
 func (s *stream) Handle() backend.Handle { return backend.Handle{Addr: uintptr(s.cu)} }
 
 // Close waits for the stream's work and gives the stream back, unless it was imported.
-func (s *stream) Close() error {
-	if err := s.hold("close stream"); err != nil {
-		return err
-	}
-	err := s.be.failed("close stream", s.be.ctx.Sync(s.cu))
-	s.release()
-	if err != nil {
-		return err
-	}
-	be := s.be
-	be.life.Lock()
-	defer be.life.Unlock()
-	be.mu.Lock()
-	_, err = be.onStream("close stream", s)
-	if err == nil {
-		err = be.open("close stream")
-	}
-	if err == nil {
-		s.closed = true
-		delete(be.streams, s)
-	}
-	be.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return be.failed("close stream", s.destroy())
-}
+func (s *stream) Close() error { return s.be.dev.CloseStream(s) }
 
-// destroy gives back what the stream has on the device; the caller holds life, and
-// nothing is enqueued any more.
-func (s *stream) destroy() error {
-	s.waiting.Lock()
-	defer s.waiting.Unlock()
+// Drain and Destroy make a stream one that device.Device closes.
+
+// Drain waits for the CUstream.
+func (s *stream) Drain() error { return s.be.ctx.Sync(s.cu) }
+
+// Destroy gives back what the stream has on the device.
+func (s *stream) Destroy() error {
 	ctx := s.be.ctx
 	errs := []error{ctx.DestroyEvent(s.tail)}
 	for _, mark := range s.marks {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
 // Transfers, copies and fills of any place and size leave the device with what a
@@ -20,7 +21,7 @@ func TestTransfersAreThoseOfASlice(t *testing.T) {
 	s := newStream(t, be)
 	const size = 5 << 20 // longer than the staging ring and than the scratch of a copy
 	b := bufferOf(t, be, s, backend.Int8, make([]int8, size))
-	length := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, size), rapid.SampledFrom([]int{scratchSize - 1, scratchSize, scratchSize + 1}))
+	length := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, size), rapid.SampledFrom([]int{launch.ScratchSize - 1, launch.ScratchSize, launch.ScratchSize + 1}))
 	rapid.Check(t, func(rt *rapid.T) {
 		image := bytes.Repeat([]byte("0123456"), size/7+1)[:size]
 		require.NoError(rt, be.Upload(s, b, 0, image))

@@ -31,6 +31,7 @@ struct Launch {
     Dim grid, block;
     size_t shared;       // bytes of dynamic shared memory
     void *const *params; // valid until run returns
+    const void *constants = nullptr; // what a dialect that has them calls so; valid until run returns
 };
 
 struct Options {

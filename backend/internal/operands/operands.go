@@ -18,7 +18,8 @@ type Owner[B backend.Buffer] interface {
 }
 
 // Operands is the check of one call. It remembers the first buffer that is not
-// the device's.
+// the device's. The checks of whole operations have a copy of it, so that it stays on the
+// caller's stack also where the caller has them as function values.
 type Operands[B backend.Buffer, O Owner[B]] struct {
 	Owner O
 	Op    string
@@ -50,7 +51,7 @@ func (o *Operands[B, O]) cache(v backend.CacheView[B]) {
 func (o *Operands[B, O]) rope(r backend.Rope[B]) { o.opt("rope table", r.Table) }
 
 // Append checks the operands of Backend.Append.
-func (o *Operands[B, O]) Append(p backend.AppendParams[B]) error {
+func (o Operands[B, O]) Append(p backend.AppendParams[B]) error {
 	o.cache(p.Cache)
 	o.Buf("k", p.K.Buf)
 	o.Buf("v", p.V.Buf)
@@ -67,7 +68,7 @@ func (o *Operands[B, O]) Append(p backend.AppendParams[B]) error {
 }
 
 // Attend checks the operands of Backend.Attend.
-func (o *Operands[B, O]) Attend(p backend.AttendParams[B]) error {
+func (o Operands[B, O]) Attend(p backend.AttendParams[B]) error {
 	o.cache(p.Cache)
 	o.opt("block table", p.Batch.Table)
 	o.Buf("context lengths", p.Batch.ContextLens)
@@ -87,7 +88,7 @@ func (o *Operands[B, O]) Attend(p backend.AttendParams[B]) error {
 }
 
 // Merge checks the operands of Backend.Merge.
-func (o *Operands[B, O]) Merge(p backend.MergeParams[B]) error {
+func (o Operands[B, O]) Merge(p backend.MergeParams[B]) error {
 	o.Buf("in", p.In)
 	o.Buf("log-sum-exp", p.LSE)
 	o.Buf("out", p.Out.Buf)
@@ -99,7 +100,7 @@ func (o *Operands[B, O]) Merge(p backend.MergeParams[B]) error {
 }
 
 // Gather checks the operands of Backend.Gather.
-func (o *Operands[B, O]) Gather(p backend.GatherParams[B]) error {
+func (o Operands[B, O]) Gather(p backend.GatherParams[B]) error {
 	o.cache(p.Cache)
 	o.opt("block table", p.Table)
 	o.opt("k", p.K)
@@ -111,7 +112,7 @@ func (o *Operands[B, O]) Gather(p backend.GatherParams[B]) error {
 }
 
 // CopyBlocks checks the operands of Backend.CopyBlocks.
-func (o *Operands[B, O]) CopyBlocks(p backend.CopyBlocksParams[B]) error {
+func (o Operands[B, O]) CopyBlocks(p backend.CopyBlocksParams[B]) error {
 	o.cache(p.Cache)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
@@ -120,7 +121,7 @@ func (o *Operands[B, O]) CopyBlocks(p backend.CopyBlocksParams[B]) error {
 }
 
 // MoveSlots checks the operands of Backend.MoveSlots.
-func (o *Operands[B, O]) MoveSlots(p backend.MoveSlotsParams[B]) error {
+func (o Operands[B, O]) MoveSlots(p backend.MoveSlotsParams[B]) error {
 	o.cache(p.Cache)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
@@ -129,7 +130,7 @@ func (o *Operands[B, O]) MoveSlots(p backend.MoveSlotsParams[B]) error {
 }
 
 // Rotate checks the operands of Backend.Rotate.
-func (o *Operands[B, O]) Rotate(p backend.RotateParams[B]) error {
+func (o Operands[B, O]) Rotate(p backend.RotateParams[B]) error {
 	o.cache(p.Cache)
 	o.Buf("slots", p.Slots)
 	o.Buf("deltas", p.Deltas)

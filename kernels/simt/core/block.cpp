@@ -89,7 +89,7 @@ void Block::prepare(const Launch &launch, Dim index, bool late_copies) {
     launch_ = &launch;
     Dim size = launch.block;
     recruit(size_t{size.x} * size.y * size.z);
-    around_ = {index, launch.grid, size, shared_.prepare(launch.shared), late_copies};
+    around_ = {index, launch.grid, size, shared_.prepare(launch.shared), late_copies, launch.constants};
     barrier_.arrived = 0;
     barrier_.order.renew();
     begin_.renew();

@@ -68,7 +68,7 @@ private:
 
     // For the sanitizers.
     void *fake_ = nullptr;         // AddressSanitizer's record of the stack
-    void *race_ = nullptr;         // ThreadSanitizer's fiber
+    [[maybe_unused]] void *race_ = nullptr; // ThreadSanitizer's fiber
     const void *bottom_ = nullptr; // of the stack
     size_t size_ = 0;
 };

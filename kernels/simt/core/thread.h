@@ -2,8 +2,6 @@
 // The headers of a dialect, such as kernels/simt/cuda, say its own words with these.
 #pragma once
 
-#include <cstring>
-
 #include "../simt.h"
 
 namespace simt {
@@ -18,7 +16,7 @@ struct Site {
     Site(const char *file = __builtin_FILE(), int line = __builtin_LINE()) : file(file), line(line) {}
 
     bool operator!=(const Site &other) const {
-        return line != other.line || (file != other.file && std::strcmp(file, other.file) != 0);
+        return line != other.line || (file != other.file && __builtin_strcmp(file, other.file) != 0);
     }
 };
 
@@ -27,6 +25,7 @@ struct Surroundings {
     Dim block, grid, size;   // this block's index, blocks in the grid, threads in the block
     unsigned char *shared;   // dynamic shared memory, aligned to 128 bytes
     bool late_copies;
+    const void *constants;   // of the launch
 };
 
 // Thread is one GPU thread: its index in the block, and in its warp.

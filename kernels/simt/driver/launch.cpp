@@ -1,9 +1,9 @@
 // Launches, and what hardware would refuse about them.
 #include <cstring>
 
+#include "../core/trap.h"
 #include "call.h"
 #include "limits.h"
-#include "trap.h"
 
 using namespace standin;
 
@@ -52,11 +52,11 @@ CUresult Ready::run(Machine &m) {
     options.late_copies = m.scheduler.seed() == 0 || m.scheduler.random(4) != 0;
     options.workers = m.settings.workers;
     char report[1024] = "";
-    arm();
+    simt::arm();
     if (simt::run({kernel, grid, block, shared, params.data()}, options, report, sizeof report))
         return CUDA_SUCCESS;
     m.note(report);
-    return tripped() ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED;
+    return simt::tripped() != 0 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED;
 }
 
 bool fits(const simt::Dim &grid, const simt::Dim &block) {

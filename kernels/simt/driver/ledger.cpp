@@ -4,7 +4,10 @@
 namespace standin {
 namespace {
 
-size_t footprint(size_t bytes) { return (bytes + Mapping::ALIGNMENT - 1) / Mapping::ALIGNMENT * Mapping::ALIGNMENT; }
+size_t footprint(size_t bytes) {
+    constexpr size_t unit = simt::Mapping::ALIGNMENT;
+    return (bytes + unit - 1) / unit * unit;
+}
 
 } // namespace
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "../core/mapping.h"
 #include "../simt.h"
 #include "api.h"
-#include "mapping.h"
 #include "queue.h"
 #include "settings.h"
 
@@ -71,7 +71,7 @@ struct Pool {
 using PoolRef = std::shared_ptr<Pool>;
 
 struct Allocation {
-    Mapping memory;
+    simt::Mapping memory;
     ContextRef context;
     PoolRef pool;         // null: not from one
     bool host = false;    // pinned memory of the host

@@ -15,8 +15,7 @@ struct Settings {
     bool pools = true;       // FERRUM_SIMT_POOLS: 0: no stream-ordered memory
     unsigned workers;        // FERRUM_SIMT_WORKERS: threads that run blocks
 
-    // Reads the environment. A value that does not parse ends the process with a message:
-    // a test that runs with another setting than it names proves nothing.
+    // Reads the environment (core/environment.h).
     Settings();
 };
 

@@ -7,7 +7,7 @@ using namespace rig;
 namespace {
 
 // The race check is slow, and masks and lengths change no order of accesses.
-#ifdef __SANITIZE_THREAD__
+#ifdef SIMT_TSAN
 constexpr bool RACE_CHECK = true;
 #else
 constexpr bool RACE_CHECK = false;

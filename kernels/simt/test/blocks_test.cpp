@@ -231,6 +231,23 @@ void check_copy_bits() {
     }
 }
 
+#ifdef FKV_METAL // CUDA's driver copies by itself
+void check_copy(size_t bytes, size_t from_shift, size_t to_shift) {
+    where = "copy " + std::to_string(bytes) + " bytes from " + std::to_string(from_shift) + " to " +
+            std::to_string(to_shift);
+    Memory<unsigned char> from(bytes, from_shift), to(bytes, to_shift);
+    for (size_t i = 0; i < bytes; i++) {
+        from[i] = static_cast<unsigned char>(generator());
+    }
+    const std::vector<unsigned char> before = from.copy();
+    fkv_copy_args args{};
+    args.bytes = static_cast<int64_t>(bytes);
+    launch("fkv_copy", line(), {to.data(), from.data()}, args);
+    to.expect(before, "the copy");
+    from.expect(before, "the source");
+}
+#endif
+
 } // namespace
 
 int main() {
@@ -245,5 +262,12 @@ int main() {
     move_all();
     fill_all();
     check_copy_bits();
+#ifdef FKV_METAL
+    for (size_t bytes : {0, 1, 15, 16, 17, 5000, 70000, 70003}) {
+        check_copy(bytes, 0, 0);
+        check_copy(bytes, 3, 0);
+        check_copy(bytes, 8, 5);
+    }
+#endif
     std::puts("gather, copies and fills: ok");
 }

@@ -132,7 +132,9 @@ int main() {
     merge_all<float, F16>();
     merge_all<float, BF16>();
     check_probe_mma("f16");
+#ifndef FKV_METAL
     check_probe_mma("bf16");
+#endif
     for (size_t runs : {0, 1, 255, 256, 257, 1024, 5000}) {
         check_probe_read(runs);
     }

@@ -146,6 +146,17 @@ template <class T> class Memory {
     T *data_;
 };
 
+} // namespace rig
+
+// The tests of single kernels are built twice, the second time for Metal's.
+#ifdef FKV_METAL
+#include "metal_launch.h"
+#endif
+
+namespace rig {
+
+#ifndef FKV_METAL
+
 // launch runs a kernel on the given grid, with threads and blocks in an order, and
 // asynchronous copies late or at once, that change from call to call.
 template <class Args>
@@ -173,6 +184,8 @@ void launch(const std::string &name, simt::Dim grid, std::initializer_list<const
     }
     seed++;
 }
+
+#endif
 
 // line is a grid of one dimension and grid one of two: a single block, an odd number,
 // or more blocks than there is work.

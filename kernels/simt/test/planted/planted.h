@@ -5,7 +5,7 @@
 
 #include "ptx.cuh"
 
-constexpr int THREADS = 64, TILES = 4, BLOCKS = 2;
+constexpr int THREADS = 64, TILES = 4;
 
 // PLANTED defines the kernels bug_name and fix_name from a template name<bool BUG>.
 #define PLANTED(name, shared)                                                                     \

@@ -1,0 +1,87 @@
+package device
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/operands"
+)
+
+// Begin starts an operation on s: until End, no buffer is freed, s is not
+// destroyed, and the device stays open. It returns the check of the operation's
+// operands. With an error there is nothing to end.
+func (d *Device[B, S, E, R]) Begin(op string, s backend.Stream) (operands.Operands[B, *Device[B, S, E, R]], S, error) {
+	d.mu.RLock()
+	var own S
+	err := d.open(op)
+	if err == nil {
+		own, err = d.streams.find(d, d.name, op, s)
+	}
+	if err != nil {
+		d.mu.RUnlock()
+	}
+	return operands.Operands[B, *Device[B, S, E, R]]{Owner: d, Op: op}, own, err
+}
+
+// Use is Begin for what needs no stream.
+func (d *Device[B, S, E, R]) Use(op string) error {
+	d.mu.RLock()
+	err := d.open(op)
+	if err != nil {
+		d.mu.RUnlock()
+	}
+	return err
+}
+
+// End ends what Begin, BeginBuffer, BeginEvent, BeginMark, Use or Info began.
+func (d *Device[B, S, E, R]) End() { d.mu.RUnlock() }
+
+// Hold begins a wait of the host: until s.Release, s is not destroyed.
+func (d *Device[B, S, E, R]) Hold(op string, s S) error {
+	_, _, err := d.Begin(op, s)
+	if err == nil {
+		s.member().waiting.RLock()
+		d.End()
+	}
+	return err
+}
+
+// AddStream makes s a stream of the device; the caller holds Lock.
+func (d *Device[B, S, E, R]) AddStream(s S) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.streams.add(d, s)
+}
+
+// Sync waits for everything enqueued on s.
+func (d *Device[B, S, E, R]) Sync(op string, s S) error {
+	if err := d.Hold(op, s); err != nil {
+		return err
+	}
+	defer s.member().Release()
+	return d.Failed(op, s.Drain())
+}
+
+// CloseStream waits for the work of s and destroys it.
+func (d *Device[B, S, E, R]) CloseStream(s S) error {
+	const op = "close stream"
+	if err := d.Sync(op, s); err != nil {
+		return err
+	}
+	d.life.Lock()
+	defer d.life.Unlock()
+	_, _, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	d.End()
+	d.mu.Lock()
+	d.streams.remove(s)
+	d.mu.Unlock()
+	return d.Failed(op, s.member().alone(s.Destroy))
+}
+
+// EachStream calls do with every stream; the caller holds Lock, so none comes or goes.
+func (d *Device[B, S, E, R]) EachStream(do func(s S)) {
+	for s := range d.streams.live {
+		do(s)
+	}
+}

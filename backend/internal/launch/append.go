@@ -1,0 +1,48 @@
+package launch
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+// Append is the launch that writes new rows into the cache, rotated where Rope is set.
+func Append[B Buffer](c *Calls, p backend.AppendParams[B]) error {
+	c.clear()
+	if p.Tokens == 0 {
+		return nil
+	}
+	v, act, stored := &p.Cache, p.K.Buf.DType(), p.Cache.K.Data.DType()
+	a := arguments{op: "append"}
+	args := abi.AppendArgs{
+		Slots: int64(v.Blocks) * int64(v.BlockSize), Tokens: a.count("tokens", p.Tokens), KVHeads: a.heads("KV heads", v.KVHeads),
+		KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim), BlockSize: a.count("block size", v.BlockSize),
+	}
+	buffers := [abi.AppendBuffers]Place{
+		abi.AppendSlots: p.Slots.Place(), abi.AppendKCache: plane(&a, "keys", v.K), abi.AppendVCache: plane(&a, "values", v.V),
+	}
+	buffers[abi.AppendK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim)
+	buffers[abi.AppendV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
+	units := int64(v.KVHeads) * int64(v.K.Dim+v.V.Dim) // of a token: elements, or pairs that rotate
+	pairs := int64(0)
+	if r := &p.Rope; r.Table.Set {
+		pairs = int64(r.Dims / 2)
+		units -= int64(v.KVHeads) * pairs
+		args.Flags = abi.RoPE | pairing(r.Pairing)
+		args.RoPEDims, args.RoPEPositions, args.Magnitude = uint32(r.Dims), a.count("rope positions", r.Positions), r.Magnitude
+		buffers[abi.AppendRoPE], buffers[abi.AppendPositions] = r.Table.Buf.Place(), p.Positions.Buf.Place()
+		if p.QHeads > 0 {
+			args.QHeads = a.heads("query heads", p.QHeads)
+			buffers[abi.AppendQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim)
+			units += int64(p.QHeads) * pairs
+		}
+	}
+	if a.err != nil {
+		return a.err
+	}
+	constants := with(abi.WithRoPE, buffers[abi.AppendRoPE]) | with(abi.WithQueries, buffers[abi.AppendQ]) |
+		wide(act, stored, args.KStride|args.VStride|args.QStride|int64(v.K.Dim)|int64(v.V.Dim)|pairs,
+			buffers[abi.AppendK], buffers[abi.AppendV], buffers[abi.AppendQ], buffers[abi.AppendRoPE], buffers[abi.AppendKCache], buffers[abi.AppendVCache])
+	grid := gridOf(int64(p.Tokens), 1, units, perRun(act, stored)*UnitThreads)
+	c.add(Kernel{Op: OpAppend, In: act, Out: stored}, grid, constants, args.Encode(), buffers[:]...)
+	return nil
+}

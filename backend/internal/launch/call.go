@@ -1,0 +1,76 @@
+// Package launch says what an operation launches, from its checked parameters, for
+// any GPU: the kernels, their grids, and their buffers and scalars in the order of
+// kernels/abi.h. It knows no driver.
+//
+// Nothing here allocates unless it fails.
+package launch
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
+
+// Place is a point in device memory. CUDA: Memory is 0 and At the address. Metal:
+// Memory is the MTLBuffer and At the bytes before the point. The zero Place is none.
+type Place struct {
+	Memory uintptr
+	At     uint64
+}
+
+// Plus is the place bytes behind p.
+func (p Place) Plus(bytes int64) Place {
+	p.At += uint64(bytes)
+	return p
+}
+
+// Buffer is memory of a GPU. An empty buffer's Place is none.
+type Buffer interface {
+	backend.Buffer
+	Place() Place
+}
+
+// Call is one launch of a kernel.
+type Call struct {
+	Kernel Kernel
+	Grid   [3]uint32
+	// Constants are the function constants of a Metal kernel: bit i is constant i of
+	// kernels/abi.h. They say what the operation has, for each of its kernels the same.
+	Constants uint32
+
+	count   int
+	size    int
+	buffers [abi.MaxBuffers]Place
+	args    [abi.MaxArgs]byte
+}
+
+// Buffers is what the kernel takes; one that the call does not have is none.
+func (c *Call) Buffers() []Place { return c.buffers[:c.count] }
+
+// Args is the kernel's struct of scalars.
+func (c *Call) Args() []byte { return c.args[:c.size] }
+
+// MaxCalls is the most calls of an operation: attention with a kernel for each kind
+// of item, one that merges and one for the attention mass.
+const MaxCalls = int(plan.Kinds) + 2
+
+// Calls is what one operation launches, one after another. It is large: keep one for
+// each stream and reuse it. The functions of this package replace what it holds, and
+// leave it empty where they fail or nothing is to be done.
+type Calls struct {
+	n    int
+	list [MaxCalls]Call
+}
+
+// List is the calls, valid until c is used again.
+func (c *Calls) List() []Call { return c.list[:c.n] }
+
+func (c *Calls) clear() { c.n = 0 }
+
+// add appends a call. It keeps copies of args and buffers.
+func (c *Calls) add(k Kernel, grid [3]uint32, constants uint32, args []byte, buffers ...Place) {
+	call := &c.list[c.n]
+	call.Kernel, call.Grid, call.Constants = k, grid, constants
+	call.count, call.size = copy(call.buffers[:], buffers), copy(call.args[:], args)
+	c.n++
+}

@@ -1,0 +1,307 @@
+package launch
+
+import (
+	"encoding/binary"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
+
+// buffer is n elements at a place.
+type buffer struct {
+	dt backend.DType
+	n  int
+	at Place
+}
+
+func (b *buffer) Len() int             { return b.n }
+func (b *buffer) DType() backend.DType { return b.dt }
+func (b *buffer) Bytes() int64         { return int64(b.n * b.dt.Bits() / 8) }
+func (b *buffer) Place() Place         { return b.at }
+
+// step is a valid call of every operation: two heads of 64 dims, cached as f16, with
+// activations of f32. Buffers are numbered by their Memory.
+type step struct {
+	last   uintptr
+	append backend.AppendParams[*buffer]
+	attend backend.AttendParams[*buffer]
+	merge  backend.MergeParams[*buffer]
+	gather backend.GatherParams[*buffer]
+	blocks backend.CopyBlocksParams[*buffer]
+	slots  backend.MoveSlotsParams[*buffer]
+	rotate backend.RotateParams[*buffer]
+}
+
+func (s *step) buffer(dt backend.DType) *buffer {
+	s.last++
+	return &buffer{dt, 1 << 20, Place{s.last, 0}}
+}
+
+func (s *step) some(dt backend.DType) backend.Opt[*buffer] { return backend.Some(s.buffer(dt)) }
+
+func newStep(t rapid.TB, act, stored backend.DType) *step {
+	s := &step{}
+	plane := func() backend.Plane[*buffer] { return backend.Plane[*buffer]{Data: s.buffer(stored), Dim: 64} }
+	cache := backend.CacheView[*buffer]{K: plane(), V: plane(), Blocks: 8, KVHeads: 2, BlockSize: 16}
+	dense := func() backend.Rows[*buffer] { return backend.Dense(s.buffer(act)) }
+	s.append = backend.AppendParams[*buffer]{Cache: cache, Tokens: 3, K: dense(), V: dense(), Slots: s.buffer(backend.I64)}
+	shape := backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, BlockSize: 16, Format: backend.Format{Act: act, K: stored, V: stored},
+		ContextLens: []uint32{1000, 20, 30}, QueryLens: []uint32{1, 8, 1}, Mass: true}
+	var asked []Kernel
+	planned, err := Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims}, shape, func(k Kernel) (int, error) {
+		asked = append(asked, k)
+		return 100, nil
+	})
+	require.NoError(t, err)
+	require.Contains(t, asked, Attention(plan.Decode, shape.Format, 64, 64, Paged))
+	s.attend = backend.AttendParams[*buffer]{Cache: cache, Q: dense(), QHeads: 4, Scale: 1, Plan: planned, Work: s.some(backend.U32),
+		Batch: backend.Ragged[*buffer]{Seqs: 3, Tokens: 10, Table: s.some(backend.U32), TableStride: 64, ContextLens: s.buffer(backend.U32), QueryOffsets: s.some(backend.U32)},
+		Out:   backend.Outputs[*buffer]{Rows: dense(), Mass: s.some(backend.F32)}, Workspace: s.some(backend.F32)}
+	s.merge = backend.MergeParams[*buffer]{Parts: 2, Tokens: 3, Heads: 4, Dim: 64, In: s.buffer(backend.F32), LSE: s.buffer(backend.F32), Out: dense()}
+	s.gather = backend.GatherParams[*buffer]{Cache: cache, Table: s.some(backend.U32), TableOffset: 5, Len: 33, K: s.some(stored), V: s.some(backend.F32)}
+	s.blocks = backend.CopyBlocksParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.U32), N: 2}
+	s.slots = backend.MoveSlotsParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.I64), N: 2}
+	s.rotate = backend.RotateParams[*buffer]{Cache: cache, Slots: s.buffer(backend.I64), Deltas: s.buffer(backend.I32), N: 2, Rope: s.rope(64)}
+	return s
+}
+
+func (s *step) rope(dims int) backend.Rope[*buffer] {
+	return backend.Rope[*buffer]{Table: s.some(backend.F32), Positions: 100, Dims: dims, Magnitude: 1}
+}
+
+// operations is every operation of the step.
+func (s *step) operations(c *Calls) map[string]func() error {
+	b := s.merge.Out.Buf
+	return map[string]func() error{
+		"append":     func() error { return Append(c, s.append) },
+		"attend":     func() error { return Attend(c, s.attend) },
+		"merge":      func() error { return Merge(c, s.merge) },
+		"gather":     func() error { return Gather(c, s.gather) },
+		"blocks":     func() error { return CopyBlocks(c, s.blocks) },
+		"slots":      func() error { return MoveSlots(c, s.slots) },
+		"rotate":     func() error { return Rotate(c, s.rotate) },
+		"fill":       func() error { return Fill(c, b, 3, 5, 1) },
+		"copy":       func() error { Copy(c, b.at, b.at.Plus(64), 10); return nil },
+		"copy bits":  func() error { CopyBits(c, b.at, b.at.Plus(64), 15); return nil },
+		"probe":      func() error { ProbeRead(c, b.at, b.at, 64, 1); return nil },
+		"multiplies": func() error { ProbeMMA(c, backend.F16, b.at, 64, 1); return nil },
+	}
+}
+
+func bits(constants ...int) (out uint32) {
+	for _, c := range constants {
+		out |= 1 << c
+	}
+	return out
+}
+
+// argsOf is a call's struct of scalars.
+func argsOf[T any](c *Call) T { return *(*T)(unsafe.Pointer(&c.Args()[0])) }
+
+// Attention is a launch for each kind of item, a merge and the mass, over the plan's
+// lists; they share buffers and constants.
+func TestAttendCalls(t *testing.T) {
+	var c Calls
+	s := newStep(t, backend.F32, backend.F16)
+	require.NoError(t, Attend(&c, s.attend))
+	format := backend.Format{Act: backend.F32, K: backend.F16, V: backend.F16}
+	want := []Kernel{Attention(plan.Vector, format, 64, 64, Paged), Attention(plan.Decode, format, 64, 64, Paged),
+		{Op: OpAttendMerge, In: backend.F32}, {Op: OpAttendMass, In: backend.F32, Out: backend.F16, KDim: 64, VDim: 64}}
+	next, calls := uint32(0), c.List()
+	require.Len(t, calls, len(want))
+	for i := range calls {
+		call := &calls[i]
+		require.Equal(t, want[i], call.Kernel)
+		require.Equal(t, bits(abi.Paged, abi.WithTable, abi.WithOffsets, abi.WithFinalLSE, abi.WithPartials), call.Constants)
+		require.Equal(t, calls[0].Buffers(), call.Buffers())
+		require.EqualValues(t, len(call.Args()), binary.LittleEndian.Uint32(call.Args()))
+		args := argsOf[abi.AttendArgs](call)
+		require.Equal(t, [3]uint32{args.Items, 2, 1}, call.Grid)
+		if call.Kernel.Op == OpAttendMass {
+			require.Zero(t, args.First)
+			require.EqualValues(t, s.attend.Plan.Items, args.Items)
+			continue
+		}
+		require.Equal(t, next, args.First)
+		next += args.Items
+	}
+	places := calls[0].Buffers()
+	require.Len(t, places, abi.AttendBuffers)
+	require.Equal(t, s.attend.Workspace.Buf.at, places[abi.AttendFinalLSE])
+	require.Equal(t, Place{}, places[abi.AttendALiBi])
+
+	// A contiguous call with everything else that is optional.
+	p := s.attend
+	p.Batch.Table.Set, p.Mask.SoftCap, p.Mask.ALiBi, p.Mask.SinkLogits = false, 30, s.some(backend.F32), s.some(backend.F32)
+	p.Out.LSE, p.Out.LSEOffset, p.Out.Mass.Set = s.some(backend.F32), 7, false
+	require.NoError(t, Attend(&c, p))
+	require.Len(t, c.List(), 3)
+	call := &c.List()[0]
+	require.Equal(t, Contiguous, call.Kernel.Layout)
+	require.Equal(t, bits(abi.WithOffsets, abi.WithALiBi, abi.WithSinks, abi.WithSoftcap, abi.WithLSE, abi.WithPartials), call.Constants)
+	require.Equal(t, p.Out.LSE.Buf.at.Plus(28), call.Buffers()[abi.AttendLSE])
+
+	// A table of one column is contiguous too.
+	p.Batch.Table.Set, p.Batch.TableStride = true, 1
+	require.NoError(t, Attend(&c, p))
+	call = &c.List()[0]
+	require.Equal(t, Contiguous, call.Kernel.Layout)
+	require.Equal(t, bits(abi.WithTable), call.Constants&bits(abi.WithTable, abi.Paged))
+
+	p.Plan.Workspace--
+	require.ErrorContains(t, Attend(&c, p), "plan: a workspace of")
+	require.Empty(t, c.List())
+}
+
+func TestGatherCalls(t *testing.T) {
+	var c Calls
+	s := newStep(t, backend.F32, backend.F16)
+	require.NoError(t, Gather(&c, s.gather))
+	require.Len(t, c.List(), 2)
+	for i, want := range []Kernel{{Op: OpGather, In: backend.F16, Out: backend.F16}, {Op: OpGather, In: backend.F16, Out: backend.F32}} {
+		call := &c.List()[i]
+		require.Equal(t, want, call.Kernel)
+		require.Equal(t, bits(abi.WithTable, abi.Wide), call.Constants)
+		require.Equal(t, s.gather.Table.Buf.at.Plus(20), call.Buffers()[abi.GatherTable])
+		require.Equal(t, [3]uint32{2, 2, 1}, call.Grid)
+	}
+	s.gather.K.Set, s.gather.Table.Set, s.gather.V.Buf.at.At = false, false, 4
+	require.NoError(t, Gather(&c, s.gather))
+	require.Len(t, c.List(), 1)
+	require.Zero(t, c.List()[0].Constants)
+	require.EqualValues(t, 5, argsOf[abi.GatherArgs](&c.List()[0]).Block)
+	s.gather.Cache.K.Data.at.At = 8
+	require.ErrorIs(t, Gather(&c, s.gather), backend.ErrShape{})
+	require.Empty(t, c.List())
+}
+
+// WithRope and WithQueries are what append has, and Wide is what its CUDA kernel asks.
+func TestAppendConstants(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := rapid.SampledFrom(Formats).Draw(rt, "format")
+		s := newStep(rt, f.Act, f.K)
+		p := s.append
+		offset := func(name string) int { return rapid.SampledFrom([]int{0, 1, 4, 8, 16}).Draw(rt, name) }
+		rope, q := rapid.Bool().Draw(rt, "rope"), rapid.Bool().Draw(rt, "queries")
+		dims := rapid.SampledFrom([]int{2, 8, 16, 64}).Draw(rt, "rope dims")
+		p.K.Offset, p.K.Stride, p.V.Offset = offset("k"), 128+offset("stride"), offset("v")
+		want := uint32(0)
+		w := 16 / min(elementSize(f.Act), elementSize(f.K))
+		wide := (int64(p.K.Offset)*elementSize(f.Act)|int64(p.V.Offset)*elementSize(f.Act))%16 == 0 && int64(p.K.Stride)%w == 0
+		if rope {
+			p.Rope, p.Positions = s.rope(dims), s.some(backend.U32)
+			want |= bits(abi.WithRoPE)
+			wide = wide && int64(dims/2)%w == 0
+			if q {
+				p.QHeads, p.Q = 4, backend.Rows[*buffer]{Buf: s.buffer(f.Act), Offset: offset("q"), Stride: 256 + offset("q stride")}
+				want |= bits(abi.WithQueries)
+				wide = wide && int64(p.Q.Offset)*elementSize(f.Act)%16 == 0 && int64(p.Q.Stride)%w == 0
+			}
+		}
+		if wide {
+			want |= bits(abi.Wide)
+		}
+		var c Calls
+		require.NoError(rt, Append(&c, p))
+		require.Len(rt, c.List(), 1)
+		require.Equal(rt, want, c.List()[0].Constants)
+		require.Equal(rt, Kernel{Op: OpAppend, In: f.Act, Out: f.K}, c.List()[0].Kernel)
+	})
+}
+
+// Wide is left out where rows, lengths or places are not whole runs.
+func TestWide(t *testing.T) {
+	var c Calls
+	is := func(want bool, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		require.Equal(t, constant(abi.Wide, want), c.List()[0].Constants&bits(abi.Wide))
+	}
+	s := newStep(t, backend.F16, backend.F16)
+	is(true, Merge(&c, s.merge))
+	s.merge.OutLSE = s.some(backend.F32)
+	is(true, Merge(&c, s.merge))
+	require.Equal(t, bits(abi.Wide, abi.WithLSE), c.List()[0].Constants)
+	s.merge.Out.Stride = 4*64 + 4
+	is(false, Merge(&c, s.merge))
+	s.merge.Out.Stride, s.merge.In.at.At = 0, 4
+	is(false, Merge(&c, s.merge))
+
+	is(true, Rotate(&c, s.rotate))
+	s.rotate.Rope.Dims = 8 // 4 pairs, a run has 8
+	is(false, Rotate(&c, s.rotate))
+	s.rotate.Rope.Dims, s.rotate.Rope.Table.Buf.at.At = 16, 8
+	is(false, Rotate(&c, s.rotate))
+
+	b := s.buffer(backend.F16)
+	is(true, Fill(&c, b, 8, 3, 1))
+	is(false, Fill(&c, b, 7, 3, 1))
+	for _, at := range [][2]int64{{0, 0}, {32, 16}, {4, 0}, {0, 4}, {4, 20}} {
+		Copy(&c, b.at.Plus(at[0]), b.at.Plus(at[1]), 5)
+		is((at[0]|at[1])%16 == 0, nil)
+	}
+}
+
+func TestFillCalls(t *testing.T) {
+	var c Calls
+	b := &buffer{backend.Int4, 100, Place{3, 64}}
+	require.NoError(t, Fill(&c, b, 10, 7, 0))
+	call := &c.List()[0]
+	require.Equal(t, []Place{{3, 69}}, call.Buffers())
+	require.Equal(t, abi.FillArgs{Size: uint32(len(call.Args())), LastMask: 0x0f, Bytes: 4, Elem: 1}, argsOf[abi.FillArgs](call))
+	require.ErrorIs(t, Fill(&c, b, 1, 2, 0), backend.ErrShape{})
+	require.Empty(t, c.List())
+}
+
+// An operation on nothing launches nothing, also where other operands are bad.
+func TestNothingToDo(t *testing.T) {
+	var c Calls
+	s := newStep(t, backend.F16, backend.F16)
+	do := s.operations(&c)
+	s.append.Tokens, s.attend.Batch.Tokens, s.merge.Tokens, s.gather.Len, s.blocks.N, s.slots.N, s.rotate.N = 0, 0, 0, 0, 0, 0, 0
+	for _, name := range []string{"append", "attend", "merge", "gather", "blocks", "slots", "rotate"} {
+		Copy(&c, Place{}, Place{}, 1) // what was there before
+		require.NoError(t, do[name](), name)
+		require.Empty(t, c.List(), name)
+	}
+	require.NoError(t, Fill(&c, s.merge.In, 0, 0, 1))
+	require.Empty(t, c.List())
+}
+
+// Operands that kernels cannot take leave no call.
+func TestUnfitOperands(t *testing.T) {
+	var c Calls
+	s := newStep(t, backend.F16, backend.F16)
+	s.append.Cache.K.Data.at.At = 8 // the planes of all operations
+	for _, name := range []string{"append", "attend", "gather", "blocks", "slots", "rotate"} {
+		err := s.operations(&c)[name]()
+		require.ErrorIs(t, err, backend.ErrShape{}, name)
+		require.ErrorContains(t, err, "keys: address 0x8", name)
+		require.Empty(t, c.List(), name)
+	}
+	require.NoError(t, Merge(&c, s.merge))
+	s.merge.Parts = 1 << 32
+	require.ErrorIs(t, Merge(&c, s.merge), backend.ErrUnsupported{})
+	require.Empty(t, c.List())
+	shape := backend.AttendShape{QHeads: MaxGridY + 1, KVHeads: MaxGridY + 1, KDim: 64, VDim: 64, BlockSize: 16, Format: Formats[0]}
+	_, err := Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims}, shape, nil)
+	require.ErrorIs(t, err, backend.ErrUnsupported{})
+}
+
+func TestCallsAllocateNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	var c Calls
+	for name, do := range newStep(t, backend.F16, backend.F16).operations(&c) {
+		require.NoError(t, do(), name)
+		require.NotEmpty(t, c.List(), name)
+		require.Zero(t, testing.AllocsPerRun(10, func() { _ = do() }), "allocations of %s", name)
+	}
+}

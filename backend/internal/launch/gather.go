@@ -1,0 +1,45 @@
+package launch
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+// Gather is the launches that materialise one sequence, one for each plane that is
+// wanted.
+func Gather[B Buffer](c *Calls, p backend.GatherParams[B]) error {
+	c.clear()
+	if p.Len == 0 {
+		return nil
+	}
+	v := &p.Cache
+	a := arguments{op: "gather"}
+	args := abi.GatherArgs{Begin: int64(p.Begin), Len: int64(p.Len), Blocks: a.count("blocks", v.Blocks),
+		KVHeads: a.heads("KV heads", v.KVHeads), BlockSize: a.count("block size", v.BlockSize)}
+	var table Place
+	if p.Table.Set {
+		table = element(p.Table.Buf, p.TableOffset)
+	} else {
+		args.Block = a.count("table offset", p.TableOffset)
+	}
+	keys, values := plane(&a, "keys", v.K), plane(&a, "values", v.V)
+	if a.err != nil {
+		return a.err
+	}
+	gatherPlane(c, &args, v.K, keys, table, p.K)
+	gatherPlane(c, &args, v.V, values, table, p.V)
+	return nil
+}
+
+// gatherPlane adds the launch for one plane, which lies at cache.
+func gatherPlane[B Buffer](c *Calls, args *abi.GatherArgs, p backend.Plane[B], cache, table Place, to backend.Opt[B]) {
+	if !to.Set {
+		return
+	}
+	args.Dim = uint32(p.Dim)
+	in, out, at := p.Data.DType(), to.Buf.DType(), to.Buf.Place()
+	grid := gridOf(args.Len, gatherTokens, int64(args.KVHeads), 1)
+	constants := with(abi.WithTable, table) | wide(in, out, int64(p.Dim), cache, at)
+	buffers := [abi.GatherBuffers]Place{abi.GatherCache: cache, abi.GatherTable: table, abi.GatherOut: at}
+	c.add(Kernel{Op: OpGather, In: in, Out: out}, grid, constants, args.Encode(), buffers[:]...)
+}

@@ -1,0 +1,41 @@
+package launch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
+
+func TestSymbols(t *testing.T) {
+	for want, k := range map[string]Kernel{
+		"fkv_fill":                                   {Op: OpFill},
+		"fkv_append_f32_bf16":                        {Op: OpAppend, In: backend.F32, Out: backend.BF16},
+		"fkv_rotate_f16":                             {Op: OpRotate, In: backend.F16},
+		"fkv_attend_merge_f32":                       {Op: OpAttendMerge, In: backend.F32},
+		"fkv_attend_mass_f16_f16_192_128":            {Op: OpAttendMass, In: backend.F16, Out: backend.F16, KDim: 192, VDim: 128},
+		"fkv_probe_mma_bf16":                         {Op: OpProbeMMA, In: backend.BF16},
+		"fkv_attend_decode_f16_f16_128_128_paged":    Attention(plan.Decode, Formats[0], 128, 128, Paged),
+		"fkv_attend_vector_f32_f32_64_64_contiguous": Attention(plan.Vector, Formats[2], 64, 64, Contiguous),
+	} {
+		require.Equal(t, want, k.Symbol())
+	}
+	k := Attention(plan.Prefill, Formats[1], 192, 128, Paged)
+	require.Equal(t, "fkv_attend_prefill_bf16_bf16_192_128", k.Base().Symbol())
+	require.Equal(t, Paged, k.Layout, "a copy")
+}
+
+// Every kernel has a name of its own, and each op is there unless it only measures.
+func TestReachable(t *testing.T) {
+	names, ops := map[string]bool{}, map[Op]bool{}
+	for _, k := range Reachable() {
+		require.False(t, names[k.Symbol()], "two kernels are %s", k.Symbol())
+		names[k.Symbol()], ops[k.Op] = true, true
+	}
+	for op, name := range opNames {
+		require.NotEmpty(t, name, "op %d", op)
+		require.Equal(t, Op(op) != OpProbeMMA && Op(op) != OpProbeRead, ops[Op(op)], name)
+	}
+}

@@ -1,0 +1,71 @@
+// Package msl says which part of kernels/metal a kernel is: the family whose source holds
+// it, the macros that it is compiled with, and its threads.
+package msl
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	metalkernels "github.com/ferrumkv/ferrumkv/kernels/metal"
+)
+
+// family is a file of kernels/metal.
+type family struct {
+	name    string
+	threads uint32 // of a threadgroup, as the kernels demand
+	whole   bool   // it is compiled as it is, with all its kernels
+}
+
+var families = [...]family{
+	launch.OpAppend:        {"append", 128, false},
+	launch.OpAttendVector:  {"attend_vector", 128, false},
+	launch.OpAttendDecode:  {"attend_decode", 128, false},
+	launch.OpAttendPrefill: {"attend_prefill", 256, false},
+	launch.OpAttendMerge:   {"attend_merge", 128, false},
+	launch.OpAttendMass:    {"attend_mass", 128, false},
+	launch.OpCopy:          {"fill", 256, true},
+	launch.OpCopyBits:      {"fill", 32, true},
+	launch.OpCopyBlocks:    {"blocks", 256, true},
+	launch.OpFill:          {"fill", 256, true},
+	launch.OpGather:        {"gather", 128, false},
+	launch.OpMerge:         {"merge", 128, false},
+	launch.OpMoveSlots:     {"blocks", 256, true},
+	launch.OpRotate:        {"rotate", 128, false},
+}
+
+// Threads is how many threads a threadgroup of a kernel has.
+func Threads(k launch.Kernel) uint32 { return families[k.Op].threads }
+
+// Instance is what a kernel is compiled from. Its layout does not matter: that is a
+// function constant.
+func Instance(k launch.Kernel) metalkernels.Instance {
+	f := families[k.Op]
+	if f.whole {
+		return metalkernels.Instance{Family: f.name}
+	}
+	i := metalkernels.Instance{Family: f.name, Name: k.Base().Symbol(), In: word(k.In), Out: word(k.Out), KDim: int(k.KDim), VDim: int(k.VDim)}
+	if k.Op == launch.OpAttendDecode && k.In == backend.F32 {
+		i.Family = "attend_decode_f32"
+	}
+	return i
+}
+
+// word is the name of a type that is there.
+func word(dt backend.DType) string {
+	if dt == backend.Invalid {
+		return ""
+	}
+	return dt.String()
+}
+
+// Instances is every instance that some call needs, each once.
+func Instances() []metalkernels.Instance {
+	var all []metalkernels.Instance
+	seen := map[metalkernels.Instance]bool{}
+	for _, k := range launch.Reachable() {
+		if i := Instance(k); !seen[i] {
+			seen[i] = true
+			all = append(all, i)
+		}
+	}
+	return all
+}

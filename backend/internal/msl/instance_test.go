@@ -1,0 +1,49 @@
+package msl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+	metalkernels "github.com/ferrumkv/ferrumkv/kernels/metal"
+)
+
+// Every kernel that a call can ask for has a source, and a name of its own.
+func TestInstances(t *testing.T) {
+	names := map[string]bool{}
+	for _, i := range Instances() {
+		require.False(t, names[i.Name+i.Family], "two instances are %v", i)
+		names[i.Name+i.Family] = true
+		text, err := i.Source()
+		require.NoError(t, err, "%v", i)
+		require.NotContains(t, text, `#include "`)
+		require.NotContains(t, text, "#pragma once")
+		if i.Name != "" {
+			require.True(t, strings.HasPrefix(text, "#define FKV_NAME "+i.Name+"\n"), text[:40])
+		}
+		require.Equal(t, strings.Contains(i.Name, "bf16"), strings.Contains(text, "\n#define FKV_BFLOAT 1\n"), "%v", i)
+	}
+	require.Len(t, names, 2+5+3+3+5+5+7*(5+5+5+2)) // of the calls' kinds, formats and head dims
+}
+
+func TestInstance(t *testing.T) {
+	require.Equal(t, metalkernels.Instance{Family: "blocks"}, Instance(launch.Kernel{Op: launch.OpMoveSlots}))
+	require.Equal(t, metalkernels.Instance{Family: "rotate", Name: "fkv_rotate_bf16", In: "bf16"}, Instance(launch.Kernel{Op: launch.OpRotate, In: backend.BF16}))
+	for act, family := range map[backend.DType]string{backend.F32: "attend_decode_f32", backend.F16: "attend_decode"} {
+		k := launch.Attention(plan.Decode, backend.Format{Act: act, K: backend.F16, V: backend.F16}, 192, 128, launch.Paged)
+		want := metalkernels.Instance{Family: family, Name: "fkv_attend_decode_" + act.String() + "_f16_192_128", In: act.String(), Out: "f16", KDim: 192, VDim: 128}
+		require.Equal(t, want, Instance(k))
+	}
+}
+
+// Sources keep the lines of their files, so that a compiler's words can be followed.
+func TestLinesAreThoseOfTheFiles(t *testing.T) {
+	text, err := metalkernels.Instance{Family: "fill"}.Source()
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^#line 1 "kernels/metal/fill.metal"$`, text)
+	require.Regexp(t, `(?m)^#line 1 "kernels/abi.h"$`, text)
+}

@@ -1,0 +1,173 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+package metal
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
+)
+
+// Buffer is memory of one Backend's device.
+type Buffer struct {
+	memoryOf
+	memory mtl.Buffer // one reference; 0 when empty
+	host   []byte     // the same bytes; nil when empty, or private to the GPU
+}
+
+// memoryOf has a name that users of Buffer do not see.
+type memoryOf = device.Buffer
+
+// own is what the methods of a nil buffer can be called on.
+func (b *Buffer) own() *device.Buffer {
+	if b == nil {
+		return nil
+	}
+	return &b.memoryOf
+}
+
+// Len is the number of elements.
+func (b *Buffer) Len() int { return b.own().Len() }
+
+// DType is the storage type of an element; Invalid of a nil buffer.
+func (b *Buffer) DType() backend.DType { return b.own().DType() }
+
+// Bytes is the storage of all elements.
+func (b *Buffer) Bytes() int64 { return b.own().Bytes() }
+
+// Alloc returns n uninitialised elements, aligned to a page, for work on any stream. It
+// waits for work on the device only when there is too little memory, to get what was
+// freed. ErrMemory, which is an ErrOutOfMemory, when that is not enough; ErrShape when
+// the type is invalid, n is negative or the size overflows.
+func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
+	size, err := check.Size("alloc", dt, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := be.dev.Lock("alloc"); err != nil {
+		return nil, err
+	}
+	defer be.dev.Unlock()
+	b := &Buffer{}
+	if size > 0 {
+		if b.memory, err = be.obtain(size); err != nil {
+			return nil, be.dev.Failed("alloc", err)
+		}
+		b.host = unsafe.Slice((*byte)(b.memory.Describe().Contents), size)
+	}
+	b.memoryOf = device.NewBuffer(dt, n, size, b.place(0), false)
+	be.dev.AddBuffer(b)
+	return b, nil
+}
+
+// place is bytes into the memory; none when there is none.
+func (b *Buffer) place(offset int64) launch.Place {
+	if b.memory == 0 {
+		return launch.Place{}
+	}
+	return launch.Place{Memory: uintptr(b.memory), At: uint64(offset)}
+}
+
+// Free gives the memory back; Metal keeps it for the work that was enqueued before. An
+// imported buffer's memory is only forgotten.
+func (be *Backend) Free(b *Buffer) error {
+	if err := be.dev.Lock("free"); err != nil {
+		return err
+	}
+	defer be.dev.Unlock()
+	if err := be.dev.Forget(b, nil); err != nil {
+		return err
+	}
+	return be.release(b)
+}
+
+// release gives up the reference to a buffer's memory.
+func (be *Backend) release(b *Buffer) error {
+	if b.memory != 0 {
+		b.memory.Release()
+	}
+	b.host = nil
+	return nil
+}
+
+// Import wraps an MTLBuffer of this device, h.Addr, from byte h.Offset on, without a copy.
+// ErrShape when it is too short or the offset not aligned to an element, ErrForeign when
+// it is another device's, ErrUnsupported for a slice of the host's.
+func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
+	size, err := check.Size("import", dt, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := be.dev.Lock("import"); err != nil {
+		return nil, err
+	}
+	defer be.dev.Unlock()
+	b := &Buffer{}
+	if size > 0 {
+		if err := be.reach(b, h, dt, size); err != nil {
+			return nil, err
+		}
+		b.memory.Retain()
+	}
+	b.memoryOf = device.NewBuffer(dt, n, size, b.place(h.Offset), true)
+	be.dev.AddBuffer(b)
+	return b, nil
+}
+
+// reach finds size bytes of the device's memory behind a handle.
+func (be *Backend) reach(b *Buffer, h backend.Handle, dt backend.DType, size int) error {
+	switch {
+	case h.Host != nil:
+		return backend.ErrUnsupported{Op: "import", Why: "a slice of the host's; allocate the buffer, and HostBytes is a slice of it"}
+	case h.Addr == 0:
+		return importError("handle: nothing, need an MTLBuffer")
+	}
+	if align := int64(max(dt.Bits()/8, 1)); h.Offset < 0 || h.Offset%align != 0 {
+		return importError("handle: offset %d is negative or not aligned to the %d bytes of %s", h.Offset, align, dt)
+	}
+	memory := mtl.Buffer(h.Addr)
+	info := memory.Describe()
+	switch {
+	case info.Device != be.gpu.ID:
+		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrForeign)
+	case h.Offset > info.Length || int64(size) > info.Length-h.Offset:
+		return importError("handle: %d bytes from %d on, need %d", info.Length, h.Offset, size)
+	}
+	b.memory = memory
+	if info.Contents != nil {
+		b.host = unsafe.Slice((*byte)(unsafe.Add(info.Contents, h.Offset)), size)
+	}
+	return nil
+}
+
+func importError(format string, args ...any) error {
+	return backend.ErrShape{Op: "import", What: fmt.Sprintf(format, args...)}
+}
+
+// Handle is the MTLBuffer of b and where in it b begins, valid until Free; empty when b is.
+func (be *Backend) Handle(b *Buffer) (backend.Handle, error) {
+	if err := be.dev.BeginBuffer("handle", b); err != nil {
+		return backend.Handle{}, err
+	}
+	defer be.dev.End()
+	return backend.Handle{Addr: uintptr(b.memory), Offset: int64(b.Place().At)}, nil
+}
+
+// HostBytes is the memory of b, valid until Free. The caller orders its access with the
+// streams that use b: what they have written is there after Sync. ErrUnsupported when b
+// was imported and is private to the GPU.
+func (be *Backend) HostBytes(b *Buffer) ([]byte, error) {
+	if err := be.dev.BeginBuffer("host bytes", b); err != nil {
+		return nil, err
+	}
+	defer be.dev.End()
+	if b.host == nil && b.Bytes() > 0 {
+		return nil, backend.ErrUnsupported{Op: "host bytes", Why: "the imported MTLBuffer has private storage"}
+	}
+	return b.host, nil
+}

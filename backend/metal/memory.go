@@ -1,0 +1,42 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+package metal
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
+)
+
+// Metal gives more memory than the GPU can work on at once: what is over, the system
+// moves in and out while kernels run, and results have been seen to become nonsense. So
+// nothing is allocated beyond the working set that it recommends.
+
+// room is the bytes that this process may still allocate on the device.
+func (be *Backend) room() int64 { return max(be.gpu.Info.WorkingSet-be.gpu.Allocated(), 0) }
+
+// obtain returns memory that work on any stream may use. Where there is too little, it
+// waits for what was freed and is still in use. The caller holds the device's Lock.
+func (be *Backend) obtain(size int) (mtl.Buffer, error) {
+	largest := be.Caps().MaxBuffer
+	if int64(size) > largest {
+		return 0, backend.ErrMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, be.room())}
+	}
+	if int64(size) > be.room() {
+		be.settle()
+		if room := be.room(); int64(size) > room {
+			return 0, backend.ErrMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, room)}
+		}
+	}
+	return be.gpu.NewBuffer(size)
+}
+
+// settle waits for the work of all streams; what it used and was freed has then gone back
+// to the system. A failure is left for the stream's own Sync to report.
+func (be *Backend) settle() {
+	be.dev.EachStream(func(s *stream) {
+		if mark, err := s.commit(); err == nil {
+			_ = mark.Wait()
+			mark.Release()
+		}
+	})
+}

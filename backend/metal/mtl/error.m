@@ -1,0 +1,47 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+#include <stdlib.h>
+#include <string.h>
+
+#import "shim.h"
+
+_Static_assert(MTL_COMMAND_OUT_OF_MEMORY == MTLCommandBufferErrorOutOfMemory, "the code is Metal's");
+
+/* What an error without memory for its words is. It is never written. */
+static struct mtl_error exhausted = {"calloc", "", "out of host memory", 0};
+
+static char *append(char **end, const char *text) {
+    size_t size = strlen(text) + 1;
+    char *start = memcpy(*end, text, size);
+    *end += size;
+    return start;
+}
+
+/* make puts an error and its words into one allocation. */
+static struct mtl_error *make(const char *call, const char *domain, int64_t code, const char *text) {
+    if (domain == NULL) domain = "";
+    if (text == NULL) text = "";
+    struct mtl_error *e = calloc(1, sizeof *e + strlen(domain) + strlen(text) + 2);
+    if (e == NULL) return &exhausted;
+    char *end = (char *)(e + 1);
+    e->call = call;
+    e->domain = append(&end, domain);
+    e->text = append(&end, text);
+    e->code = code;
+    return e;
+}
+
+struct mtl_error *mtl_failed(const char *call, NSError *reason) {
+    if (reason == nil) return make(call, "", 0, "failed without a reason");
+    return make(call, [[reason domain] UTF8String], [reason code], [[reason localizedDescription] UTF8String]);
+}
+
+struct mtl_error *mtl_refused(const char *call, const char *why) { return make(call, "", 0, why); }
+
+struct mtl_error *mtl_command_error(id<MTLCommandBuffer> command) {
+    return [command status] == MTLCommandBufferStatusError ? mtl_failed(MTL_COMMAND, [command error]) : NULL;
+}
+
+void mtl_error_free(struct mtl_error *e) {
+    if (e != &exhausted) free(e);
+}

@@ -1,0 +1,6 @@
+//go:build cgo && !nometal
+
+package mtl
+
+// #cgo LDFLAGS: -framework Metal -framework Foundation -framework IOKit -framework CoreFoundation
+import "C"

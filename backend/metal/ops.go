@@ -1,0 +1,70 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+package metal
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+)
+
+// Append writes new keys and values into the cache, rotated where Rope is set.
+func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) error {
+	return be.dev.Append(s, p)
+}
+
+// PlanAttend splits a step's attention so that every core has its share. It compiles the
+// attention kernels of the shape's types.
+func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
+	return be.dev.Plan(s, func(k launch.Kernel) (int, error) {
+		found, err := be.modules.find(&launch.Call{Kernel: k, Constants: usual})
+		if err != nil {
+			return 0, err
+		}
+		return found.resident, nil
+	})
+}
+
+// usual is what the attention of most steps has. What a kernel leaves out does not
+// change how many of it run at once.
+const usual = 1<<abi.Paged | 1<<abi.WithTable | 1<<abi.WithOffsets
+
+// Attend computes softmax(q·K)·V.
+func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) error {
+	return be.dev.Attend(s, p)
+}
+
+// Merge combines attention results over disjoint sets of keys.
+func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error {
+	return be.dev.Merge(s, p)
+}
+
+// Gather materialises one sequence as [heads, length, dim].
+func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) error {
+	return be.dev.Gather(s, p)
+}
+
+// CopyBlocks copies whole blocks within a cache.
+func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
+	return be.dev.CopyBlocks(s, p)
+}
+
+// MoveSlots copies single slots within a cache, with the result of one after another.
+func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer]) error {
+	return be.dev.MoveSlots(s, p)
+}
+
+// Rotate turns cached keys by a number of positions.
+func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) error {
+	return be.dev.Rotate(s, p)
+}
+
+// Copy moves n elements between buffers of one DType; overlap is allowed.
+func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, srcOff, n int) error {
+	return be.dev.Copy(s, dst, dstOff, src, srcOff, n)
+}
+
+// Fill sets n elements from off on to v, rounded to the storage type.
+func (be *Backend) Fill(s backend.Stream, dst *Buffer, off, n int, v float64) error {
+	return be.dev.Fill(s, dst, off, n, v)
+}

@@ -1,0 +1,254 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+package metal
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/backend/internal/staging"
+	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
+)
+
+// batch is how many launches a command buffer collects before it is committed anyway:
+// few enough that the GPU begins while the host still goes through the layers of a step,
+// many enough that the cost of a command buffer is small beside them.
+const batch = 64
+
+// stream is an MTLCommandQueue with what its operations reuse, so that none allocates.
+type stream struct {
+	device.Member
+	be    *Backend
+	calls launch.Calls // of the operation that is being enqueued
+
+	mu     sync.Mutex // of the queue: an allocation may commit what is open, to get memory back
+	queue  *mtl.Queue
+	shared bool // with the caller, who may have work between two operations
+	record mtl.Launch
+
+	ring   staging.Ring
+	pinned mtl.Buffer // of the ring
+	base   uintptr    // where the host sees it
+	marks  [staging.Chunks]mtl.Mark
+}
+
+// NewStream returns a stream on a queue of its own.
+func (be *Backend) NewStream() (backend.Stream, error) {
+	if err := be.dev.Lock("new stream"); err != nil {
+		return nil, err
+	}
+	defer be.dev.Unlock()
+	queue, err := be.gpu.NewQueue()
+	if err != nil {
+		return nil, be.dev.Failed("new stream", err)
+	}
+	return be.wrap(queue, false), nil
+}
+
+// ImportStream wraps the caller's MTLCommandQueue, which must be of this device
+// (ErrForeign). An empty handle is a queue that all imports of an empty handle share.
+// Each operation is committed before its call returns, so that it comes between the
+// caller's own command buffers where it was called.
+func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
+	const op = "import stream"
+	if err := be.dev.Lock(op); err != nil {
+		return nil, err
+	}
+	defer be.dev.Unlock()
+	if h.Host != nil || h.Offset != 0 {
+		return nil, backend.ErrShape{Op: op, What: "handle: a host slice or an offset, need an MTLCommandQueue or nothing"}
+	}
+	id := h.Addr
+	if id == 0 {
+		if be.common == nil {
+			queue, err := be.gpu.NewQueue()
+			if err != nil {
+				return nil, be.dev.Failed(op, err)
+			}
+			be.common = queue
+		}
+		id = be.common.ID()
+	} else if mtl.QueueDevice(id) != be.gpu.ID {
+		return nil, fmt.Errorf("%s: %s: stream %w", be.dev.Name(), op, backend.ErrForeign)
+	}
+	queue, err := be.gpu.ImportQueue(id)
+	if err != nil {
+		return nil, be.dev.Failed(op, err)
+	}
+	return be.wrap(queue, true), nil
+}
+
+// wrap makes a stream of a queue; the caller holds the device's Lock.
+func (be *Backend) wrap(queue *mtl.Queue, shared bool) *stream {
+	s := &stream{be: be, queue: queue, shared: shared}
+	s.ring = staging.New(s)
+	be.dev.AddStream(s)
+	return s
+}
+
+// Calls is where the calls of the operation are put that is being enqueued.
+func (s *stream) Calls() *launch.Calls { return &s.calls }
+
+// Run encodes them.
+func (s *stream) Run() error {
+	calls := s.calls.List()
+	var kernels [launch.MaxCalls]*kernel
+	for i := range calls {
+		var err error
+		if kernels[i], err = s.be.modules.find(&calls[i]); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range calls {
+		if err := s.launch(kernels[i], &calls[i]); err != nil {
+			return err
+		}
+	}
+	return s.flow()
+}
+
+// launch encodes a call. The caller has begun an operation on s and holds mu.
+func (s *stream) launch(k *kernel, c *launch.Call) error {
+	r := &s.record
+	r.Pipeline, r.Grid, r.Threads = k.pipeline.ID, c.Grid, k.threads
+	buffers := c.Buffers()
+	for i, b := range buffers {
+		r.Buffers[i], r.Offsets[i] = b.Memory, b.At
+	}
+	r.Count, r.Size = uint32(len(buffers)), uint32(copy(r.Args[:], c.Args()))
+	return s.queue.Launch(r)
+}
+
+// flow lets go of what was encoded, where it is time; the caller holds mu.
+func (s *stream) flow() error {
+	if pending := s.queue.Pending(); pending == 0 || pending < batch && !s.shared {
+		return nil
+	}
+	mark, err := s.queue.Commit()
+	if err == nil {
+		mark.Release()
+	}
+	return err
+}
+
+// commit lets go of what was encoded and returns the mark at its end, which the caller
+// releases.
+func (s *stream) commit() (mtl.Mark, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.Commit()
+}
+
+// Drain waits for everything enqueued.
+func (s *stream) Drain() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.Sync()
+}
+
+// Sync waits for everything enqueued.
+func (s *stream) Sync() error { return s.be.dev.Sync("sync", s) }
+
+// Record marks this point of the stream in e.
+func (s *stream) Record(e backend.Event) error {
+	own, err := s.be.dev.BeginMark("record", s, e)
+	if err != nil {
+		return err
+	}
+	defer s.be.dev.End()
+	mark, err := s.commit()
+	if err != nil {
+		return s.be.dev.Failed("record", err)
+	}
+	own.set(mark)
+	return nil
+}
+
+// Wait makes work enqueued from here on wait for the mark in e.
+func (s *stream) Wait(e backend.Event) error {
+	own, err := s.be.dev.BeginMark("wait", s, e)
+	if err != nil {
+		return err
+	}
+	defer s.be.dev.End()
+	mark := own.get()
+	defer mark.Release()
+	if done, err := mark.Done(); done || err != nil {
+		return s.be.dev.Failed("wait", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.queue.WaitFor(mark); err != nil {
+		return s.be.dev.Failed("wait", err)
+	}
+	return s.be.dev.Failed("wait", s.flow())
+}
+
+// Handle is the MTLCommandQueue. What was enqueued so far is committed, and from here on
+// every operation is, as on an imported queue.
+func (s *stream) Handle() backend.Handle {
+	if _, _, err := s.be.dev.Begin("handle", s); err != nil {
+		return backend.Handle{}
+	}
+	defer s.be.dev.End()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared = true
+	if mark, err := s.queue.Commit(); err == nil { // else Sync reports it
+		mark.Release()
+	}
+	return backend.Handle{Addr: s.queue.ID()}
+}
+
+// Close waits for the stream's work and gives the stream back, unless it was imported.
+func (s *stream) Close() error { return s.be.dev.CloseStream(s) }
+
+// Destroy gives back what the stream has on the device; nothing is enqueued any more.
+func (s *stream) Destroy() error {
+	for _, mark := range s.marks {
+		mark.Release()
+	}
+	s.queue.Close()
+	if s.pinned != 0 {
+		s.pinned.Release()
+	}
+	return nil
+}
+
+// Pin, Mark and Reach make a stream a staging.Queue.
+
+// Pin returns memory that the device sees, too.
+func (s *stream) Pin(size int) ([]byte, error) {
+	b, err := s.be.gpu.NewBuffer(size)
+	if err != nil {
+		return nil, err
+	}
+	at := b.Describe().Contents
+	s.pinned, s.base = b, uintptr(at)
+	return unsafe.Slice((*byte)(at), size), nil
+}
+
+// Mark sets a chunk's marker to the stream's present end.
+func (s *stream) Mark(chunk int) error {
+	mark, err := s.commit()
+	if err != nil {
+		return err
+	}
+	s.marks[chunk].Release()
+	s.marks[chunk] = mark
+	return nil
+}
+
+// Reach waits for a chunk's marker.
+func (s *stream) Reach(chunk int) error { return s.marks[chunk].Wait() }
+
+// staged is where the device sees a piece of the ring's memory.
+func (s *stream) staged(piece []byte) launch.Place {
+	return launch.Place{Memory: uintptr(s.pinned), At: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(piece))) - s.base)}
+}

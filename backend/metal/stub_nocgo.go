@@ -1,0 +1,5 @@
+//go:build (darwin || metalsimt) && !cgo && !nometal
+
+package metal
+
+const why = "built without cgo"

@@ -1,0 +1,5 @@
+//go:build !darwin && !metalsimt
+
+package metal
+
+const why = "only on macOS"

@@ -1,0 +1,144 @@
+// What every attention kernel starts from: its buffers, and the task of a threadgroup,
+// read from memory that nothing here trusts.
+#pragma once
+
+#include "dtype.h"
+#include "sight.h"
+
+constant bool with_offsets [[function_constant(FKV_WITH_OFFSETS)]];
+constant bool with_alibi [[function_constant(FKV_WITH_ALIBI)]];
+constant bool with_sinks [[function_constant(FKV_WITH_SINKS)]];
+constant bool with_softcap [[function_constant(FKV_WITH_SOFTCAP)]];
+constant bool with_final_lse [[function_constant(FKV_WITH_FINAL_LSE)]];
+constant bool with_partials [[function_constant(FKV_WITH_PARTIALS)]];
+
+namespace fkv {
+
+// Call is what a call reads, in the order of abi.h; what it has not is null.
+struct Call {
+    const device void *q, *k, *v;
+    const device uint32_t *table, *context_lens, *query_offsets, *work;
+    const device float *alibi, *sinks;
+    constant fkv_attend_args *args;
+};
+
+// Results is what it writes.
+struct Results {
+    device void *out;
+    device float *lse, *partial, *partial_lse, *final_lse;
+};
+
+// Row is one query of one head: a row of an item.
+struct Row {
+    uint32_t token, head;
+    int position; // of the query in its sequence; -1 where a causal query comes before it
+};
+
+// Task is what one threadgroup does: an item for a KV head, in numbers that were checked
+// against the call. seq, rows and key ranges are good; base, part and parts are only
+// after writable or mergeable.
+struct Task {
+    fkv_attend_item item;
+    uint32_t kv_head, group;
+    uint32_t token; // of the sequence's query 0
+    int64_t queries;
+    int ctx;
+    Sight sight;
+
+    // read is false where the threadgroup has nothing that it may do.
+    bool read(const thread Call &call, uint3 at, uint32_t most_rows) {
+        constant fkv_attend_args &args = *call.args;
+        if (at.x >= args.items || at.y >= args.kv_heads) return false;
+        const device uint32_t *word = call.work + FKV_WORK_HEADER + (int64_t(args.first) + at.x) * FKV_ITEM_WORDS;
+        item = {word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]};
+        if (item.seq >= args.seqs || item.rows - 1 >= most_rows) return false;
+        kv_head = at.y;
+        group = args.q_heads / args.kv_heads;
+        token = item.seq;
+        uint32_t end = item.seq + 1;
+        if (with_offsets) {
+            token = call.query_offsets[item.seq];
+            end = call.query_offsets[item.seq + 1];
+        }
+        end = min(end, args.tokens);
+        if (token >= end) return false;
+        queries = end - token;
+        if (int64_t(item.row) + item.rows > queries * group) return false;
+        uint64_t slots = paged ? uint64_t(args.table_stride) * args.block_size : args.block_size;
+        if (args.blocks == 0) slots = 0;
+        if (slots > MOST_KEYS) slots = MOST_KEYS;
+        ctx = min(call.context_lens[item.seq], uint32_t(slots));
+        sight = Sight(args, ctx);
+        return true;
+    }
+
+    // writable reports whether the rows that a part of an item writes are there.
+    bool writable(constant fkv_attend_args &args) const {
+        if (item.parts == 1) return item.part == 0;
+        return with_partials && item.part < item.parts && fits(args, uint64_t(item.part) + 1);
+    }
+
+    // mergeable reports whether all parts of the item are there.
+    bool mergeable(constant fkv_attend_args &args) const {
+        return with_partials && item.parts > 0 && fits(args, item.parts);
+    }
+
+    // row is row r of the item; one beyond its last sees nothing before a causal mask.
+    Row row(uint32_t r) const {
+        const uint32_t packed = item.row + min(r, item.rows - 1), query = packed / group;
+        const int64_t position = r < item.rows ? ctx - queries + query : -1;
+        const int64_t least = sight.causal ? -1 : -int64_t(MOST_KEYS);
+        return {token + query, kv_head * group + packed % group, int(position < least ? least : position)};
+    }
+
+    // partial is the row of the workspace that a part gives row r of the item.
+    int64_t partial(uint32_t part, uint32_t r, constant fkv_attend_args &args) const {
+        return (item.base + int64_t(part) * item.rows + r) * args.kv_heads + kv_head;
+    }
+
+    // span is the keys of the item that its rows see.
+    Span span() const { return sight.span(row(0).position, row(item.rows - 1).position, item.key, item.key_end, ctx); }
+
+  private:
+    bool fits(constant fkv_attend_args &args, uint64_t parts) const {
+        return item.base + parts * item.rows <= uint64_t(args.partial_rows) / args.kv_heads;
+    }
+};
+
+// query is row r of the item in Q, whose type is T.
+template <class T> inline const device T *query(const thread Call &call, Row row) {
+    constant fkv_attend_args &args = *call.args;
+    return static_cast<const device T *>(call.q) + row.token * args.q_stride + int64_t(row.head) * args.k_dim;
+}
+
+} // namespace fkv
+
+// FKV_ATTEND_KERNEL(threads, parameters) begins the definition of the instance's kernel;
+// parameters are what it writes: FKV_ATTEND_RESULTS, but for attention mass. In its body
+// FKV_CALL and FKV_WRITES are made of them.
+#define FKV_ATTEND_KERNEL(threads, ...)                                                                              \
+    [[max_total_threads_per_threadgroup(threads)]] kernel void FKV_NAME(                                             \
+        const device void *q [[buffer(FKV_ATTEND_Q)]], const device void *k [[buffer(FKV_ATTEND_K)]],                \
+        const device void *v [[buffer(FKV_ATTEND_V)]],                                                               \
+        const device uint32_t *table [[buffer(FKV_ATTEND_TABLE), function_constant(with_table)]],                    \
+        const device uint32_t *context_lens [[buffer(FKV_ATTEND_CONTEXT_LENS)]],                                     \
+        const device uint32_t *query_offsets [[buffer(FKV_ATTEND_QUERY_OFFSETS), function_constant(with_offsets)]],  \
+        const device uint32_t *work [[buffer(FKV_ATTEND_WORK)]],                                                     \
+        const device float *alibi [[buffer(FKV_ATTEND_ALIBI), function_constant(with_alibi)]],                       \
+        const device float *sinks [[buffer(FKV_ATTEND_SINKS), function_constant(with_sinks)]], __VA_ARGS__,          \
+        constant fkv_attend_args &args [[buffer(FKV_ATTEND_BUFFERS)]], FKV_BUILTINS)
+
+#define FKV_ATTEND_RESULTS                                                                                           \
+    device void *out [[buffer(FKV_ATTEND_OUT)]],                                                                     \
+        device float *lse [[buffer(FKV_ATTEND_LSE), function_constant(with_lse)]],                                   \
+        device float *partial [[buffer(FKV_ATTEND_PARTIAL), function_constant(with_partials)]],                      \
+        device float *partial_lse [[buffer(FKV_ATTEND_PARTIAL_LSE), function_constant(with_partials)]],              \
+        device float *final_lse [[buffer(FKV_ATTEND_FINAL_LSE), function_constant(with_final_lse)]]
+
+#define FKV_CALL                                                                                                     \
+    fkv::Call{q, k, v, with_table ? table : nullptr, context_lens, with_offsets ? query_offsets : nullptr, work,     \
+              with_alibi ? alibi : nullptr, with_sinks ? sinks : nullptr, &args}
+
+#define FKV_WRITES                                                                                                   \
+    fkv::Results{out, with_lse ? lse : nullptr, with_partials ? partial : nullptr,                                   \
+                 with_partials ? partial_lse : nullptr, with_final_lse ? final_lse : nullptr}

@@ -1,0 +1,50 @@
+// Attention of items of at most FKV_DECODE_ROWS rows for activations of f32, which
+// matrices of 16-bit elements would round.
+#include "team.h"
+#include "tile.h"
+
+namespace fkv {
+
+// Four simdgroups have 4 rows each and walk the same tiles, so that each row of the cache
+// is read once.
+struct Decode {
+    enum : int { SIMDGROUPS = 4, EACH = 4 };
+    using Rows = Softmax<FKV_IN, FKV_OUT, FKV_KDIM, FKV_VDIM, EACH>;
+    enum : int { TEAMS = Rows::TEAMS, KEYS = EACH * TEAMS };
+    using Tiles = Stream<FKV_OUT, FKV_KDIM, FKV_VDIM, KEYS, SIMDGROUPS * int(LANES), 0>;
+    static_assert(int(Tiles::BYTES) <= 32 << 10, "what a threadgroup may have");
+    static_assert(SIMDGROUPS * int(Rows::R) == FKV_DECODE_ROWS, "all rows of an item");
+    using Keys = InTile<FKV_OUT, FKV_KDIM, TEAMS>;
+    using Values = InTile<FKV_OUT, FKV_VDIM, TEAMS>;
+
+    static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
+        const int from = here.simdgroup * Rows::R, lane = here.lane, team = lane / Rows::SIZE;
+        const bool used = from < int(task.item.rows);
+        const Span span = task.span();
+        const Scoring scoring(*call.args);
+        Tiles tiles(shared, call.k, call.v, Pages(call.table, *call.args, task.item.seq, task.kv_head), span, here.index);
+        Rows rows(call, task, from, lane);
+        for (int begin = 0; begin < span.count; begin += KEYS) {
+            const Keys keys = {tiles.keys() + team * FKV_KDIM};
+            typename Rows::Weights s;
+            if (used) {
+                s = rows.rows.multiply(keys, lane);
+                rows.weigh(s, scoring, task.sight, span, begin + team);
+            }
+            const Values values = {tiles.values() + team * FKV_VDIM};
+            if (used) rows.mix(s, values);
+        }
+        if (!used) return;
+        rows.total(scoring);
+        rows.write(Output<FKV_IN>{call, results, task}, scoring, from);
+    }
+};
+
+} // namespace fkv
+
+FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
+    threadgroup float4 shared[fkv::Decode::Tiles::BYTES / 16];
+    fkv::Task task;
+    if (!task.read(FKV_CALL, fkv_group, FKV_DECODE_ROWS) || !task.writable(args)) return;
+    fkv::Decode::run(FKV_CALL, FKV_WRITES, task, FKV_HERE, shared);
+}

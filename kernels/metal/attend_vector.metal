@@ -1,0 +1,50 @@
+// Attention of items of at most FKV_VECTOR_ROWS rows: one query of a small group.
+#include "team.h"
+
+namespace fkv {
+
+// Each simdgroup walks tiles of its own, so no barrier holds it back, and lanes load what
+// they multiply straight from the cache; the simdgroups' softmaxes are added up at the end.
+struct Vector {
+    enum : int { SIMDGROUPS = 4, EACH = 32 / sizeof(FKV_OUT) > 8 ? 4 : 2 }; // of a team: 64 bytes a lane
+    using Rows = Softmax<FKV_IN, FKV_OUT, FKV_KDIM, FKV_VDIM, EACH>;
+    enum : int { TEAMS = Rows::TEAMS, KEYS = EACH * TEAMS, SHARED = joined<SIMDGROUPS, 1, Rows>() };
+    static_assert(int(SHARED) <= 32 << 10 && int(Rows::R) == FKV_VECTOR_ROWS, "what a threadgroup may have");
+    using Keys = InCache<FKV_OUT, FKV_KDIM, EACH>;
+    using Values = InCache<FKV_OUT, FKV_VDIM, EACH>;
+
+    static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
+        const int simdgroup = here.simdgroup, lane = here.lane, team = lane / Rows::SIZE;
+        const Span span = task.span();
+        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        const Scoring scoring(*call.args);
+        Rows rows(call, task, 0, lane);
+        for (int begin = simdgroup * KEYS; begin < span.count; begin += SIMDGROUPS * KEYS) {
+            Keys keys;
+            Values values;
+            keys.plane = static_cast<const device FKV_OUT *>(call.k);
+            values.plane = static_cast<const device FKV_OUT *>(call.v);
+#pragma unroll
+            for (int k = 0; k < EACH; k++) {
+                const int n = begin + k * TEAMS + team;
+                keys.at[k] = values.at[k] = n < span.count ? pages.row(span.at(n)) : -1;
+            }
+            typename Rows::Weights s = rows.rows.multiply(keys, lane);
+            rows.weigh(s, scoring, task.sight, span, begin + team);
+            rows.mix(s, values);
+        }
+        join<SIMDGROUPS, 1>(rows, scoring, shared, simdgroup, 0, lane);
+        if (simdgroup > 0) return;
+        rows.total(scoring);
+        rows.write(Output<FKV_IN>{call, results, task}, scoring, 0);
+    }
+};
+
+} // namespace fkv
+
+FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
+    threadgroup float4 shared[fkv::Vector::SHARED / 16];
+    fkv::Task task;
+    if (!task.read(FKV_CALL, fkv_group, FKV_VECTOR_ROWS) || !task.writable(args)) return;
+    fkv::Vector::run(FKV_CALL, FKV_WRITES, task, FKV_HERE, shared);
+}

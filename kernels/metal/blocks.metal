@@ -1,0 +1,132 @@
+// Copies within a cache, of whole blocks and of single slots. Bytes move in pieces
+// of 16; their type does not matter.
+#include "plane.h"
+#include "run.h"
+
+namespace {
+
+constant constexpr uint THREADS = 256;
+
+} // namespace
+
+// Grid: x over slices of a block, 1024 pieces a slice and plane; y over pairs. Any grid
+// is right. Both planes are aligned to 16 bytes.
+[[max_total_threads_per_threadgroup(THREADS)]] kernel void
+fkv_copy_blocks(device uint4 *k [[buffer(FKV_COPY_BLOCKS_K)]],
+                device uint4 *v [[buffer(FKV_COPY_BLOCKS_V)]],
+                const device uint32_t *pairs [[buffer(FKV_COPY_BLOCKS_PAIRS)]],
+                constant fkv_copy_blocks_args &args [[buffer(FKV_COPY_BLOCKS_BUFFERS)]],
+                FKV_BUILTINS) {
+    const fkv::Here here = FKV_HERE;
+    const int64_t step = static_cast<int64_t>(here.groups.x) * THREADS;
+    const int64_t first = static_cast<int64_t>(here.group.x) * THREADS + here.index;
+    const int64_t k_pieces = args.k_bytes / 16, v_pieces = args.v_bytes / 16;
+    for (int64_t i = here.group.y; i < args.pairs; i += here.groups.y) {
+        const int64_t from = pairs[2 * i], to = pairs[2 * i + 1];
+        if (from < args.blocks && to < args.blocks) {
+            fkv::copy_all(k + from * k_pieces, k + to * k_pieces, k_pieces, first, step);
+            fkv::copy_all(v + from * v_pieces, v + to * v_pieces, v_pieces, first, step);
+        }
+    }
+}
+
+namespace {
+
+constant constexpr uint COLUMNS = 8;                 // that a threadgroup moves at a time: 128 bytes of a row
+constant constexpr uint SHARERS = THREADS / COLUMNS; // threads of a column
+constant constexpr int HELD = 4;                     // pieces that a thread has on their way
+constant constexpr int64_t BATCH = SHARERS * HELD;   // pairs that are on their way at once
+
+// Column is one piece of every slot, which moves without regard to the others.
+struct Column {
+    device uint4 *plane;
+    uint32_t head, piece, pieces; // piece of the pieces in a row of the head
+};
+
+// column_at counts the pieces of a slot's keys, head by head, and then those of its
+// values.
+inline Column column_at(uint32_t i, device uint4 *k, device uint4 *v, constant fkv_move_slots_args &args) {
+    const uint32_t k_pieces = args.k_bytes / 16, v_pieces = args.v_bytes / 16;
+    if (i < args.kv_heads * k_pieces) {
+        return Column{k, i / k_pieces, i % k_pieces, k_pieces};
+    }
+    i -= args.kv_heads * k_pieces;
+    return Column{v, i / v_pieces, i % v_pieces, v_pieces};
+}
+
+inline device uint4 *piece_at(Column c, int64_t slot, constant fkv_move_slots_args &args) {
+    const fkv::Place place = fkv::place_of(slot, args.block_size);
+    return c.plane + fkv::row_at(place, args.kv_heads, c.head, args.block_size) * c.pieces + c.piece;
+}
+
+// independent tells whether n pairs may all be read and then all be written: no source is
+// the destination of a pair before it, and no destination is there twice. It knows
+// two orders in which that is so, those that close gaps and that open them: destinations
+// that rise and are not above their sources, or fall and are not below. All lanes of a
+// simdgroup ask together and get the same answer, as do all simdgroups.
+inline bool independent(const device int64_t *pairs, uint n, int64_t slots, uint lane) {
+    bool up = true, down = true;
+    for (uint i = lane; i < n; i += fkv::LANES) {
+        const int64_t from = pairs[2 * i], to = pairs[2 * i + 1];
+        const int64_t before = i > 0 ? pairs[2 * i - 1] : -1;
+        const bool inside = fkv::in_cache(from, slots) && fkv::in_cache(to, slots);
+        up = up && inside && from >= to && (i == 0 || to > before);
+        down = down && inside && from <= to && (i == 0 || to < before);
+    }
+    const bool all_up = simd_all(up), all_down = simd_all(down);
+    return all_up || all_down;
+}
+
+} // namespace
+
+// A threadgroup takes its own columns through all pairs, so that threadgroups need not
+// wait for each other. It reads a batch of independent pairs and writes them after a
+// barrier; a batch of others goes pair by pair, which is slow.
+//
+// Grid: x over columns, 8 a threadgroup; a slot has kv_heads*(k_bytes + v_bytes)/16. Any
+// grid is right. Both planes are aligned to 16 bytes.
+[[max_total_threads_per_threadgroup(THREADS)]] kernel void
+fkv_move_slots(device uint4 *k [[buffer(FKV_MOVE_SLOTS_K)]],
+               device uint4 *v [[buffer(FKV_MOVE_SLOTS_V)]],
+               const device int64_t *pairs [[buffer(FKV_MOVE_SLOTS_PAIRS)]],
+               constant fkv_move_slots_args &args [[buffer(FKV_MOVE_SLOTS_BUFFERS)]],
+               FKV_BUILTINS) {
+    const fkv::Here here = FKV_HERE;
+    const uint32_t columns = args.kv_heads * (args.k_bytes / 16 + args.v_bytes / 16);
+    const uint sharer = here.index / COLUMNS;
+    const int64_t step = static_cast<int64_t>(here.groups.x) * COLUMNS;
+    for (int64_t first = static_cast<int64_t>(here.group.x) * COLUMNS; first < columns; first += step) {
+        const int64_t mine = first + here.index % COLUMNS;
+        const bool active = mine < columns;
+        const Column column = column_at(static_cast<uint32_t>(active ? mine : first), k, v, args);
+        for (int64_t done = 0; done < args.pairs; done += BATCH) {
+            const device int64_t *batch = pairs + 2 * done;
+            const uint n = static_cast<uint>(args.pairs - done < BATCH ? args.pairs - done : BATCH);
+            const bool together = independent(batch, n, args.slots, here.lane);
+            uint4 held[HELD];
+#pragma unroll
+            for (int j = 0; j < HELD; j++) {
+                const uint i = sharer + j * SHARERS;
+                if (together && active && i < n) {
+                    held[j] = *piece_at(column, batch[2 * i], args);
+                }
+            }
+            threadgroup_barrier(mem_flags::mem_device);
+#pragma unroll
+            for (int j = 0; j < HELD; j++) {
+                const uint i = sharer + j * SHARERS;
+                if (together && active && i < n) {
+                    *piece_at(column, batch[2 * i + 1], args) = held[j];
+                }
+            }
+            if (!together && active && sharer == 0) {
+                for (uint i = 0; i < n; i++) {
+                    if (fkv::in_cache(batch[2 * i], args.slots) && fkv::in_cache(batch[2 * i + 1], args.slots)) {
+                        *piece_at(column, batch[2 * i + 1], args) = *piece_at(column, batch[2 * i], args);
+                    }
+                }
+            }
+            threadgroup_barrier(mem_flags::mem_device);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// Which keys a query sees, which of them an item walks, and where they lie.
+#pragma once
+
+#include "kernel.h"
+
+constant bool paged [[function_constant(FKV_PAGED)]];
+
+namespace fkv {
+
+// MOST_KEYS bounds a context, so that positions and tile numbers fit 32 bits. No device
+// has memory for as many keys of one head.
+constant constexpr uint32_t MOST_KEYS = 1 << 30;
+
+// Span is positions [begin, begin+sinks) and, after a hole, [begin+sinks+hole, …),
+// count in all: walked by number, so that no tile is spent on the hole.
+struct Span {
+    int begin, sinks, hole, count;
+
+    int at(int i) const { return begin + i + (i < sinks ? 0 : hole); }
+};
+
+// Sight is a mask without its values: the rule of who sees whom.
+struct Sight {
+    bool causal;
+    int newest;      // without causality: the newest key
+    uint32_t window; // keys that a query sees, its own included
+    int sinks;       // and first keys that it sees beyond those
+
+    Sight() = default;
+
+    Sight(constant fkv_attend_args &args, int ctx)
+        : causal(!(args.flags & FKV_NONCAUSAL)), newest(ctx - 1),
+          window(causal && args.window > 0 && args.window < MOST_KEYS ? args.window : 2 * MOST_KEYS),
+          sinks(int(min(args.sink_tokens, uint32_t(MOST_KEYS)))) {}
+
+    // last is the newest key that a query sees, -1 for none.
+    int last(int position) const { return causal ? position : newest; }
+
+    // sees holds for keys of the context; the difference of a key after last is negative,
+    // so as an unsigned number it is beyond every window. It is said without a branch.
+    bool sees(int position, int key) const {
+        const int behind = last(position) - key;
+        return (uint32_t(behind) < window) | ((key < sinks) & (behind >= 0));
+    }
+
+    // all reports whether all queries from position first to final see all keys from
+    // low to high.
+    bool all(int first, int final, int low, int high) const {
+        return high <= last(first) && (uint32_t(last(final) - low) < window || high < sinks);
+    }
+
+    // none reports whether no such query sees such a key.
+    bool none(int first, int final, int low, int high) const {
+        return low > last(final) || (low >= sinks && last(first) - high >= 0 && uint32_t(last(first) - high) >= window);
+    }
+
+    // span is the part of [key, end) that queries first to final see together: every key
+    // of it is seen by at least one.
+    Span span(int first, int final, uint32_t key, uint32_t end, int ctx) const {
+        const int low = int(min(key, uint32_t(ctx)));
+        int high = int(min(end, uint32_t(ctx)));
+        const int64_t reach = int64_t(last(first)) + 1 - window;
+        const int open = reach > 0 ? int(reach) : 0; // of the window
+        const int closed = min(high, min(sinks, open)), begin = max(low, open);
+        high = min(high, last(final) + 1);
+        Span s = {low, max(closed - low, 0), 0, 0};
+        s.hole = begin - low - s.sinks;
+        s.count = s.sinks + max(high - begin, 0);
+        return s;
+    }
+};
+
+// Pages finds a sequence's keys in a plane. paged is a constant of the pipeline, so the
+// other way costs nothing.
+struct Pages {
+    const device uint32_t *table; // of the sequence
+    uint32_t blocks, heads, head, shift;
+    int64_t begin; // contiguous: row of the first key
+
+    Pages(const device uint32_t *tables, constant fkv_attend_args &args, uint32_t seq, uint32_t kv_head)
+        : table(with_table ? tables + int64_t(seq) * args.table_stride : nullptr), blocks(args.blocks),
+          heads(args.kv_heads), head(kv_head), shift(ctz(args.block_size)), begin(0) {
+        if (!paged) begin = (int64_t(clamped(with_table ? *table : seq)) * heads + head) * args.block_size;
+    }
+
+    // row is how many rows [dim] of the plane come before the key's.
+    int64_t row(int key) const {
+        if (!paged) return begin + key;
+        const int64_t block = clamped(table[uint32_t(key) >> shift]);
+        return ((block * heads + head) << shift) + (key & ((1 << shift) - 1));
+    }
+
+  private:
+    uint32_t clamped(uint32_t block) const { return block < blocks ? block : blocks - 1; }
+};
+
+} // namespace fkv

@@ -1,0 +1,18 @@
+// The state of a compute encoder.
+#pragma once
+
+#include "machine.h"
+
+namespace metal {
+
+struct Encoder {
+    const CommandsRef commands;
+    FunctionRef pipeline;
+    Bindings bindings; // they stay from dispatch to dispatch
+    bool ended = false;
+
+    explicit Encoder(const CommandsRef &commands) : commands(commands) { commands->encoding = true; }
+    ~Encoder(); // misuse, if it has not ended
+};
+
+} // namespace metal
