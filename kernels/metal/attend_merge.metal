@@ -24,7 +24,7 @@ struct Merge {
             if (here.lane == 0) out.final_lse(r, finish.lse);
             const Line<FKV_IN> line = out.final_line(r);
             for (uint32_t dim = here.lane * N; dim < args.v_dim; dim += LANES * N) {
-                float4 x = 0;
+                float4 x = float4(0);
                 for (uint32_t part = 0; part < task.item.parts; part++) {
                     const int64_t row = task.partial(part, r, args);
                     const float share = share_of(results.partial_lse[row], top) * finish.factor;

@@ -61,20 +61,20 @@ template <class T> struct Output {
     }
 };
 
-// join adds up PARTS softmaxes over disjoint keys of the same rows, part of which a
-// simdgroup has in registers; the first gets the sum. SETS are joined side by side. In
-// every round half of those that are left hand theirs over, each lane what it has: an
-// element of all lanes is 128 bytes in a row, so no bank is hit twice. All simdgroups call
+// join adds up the softmaxes of the same rows over disjoint keys that PARTS simdgroups have
+// in registers; part 0 gets the sum. SETS of them, for other rows, are joined side by side.
+// In every round half of those that are left hand theirs over, each lane what it has: one
+// number of all lanes is 128 bytes in a row, so no bank is hit twice. All simdgroups call
 // it, and memory may have been in use until then.
 template <int PARTS, int SETS, class State>
 inline void join(thread State &state, Scoring scoring, threadgroup void *memory, int part, int set, int lane) {
-    for (int half = PARTS / 2; half > 0; half /= 2) {
-        const int at = (part % half * SETS + set) * State::FLOATS * int(LANES) + lane;
+    for (int left = PARTS / 2; left > 0; left /= 2) {
+        const int at = (part % left * SETS + set) * State::FLOATS * int(LANES) + lane;
         threadgroup float *given = static_cast<threadgroup float *>(memory) + at;
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (part >= half && part < 2 * half) state.give(given);
+        if (part >= left && part < 2 * left) state.give(given);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (part < half) state.take(given, scoring);
+        if (part < left) state.take(given, scoring);
     }
 }
 

@@ -3,8 +3,8 @@
 // through functions that the stand-in exports beside Metal's own.
 //
 // A program runs on the stand-in when it is built with the tag metalsimt and linked with
-// build/simt/libmetal-simt.so. Without the tag the package has [Counts] alone, and
-// tests of failures have nothing to do.
+// build/simt/libmetal-simt.so or one of its variants (kernels/simt/README.md). Without the
+// tag the package has [Counts] alone, and tests of failures have nothing to do.
 package metalsimt
 
 // Counts are the objects that are alive in the stand-in, and what has happened since

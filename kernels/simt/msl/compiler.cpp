@@ -30,14 +30,14 @@ constexpr const char *SOURCE = "program_source"; // as Metal calls a text withou
 
 // The language: Metal's, so far as flags make it. No C++ runtime, no contraction of a product
 // and a sum, and halves that round after each operation.
-const Arguments LANGUAGE = {"-std=c++14", "-Wno-everything", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-lax-vector-conversions",
-                            "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none",
-                            "-Xclang", "-fbfloat16-excess-precision=none", "-fno-strict-aliasing", "-fno-color-diagnostics",
-                            "-fno-caret-diagnostics", "-Werror=c++17-extensions", "-Werror=c++20-extensions", "-Werror=vla",
-                            "-Werror=global-constructors"};
+const Arguments LANGUAGE = {
+    "-std=c++14", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-lax-vector-conversions", "-fno-strict-aliasing",
+    "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none",
+    "-Xclang", "-fbfloat16-excess-precision=none", "-fno-color-diagnostics", "-fno-caret-diagnostics",
+    "-Wno-everything", "-Werror=c++17-extensions", "-Werror=c++20-extensions", "-Werror=vla", "-Werror=global-constructors"};
 
-const Arguments WARNINGS = {"-Wall", "-Wextra", "-Werror", "-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas", "-Wno-unused-const-variable",
-                            "-Wno-unused-function", "-Wno-pass-failed"};
+const Arguments WARNINGS = {"-Wall", "-Wextra", "-Werror", "-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas",
+                            "-Wno-unused-const-variable", "-Wno-unused-function", "-Wno-pass-failed"};
 
 // The variant of kernels is this code's own.
 Arguments variant() {
@@ -83,7 +83,7 @@ std::string find_headers() {
         if (fs::exists(headers / "prelude.h"))
             return headers;
     }
-    throw Failure("there is no kernels/simt/msl in a folder above " + own().string() + ", whose headers kernels are compiled with");
+    throw Failure("there is no kernels/simt/msl, whose headers kernels are compiled with, in a folder above " + own().string());
 }
 
 // run runs a program and returns what it says on either output; good tells of its success.
@@ -150,6 +150,8 @@ Arguments Compiler::common() const {
     return Arguments{program_, "-x", "c++", "-D__METAL_VERSION__=" + std::to_string(number)} + LANGUAGE;
 }
 
+Arguments Compiler::prelude() const { return {"-isystem", headers_, "-include", headers_ + "/prelude.h"}; }
+
 std::string Compiler::identity() const {
     std::string all;
     for (const std::string &argument : common() + variant())
@@ -169,7 +171,8 @@ std::string Compiler::identity() const {
 std::string Compiler::translated(const std::string &source, const Folder &folder) const {
     std::string in = folder.path("source"), out = folder.path("preprocessed");
     write(in, "#line 1 \"" + std::string(SOURCE) + "\"\n" + source);
-    demand(common() + Arguments{"-E", "-undef", "-nostdinc", "-nostdinc++", "-DMSL_PREPROCESSING", "-isystem", headers_ + "/include", in, "-o", out},
+    demand(common() + Arguments{"-E", "-undef", "-nostdinc", "-nostdinc++", "-DMSL_PREPROCESSING", "-isystem",
+                                headers_ + "/include", in, "-o", out},
            folder);
     try {
         return translate(read(out));
@@ -180,11 +183,11 @@ std::string Compiler::translated(const std::string &source, const Folder &folder
 
 void Compiler::build(const std::string &translated, const std::string &library, const Folder &folder) const {
     std::string in = folder.path("translated.cpp"), out = folder.path("library.so");
+    std::string root = fs::path(headers_).parent_path().parent_path().parent_path();
     write(in, translated);
-    demand(common() + variant() +
-               Arguments{"-g1", "-gdwarf-4", "-fPIC", "-fvisibility=hidden", "-isystem", headers_, "-include", headers_ + "/prelude.h",
-                         "-ffile-prefix-map=" + fs::path(headers_).parent_path().parent_path().parent_path().string() + "/=", "-shared",
-                         "-nostdlib++", "--rtlib=compiler-rt", "--unwindlib=libgcc", in, "-lm", "-o", out},
+    demand(common() + variant() + prelude() +
+               Arguments{"-g1", "-gdwarf-4", "-ffile-prefix-map=" + root + "/=", "-fPIC", "-fvisibility=hidden", "-shared", "-nostdlib++",
+                         "--rtlib=compiler-rt", "--unwindlib=libgcc", in, "-lm", "-o", out},
            folder);
     std::error_code wrong;
     fs::rename(out, library, wrong);
@@ -195,8 +198,7 @@ void Compiler::build(const std::string &translated, const std::string &library, 
 void Compiler::check(const std::string &translated, const Folder &folder) const {
     std::string in = folder.path("translated.cpp"), out = folder.path("checked.ll");
     write(in, translated);
-    demand(common() + WARNINGS + Arguments{"-DMSL_AS", "-S", "-emit-llvm", "-isystem", headers_, "-include", headers_ + "/prelude.h", in, "-o", out},
-           folder);
+    demand(common() + WARNINGS + prelude() + Arguments{"-DMSL_AS", "-S", "-emit-llvm", in, "-o", out}, folder);
     std::string name = recursion(read(out));
     if (!name.empty())
         throw Failure("Metal has no recursion: " + name + " calls itself\n");

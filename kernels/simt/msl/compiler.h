@@ -49,6 +49,7 @@ public:
 
 private:
     std::vector<std::string> common() const;
+    std::vector<std::string> prelude() const;
 
     unsigned version_;
     std::string headers_; // kernels/simt/msl

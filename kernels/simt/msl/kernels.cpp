@@ -32,8 +32,9 @@ public:
             else if (source_.attribute(i) && !is_head(i))
                 no(i, "an attribute that is not known here: " + source_.code(i, source_.partner(i) + 1));
         }
-        return text_ + "static const unsigned msl_constants[] = {" + constants_ + "0};\n" + "static const ::msl::Function msl_functions[] = {" +
-               functions_ + "{nullptr, nullptr, nullptr, 0, 0}};\n" + "MSL_PROGRAM(msl_functions, msl_constants)\n";
+        return text_ + "static const unsigned msl_constants[] = {" + constants_ + "0};\n" + //
+               "static const ::msl::Function msl_functions[] = {" + functions_ + "{nullptr, nullptr, nullptr, 0, 0}};\n" +
+               "MSL_PROGRAM(msl_functions, msl_constants)\n";
     }
 
 private:
@@ -68,8 +69,9 @@ private:
     // constant makes an object of `constant bool name [[function_constant(n)]];`.
     void constant(size_t i) {
         size_t end = source_.partner(i) + 1;
-        if (source_.statement(i) != i - 3 || !source_.is(i - 3, "constant") || !source_.is(i - 2, "bool") || !source_.is_word(i - 1) ||
-            !source_.is(end, ";") || scopes_[i] != Scope::NAMESPACE)
+        bool declared = source_.statement(i) == i - 3 && source_.is(i - 3, "constant") && source_.is(i - 2, "bool") &&
+                        source_.is_word(i - 1) && source_.is(end, ";") && scopes_[i] == Scope::NAMESPACE;
+        if (!declared)
             no(i, "a function constant is declared as: constant bool name [[function_constant(index)]];");
         std::vector<Attribute> found = attributes(i);
         if (found.size() != 1 || found[0].argument.empty())
@@ -83,7 +85,9 @@ private:
     // kernel rewrites the entry point whose word `kernel` is at i.
     void kernel(size_t i) {
         size_t name = i + 2, open = i + 3;
-        if (!source_.is(i + 1, "void") || !source_.is_word(name) || !source_.is(open, "(") || !source_.is(source_.partner(open) + 1, "{"))
+        bool defined = source_.is(i + 1, "void") && source_.is_word(name) && source_.is(open, "(") &&
+                       source_.is(source_.partner(open) + 1, "{");
+        if (!defined)
             no(i, "a kernel is defined as: [[max_total_threads_per_threadgroup(n)]] kernel void name(...) {...}");
         if (scopes_[i] != Scope::NAMESPACE || !is_global(i))
             no(i, "a kernel stands in no namespace");
@@ -119,11 +123,11 @@ private:
             std::string type = "::msl::Parameter<" + std::to_string(index) + ", decltype(&::" + name.text + ")>";
             values += (index++ ? ", " : "") + parameter(p, type, buffers, arguments);
         }
-        text_ += "# " + std::to_string(name.place.line) + " \"" + name.place.file + "\"\n" + "static void msl_call_" + name.text +
-                 "(void *const *params) { (void)params; ::" + name.text + "(" + values + "); } " +
-                 "static const ::msl::Argument msl_arguments_" + name.text + "[] = {" + arguments + "{0, false, false, 0, -1}};\n";
-        functions_ += "{\"" + name.text + "\", &msl_call_" + name.text + ", msl_arguments_" + name.text + ", " + std::to_string(buffers) +
-                      ", " + threads + "}, ";
+        std::string call = "msl_call_" + name.text, list = "msl_arguments_" + name.text;
+        text_ += "# " + std::to_string(name.place.line) + " \"" + name.place.file + "\"\n" + //
+                 "static void " + call + "(void *const *params) { (void)params; ::" + name.text + "(" + values + "); } " +
+                 "static const ::msl::Argument " + list + "[] = {" + arguments + "{0, false, false, 0, -1}};\n";
+        functions_ += "{\"" + name.text + "\", &" + call + ", " + list + ", " + std::to_string(buffers) + ", " + threads + "}, ";
     }
 
     // parameter gives the expression for a parameter's value, and adds to the arguments if it
@@ -154,9 +158,10 @@ private:
         if (number.empty() || constant == device || !refers)
             no(p.begin, "a buffer is a device or a constant pointer or reference, with [[buffer(index)]]");
         std::string buffer = "::msl::Buffer<" + type + ">";
-        arguments += "{unsigned(" + number + "), " + (constant ? "true" : "false") + ", " + buffer + "::WRITABLE, " + buffer + "::SIZE, " +
+        std::string exists = guard.empty() ? "true" : guard;
+        arguments += "{unsigned(" + number + "), " + (constant ? "true, " : "false, ") + buffer + "::WRITABLE, " + buffer + "::SIZE, " +
                      (guard.empty() ? "-1" : "int(decltype(" + guard + ")::index)") + "}, ";
-        return "::msl::take_buffer<" + type + ">(params, " + std::to_string(buffers++) + ", " + (guard.empty() ? "true" : guard) + ")";
+        return "::msl::take_buffer<" + type + ">(params, " + std::to_string(buffers++) + ", " + exists + ")";
     }
 
     // is_variable tells `threadgroup T name[n];` at i from pointers, references and functions.
@@ -208,8 +213,9 @@ private:
             element = source_.partner(element + 1) + 1;
         }
         std::string text = "typedef " + source_.code(element, extents - 1) + " " + type + source_.code(extents, end) + "; " + //
-                           "enum : ulong { " + from + " = ::msl::aligned(" + begin + ", " + align + "), " + to + " = " + from +
-                           " + sizeof(" + type + ") }; " + "MSL_SHARED(" + id + ", \"" + kernel + "\", " + to + "); " + //
+                           "enum : ulong { " + from + " = ::msl::aligned(" + begin + ", " + align + "), " + //
+                           to + " = " + from + " + sizeof(" + type + ") }; " + //
+                           "MSL_SHARED(" + id + ", \"" + kernel + "\", " + to + "); " + //
                            "threadgroup " + type + " &" + name + " = ::msl::threadgroup_variable<threadgroup " + type + ">(" + from + ")";
         erase(i, end);
         source_[i].text = text;

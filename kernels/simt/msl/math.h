@@ -33,7 +33,9 @@ struct Select {
     template <class T, class C> T operator()(T no, T yes, C which) const { return which ? yes : no; }
 };
 struct Ctz {
-    template <class T> T operator()(T x) const { return x == 0 ? T(8 * sizeof(T)) : T(__builtin_ctzl(static_cast<unsigned long>(x))); }
+    template <class T> T operator()(T x) const {
+        return x == 0 ? T(8 * sizeof(T)) : T(__builtin_ctzl(static_cast<unsigned long>(x)));
+    }
 };
 struct Popcount {
     template <class T> T operator()(T x) const {

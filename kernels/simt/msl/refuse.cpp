@@ -7,8 +7,8 @@ namespace msl {
 namespace {
 
 const std::set<std::string> FORBIDDEN = {
-    "double", "virtual", "new", "delete", "goto", "try", "catch", "throw", "dynamic_cast", "typeid", "asm",
-    "thread_local", "extern", "wchar_t", "mutable", "std", "msl", "simt", "vertex", "fragment"};
+    "double", "virtual", "new", "delete", "goto", "try", "catch", "throw", "dynamic_cast", "typeid", "asm", "thread_local",
+    "extern", "wchar_t", "mutable", "std", "msl", "simt", "vertex", "fragment"};
 
 const std::set<std::string> SPACES = {"device", "constant", "threadgroup", "thread"};
 

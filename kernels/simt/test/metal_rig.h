@@ -12,6 +12,16 @@
 
 namespace rig {
 
+#ifdef __SANITIZE_ADDRESS__
+// The runtime's tables of classes end with the process.
+extern "C" inline __attribute__((used, visibility("default"))) const char *__lsan_default_suppressions() {
+    return "leak:libobjc.so";
+}
+extern "C" inline __attribute__((used, visibility("default"))) const char *__lsan_default_options() {
+    return "print_suppressions=0";
+}
+#endif
+
 // dies runs a case that must end its process by a misuse with these words in its report.
 template <class Body> void dies(const char *name, const char *words, Body body, Environment environment = {}) {
     int ends[2];

@@ -16,7 +16,8 @@ inline bool says(const std::string &report, const std::string &words) { return r
 // compile demands that a source compiles. Its lines are those of t.metal.
 inline std::shared_ptr<const msl::Program> compile(const std::string &source, int line = __builtin_LINE()) {
     std::string error;
-    auto program = msl::Program::compile("#include <metal_stdlib>\nusing namespace metal;\n#line 1 \"t.metal\"\n" + source, 0x30001, error);
+    const std::string head = "#include <metal_stdlib>\nusing namespace metal;\n#line 1 \"t.metal\"\n";
+    auto program = msl::Program::compile(head + source, 0x30001, error);
     if (!program)
         fprintf(stderr, "%s\n", error.c_str());
     demand(program != nullptr, line);

@@ -43,7 +43,8 @@ class Floats {
 public:
     explicit Floats(size_t n) : bytes_(n * sizeof(float)), whole_((bytes_ + PAGE - 1) / PAGE * PAGE) {
 #ifdef __SANITIZE_ADDRESS__
-        at = static_cast<float *>(malloc(bytes_));
+        whole_ = bytes_; // its end is guarded whatever its size
+        at = static_cast<float *>(malloc(whole_));
 #else
         void *p = mmap(nullptr, whole_ + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED || mprotect(static_cast<char *>(p) + whole_, PAGE, PROT_NONE) != 0)

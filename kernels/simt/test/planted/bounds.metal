@@ -23,7 +23,8 @@ template <int TOO_FAR> inline void tiles(PARAMETERS) {
 template <bool BUG> inline void page(PARAMETERS) { tiles<BUG ? 1 : 0>(in, out, absent, tile, i); }
 template <bool BUG> inline void slack(PARAMETERS) { tiles<BUG ? 2 : 0>(in, out, absent, tile, i); }
 
-template <bool BUG> inline void sized(const device float *in, device float *out, const device float *, threadgroup float (&tile)[THREADS], int i) {
+template <bool BUG>
+inline void sized(const device float *in, device float *out, const device float *, threadgroup float (&tile)[THREADS], int i) {
     float sum = 0;
     for (int t = 0; t < TILES; t++) {
         tile[i] = in[t * THREADS + i];
