@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,27 +11,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/nvml"
 )
-
-// Devices that a program can have come before the CPU, with all that is known of them.
-func TestListed(t *testing.T) {
-	be := open(t)
-	list := backend.List()
-	at := slices.IndexFunc(list, func(e backend.Entry) bool { return e.Name == "cuda:0" })
-	require.GreaterOrEqual(t, at, 0)
-	e := list[at]
-	require.NoError(t, e.Err)
-	info := be.Info()
-	require.Equal(t, info.Device, e.Model)
-	require.Equal(t, info.TotalMemory, e.Memory)
-	require.Regexp(t, `^CUDA \d+\.\d+ \(.+\)$`, e.Driver)
-	lib, err := library()
-	require.NoError(t, err)
-	fit, err := usable(lib)
-	require.NoError(t, err)
-	for i, d := range fit {
-		require.Equal(t, nameOf(d.Ordinal), list[at+i].Name, "in the driver's order")
-	}
-}
 
 // NVML counts the devices in an order of its own, and all of the machine's.
 func TestConditionIsOfTheSamePlace(t *testing.T) {

@@ -22,7 +22,8 @@ struct Decode {
         const bool used = from < int(task.item.rows);
         const Span span = task.span();
         const Scoring scoring(*call.args);
-        Tiles tiles(shared, call.k, call.v, Pages(call.table, *call.args, task.item.seq, task.kv_head), span, here.index);
+        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        Tiles tiles(shared, call.k, call.v, pages, span, here.index);
         Rows rows(call, task, from, lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             const Keys keys = {tiles.keys() + team * FKV_KDIM};

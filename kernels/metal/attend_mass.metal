@@ -37,7 +37,7 @@ struct Masses {
 };
 
 // Matrices is the rows of a simdgroup in 16-bit formats: a strip, and 8 keys at a time.
-template <class T, class S, int KDIM> struct Matrices {
+template <class T, int KDIM> struct Matrices {
     enum : int { ROWS = STRIP_ROWS, KEYS = 8, PAD = STRIP_PAD };
 
     Queries<T, KDIM> queries;
@@ -47,7 +47,7 @@ template <class T, class S, int KDIM> struct Matrices {
     Matrices(const thread Call &call, const device float *final_lse, const thread Task &task, int from, int lane_at)
         : queries(call, task, from, lane_at), target(call, final_lse, task, from + lane_row(lane_at)), lane(lane_at) {}
 
-    void add(const thread Masses &to, const threadgroup S *keys, int begin, Scoring scoring, Sight sight) const {
+    void add(const thread Masses &to, const threadgroup T *keys, int begin, Scoring scoring, Sight sight) const {
         Matrix<float> s[1];
         queries.template multiply<KEYS>(s, keys, KDIM + PAD);
 #pragma unroll
@@ -103,7 +103,8 @@ template <class T, class S, int KDIM, class Rows> struct Mass {
                     threadgroup void *shared) {
         const int count = task.item.rows;
         const int sets = count <= Rows::ROWS ? 1 : count <= 2 * Rows::ROWS ? 2 : SIMDGROUPS;
-        const int set = here.simdgroup % sets, own = here.simdgroup / sets * Rows::KEYS, step = SIMDGROUPS / sets * Rows::KEYS;
+        const int set = here.simdgroup % sets, own = here.simdgroup / sets * Rows::KEYS;
+        const int step = SIMDGROUPS / sets * Rows::KEYS;
         const Span span = task.span();
         const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
         const Scoring scoring(*call.args);
@@ -125,7 +126,7 @@ template <class T, class S, int KDIM, class Rows> struct Mass {
 
 // Multiplied chooses between the two.
 template <class T, int KDIM, class S> struct Multiplied { using Rows = Teams<T, S, KDIM>; };
-template <class T, int KDIM> struct Multiplied<T, KDIM, T> { using Rows = Matrices<T, T, KDIM>; };
+template <class T, int KDIM> struct Multiplied<T, KDIM, T> { using Rows = Matrices<T, KDIM>; };
 template <int KDIM> struct Multiplied<float, KDIM, float> { using Rows = Teams<float, float, KDIM>; };
 
 using Instance = Mass<FKV_IN, FKV_OUT, FKV_KDIM, Multiplied<FKV_IN, FKV_KDIM, FKV_OUT>::Rows>;

@@ -20,17 +20,15 @@ struct Vector {
         const Scoring scoring(*call.args);
         Rows rows(call, task, 0, lane);
         for (int begin = simdgroup * KEYS; begin < span.count; begin += SIMDGROUPS * KEYS) {
-            Keys keys;
-            Values values;
-            keys.plane = static_cast<const device FKV_OUT *>(call.k);
-            values.plane = static_cast<const device FKV_OUT *>(call.v);
+            const int first = begin + team, left = (span.count - first + TEAMS - 1) / TEAMS; // of the team
+            Keys keys = {static_cast<const device FKV_OUT *>(call.k), {}, left};
+            Values values = {static_cast<const device FKV_OUT *>(call.v), {}, left};
 #pragma unroll
             for (int k = 0; k < EACH; k++) {
-                const int n = begin + k * TEAMS + team;
-                keys.at[k] = values.at[k] = n < span.count ? pages.row(span.at(n)) : -1;
+                keys.at[k] = values.at[k] = pages.row(span.at(min(first + k * TEAMS, span.count - 1)));
             }
             typename Rows::Weights s = rows.rows.multiply(keys, lane);
-            rows.weigh(s, scoring, task.sight, span, begin + team);
+            rows.weigh(s, scoring, task.sight, span, first);
             rows.mix(s, values);
         }
         join<SIMDGROUPS, 1>(rows, scoring, shared, simdgroup, 0, lane);

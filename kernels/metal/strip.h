@@ -203,7 +203,8 @@ template <class T, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int STRIPS> str
     enum : int { PARTS = SIMDGROUPS / STRIPS, OWN = KEYS / PARTS };
     using Tiles = Stream<T, KDIM, VDIM, KEYS, SIMDGROUPS * int(LANES), STRIP_PAD>;
     using Rows = Strip<T, KDIM, VDIM, OWN>;
-    enum : int { JOINED = joined<PARTS, STRIPS, Rows>(), TILES = Tiles::BYTES, SHARED = JOINED > TILES ? JOINED : TILES };
+    enum : int { JOINED = joined<PARTS, STRIPS, Rows>(), TILES = Tiles::BYTES };
+    enum : int { SHARED = int(JOINED) > int(TILES) ? int(JOINED) : int(TILES) };
     static_assert(OWN % 8 == 0, "whole matrices for every simdgroup");
     static_assert(int(SHARED) <= 32 << 10, "what a threadgroup may have");
 
@@ -211,7 +212,8 @@ template <class T, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int STRIPS> str
         const int set = here.simdgroup % STRIPS, part = here.simdgroup / STRIPS, own = part * OWN;
         const Span span = task.span();
         const Scoring scoring(*call.args);
-        Tiles tiles(shared, call.k, call.v, Pages(call.table, *call.args, task.item.seq, task.kv_head), span, here.index);
+        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        Tiles tiles(shared, call.k, call.v, pages, span, here.index);
         Rows rows(call, task, set * STRIP_ROWS, here.lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             Matrix<float> s[OWN / 8];

@@ -16,31 +16,38 @@ template <class S, int DIM, int SIZE> struct Team {
     // dim is where vector j of a lane begins, DIM or more for a missing one.
     static int dim(int j, int lane) { return (j * SIZE + lane) * N; }
 
-    // load reads a lane's elements of row k of a source, 16 bytes at a time; zeros for
-    // missing vectors, and all where there is no row.
+    // load reads a lane's elements of row k of a source, 16 bytes at a time. For a missing
+    // vector or row it takes zeros, and reads something all the same: with a branch in
+    // between, the loads of several rows would wait for each other.
     template <class Source> static void load(thread float (&x)[HELD], const thread Source &rows, int k, int lane) {
         using T = typename Source::Type;
         enum : int { PER = 16 / sizeof(T) };
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
-            const bool held = rows.has(k) && (DIM % (SIZE * N) == 0 || dim(j, lane) < DIM);
+            const bool there = DIM % (SIZE * N) == 0 || dim(j, lane) < DIM;
+            const int at = there ? dim(j, lane) : 0;
             T elements[N];
 #pragma unroll
-            for (int i = 0; i < N; i += PER) unpack(held ? rows.bits(k, dim(j, lane) + i) : uint4(0), elements + i);
+            for (int i = 0; i < N; i += PER) {
+                const uint4 bits = rows.bits(k, at + i);
+                unpack(there && rows.has(k) ? bits : uint4(0), elements + i);
+            }
 #pragma unroll
             for (int i = 0; i < N; i++) x[j * N + i] = to_float(elements[i]);
         }
     }
 };
 
-// Sources of rows of T. InCache is rows of a plane of the cache: of EACH keys of a team.
+// Sources of rows of T. InCache is rows of a plane of the cache: of EACH keys of a team, of
+// which the first count are keys of the span.
 template <class T, int DIM, int EACH> struct InCache {
     using Type = T;
 
     const device T *plane;
-    int64_t at[EACH]; // -1 for what is no key of the span
+    int64_t at[EACH];
+    int count;
 
-    bool has(int k) const { return at[k] >= 0; }
+    bool has(int k) const { return k < count; }
     uint4 bits(int k, int dim) const { return *reinterpret_cast<const device uint4 *>(plane + at[k] * DIM + dim); }
 };
 
@@ -79,7 +86,8 @@ template <int N, int APART> struct Halves {
         const bool high = lane & APART;
 #pragma unroll
         for (int i = 0; i < KEPT; i++) {
-            const float sent = N == 1 || !high ? share[i + N - KEPT] : share[i], kept = high ? share[i + N - KEPT] : share[i];
+            const float other = share[i + N - KEPT];
+            const float sent = N == 1 || !high ? other : share[i], kept = high ? other : share[i];
             share[i] = kept + simd_shuffle_xor(sent, APART);
         }
         Halves<KEPT, APART / 2>::add(share, lane);

@@ -20,7 +20,7 @@ template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct St
         N = 16 / sizeof(S), // elements of a load
         MOST_DIM = KDIM > VDIM ? KDIM : VDIM,
         SLOT = KEYS * (MOST_DIM + PAD),
-        SLOTS = 2 * SLOT * sizeof(S) <= 20 << 10 ? 2 : 1, // three threadgroups to a core's 64 KB
+        SLOTS = 2 * SLOT * sizeof(S) <= 20 << 10 ? 2 : 1, // more would leave a core one threadgroup
         BYTES = SLOTS * SLOT * sizeof(S),
         KEY_STRIDE = KDIM + PAD,
         VALUE_STRIDE = VDIM + PAD,

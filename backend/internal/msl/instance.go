@@ -29,6 +29,8 @@ var families = [...]family{
 	launch.OpGather:        {"gather", 128, false},
 	launch.OpMerge:         {"merge", 128, false},
 	launch.OpMoveSlots:     {"blocks", 256, true},
+	launch.OpProbeMMA:      {"probe", 128, true},
+	launch.OpProbeRead:     {"probe", 256, true},
 	launch.OpRotate:        {"rotate", 128, false},
 }
 

@@ -1,9 +1,6 @@
-//go:build linux && cgo && !nocuda
-
-package cuda
+package gputest
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,114 +97,10 @@ func (c *step[B]) operations() map[string]func() error {
 	}
 }
 
-func testAllocations[B backend.Buffer](t *testing.T, be backend.Backend[B]) {
-	c := newStep(t, be)
-	for name, do := range c.operations() {
-		require.NoError(t, do(), name)
-		require.Zero(t, testing.AllocsPerRun(10, func() {
-			if do() != nil {
-				t.Fail()
-			}
-		}), "allocations of %s", name)
-	}
-	require.NoError(t, c.s.Sync())
-}
-
-// No operation allocates on the Go heap, also not in its erased form.
-func TestOperationsAllocateNothing(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector allocates")
-	}
-	be := open(t)
-	t.Run("typed", func(t *testing.T) { testAllocations[*Buffer](t, be) })
-	t.Run("erased", func(t *testing.T) { testAllocations(t, backend.Erase[*Buffer](be)) })
-}
-
-// A family of kernels is loaded when one of its kernels is first used, once, by
-// however many goroutines.
-func TestFamiliesLoadWhenUsed(t *testing.T) {
-	be := open(t)
-	require.Empty(t, be.modules.loaded)
-	var wait sync.WaitGroup
-	found := make([]*kernel, 8)
-	for i := range found {
-		wait.Go(func() { found[i], _ = be.modules.find(launch.Kernel{Op: launch.OpCopyBlocks}) })
-	}
-	wait.Wait()
-	for _, k := range found {
-		require.NotNil(t, k)
-		require.Same(t, found[0], k)
-	}
-	require.Len(t, be.modules.loaded, 1)
-	require.Positive(t, found[0].resident)
-	other, err := be.modules.find(launch.Kernel{Op: launch.OpMoveSlots})
-	require.NoError(t, err)
-	require.NotEqual(t, found[0].fn, other.fn)
-	require.Len(t, be.modules.loaded, 1, "of one family")
-}
-
-// What kernels cannot do is an error before anything is launched.
-func TestOperandsThatKernelsCannotTake(t *testing.T) {
-	be := open(t)
-	c := newStep[*Buffer](t, be)
-	shape := func(err error, words string) {
-		require.ErrorIs(t, err, backend.ErrShape{})
-		require.ErrorContains(t, err, words)
-	}
-	// imported wraps a buffer from a byte within it on.
-	imported := func(b *Buffer, offset, n int) *Buffer {
-		h, err := be.Handle(b)
-		require.NoError(t, err)
-		h.Addr += uintptr(offset)
-		out, err := be.Import(h, b.DType(), n)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, be.Free(out)) })
-		return out
-	}
-
-	p := c.attend
-	p.Q.Buf = imported(p.Q.Buf, 2, p.Q.Buf.Len()-1)
-	p.Batch.Seqs, p.Batch.Tokens = stepSeqs-1, stepSeqs-1
-	s := c.shape
-	s.ContextLens, s.QueryLens, s.Work = s.ContextLens[1:], s.QueryLens[1:], nil
-	var err error
-	p.Plan, err = be.PlanAttend(s)
-	require.NoError(t, err)
-	shape(be.Attend(c.s, p), "q: address")
-
-	p = c.attend
-	p.Out.Rows.Stride = c.shape.QHeads*stepDim + 4
-	big, err := be.Alloc(backend.F16, stepSeqs*p.Out.Rows.Stride)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, be.Free(big)) }()
-	p.Out.Rows.Buf = big
-	shape(be.Attend(c.s, p), "out: address")
-
-	p = c.attend
-	p.Cache.Blocks--
-	p.Cache.K.Data = imported(p.Cache.K.Data, 8, p.Cache.K.Data.Len()-4)
-	shape(be.Attend(c.s, p), "keys: address")
-	copied := c.copy
-	copied.Cache = p.Cache
-	shape(be.CopyBlocks(c.s, copied), "keys: address")
-
-	p = c.attend
-	p.Plan.Work = p.Plan.Work[:len(p.Plan.Work)-1]
-	shape(be.Attend(c.s, p), "plan: its work has")
-	p.Plan.Work = nil
-	shape(be.Attend(c.s, p), "call PlanAttend")
-
-	s = c.shape
-	s.QHeads, s.KVHeads = launch.MaxGridY+1, launch.MaxGridY+1
-	_, err = be.PlanAttend(s)
-	require.ErrorIs(t, err, backend.ErrUnsupported{})
-	require.NoError(t, c.s.Sync())
-}
-
-// BenchmarkStep64 is what the host pays to enqueue an operation of a step of 64
-// sequences, a launch or two.
-func BenchmarkStep64(b *testing.B) {
-	c := newStep[*Buffer](b, open(b))
+// BenchmarkStep is what the host pays to enqueue an operation of a step of 64 sequences,
+// a launch or two.
+func BenchmarkStep[B launch.Buffer](b *testing.B, d Device[B]) {
+	c := newStep(b, d.open(b))
 	for name, do := range c.operations() {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,6 +1,6 @@
 //go:build race || asan
 
-package cuda
+package gputest
 
 // raceDetector is on, or AddressSanitizer: they allocate where the program does not.
 const raceDetector = true

@@ -1,5 +1,5 @@
 //go:build !race && !asan
 
-package cuda
+package gputest
 
 const raceDetector = false

@@ -1,6 +1,4 @@
-//go:build linux && cgo && !nocuda
-
-package cuda
+package gputest
 
 import (
 	"bytes"
@@ -16,8 +14,8 @@ import (
 
 // Transfers, copies and fills of any place and size leave the device with what a
 // slice would hold.
-func TestTransfersAreThoseOfASlice(t *testing.T) {
-	be := open(t)
+func testTransfers[B launch.Buffer](t *testing.T, d *Device[B]) {
+	be := d.open(t)
 	s := newStream(t, be)
 	const size = 5 << 20 // longer than the staging ring and than the scratch of a copy
 	b := bufferOf(t, be, s, backend.Int8, make([]int8, size))
@@ -60,8 +58,8 @@ func TestTransfersAreThoseOfASlice(t *testing.T) {
 
 // Two int4 elements share a byte: neighbours keep their half, also where the copy
 // overlaps itself.
-func TestHalfByteElements(t *testing.T) {
-	be := open(t)
+func testHalfBytes[B launch.Buffer](t *testing.T, d *Device[B]) {
+	be := d.open(t)
 	s := newStream(t, be)
 	b, err := be.Alloc(backend.Int4, 15)
 	require.NoError(t, err)
@@ -89,8 +87,8 @@ func TestHalfByteElements(t *testing.T) {
 	}
 }
 
-func TestFillRoundsOrSaysNo(t *testing.T) {
-	be := open(t)
+func testFill[B launch.Buffer](t *testing.T, d *Device[B]) {
+	be := d.open(t)
 	s := newStream(t, be)
 	for _, c := range []struct {
 		dt   backend.DType

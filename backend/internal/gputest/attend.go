@@ -1,0 +1,112 @@
+package gputest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
+
+// Into however many parts a plan cuts the contexts, odd numbers too, the result is
+// that of none.
+func testSplits[B launch.Buffer](t *testing.T, d *Device[B]) {
+	be := d.open(t)
+	for _, f := range launch.Formats {
+		for name, see := range map[string]plan.Visibility{
+			"causal": {}, "noncausal": {NonCausal: true}, "window": {Window: 270, SinkTokens: 50},
+		} {
+			t.Run(fmt.Sprint(f.Act, " ", f.K, " ", name), func(t *testing.T) {
+				c := newScene(t, be, f, see)
+				call := c.call(1)
+				require.Zero(t, call.Plan.Parts)
+				whole := c.run(call)
+				limit := map[backend.DType]float64{backend.F32: 2e-6, backend.F16: 1e-3, backend.BF16: 8e-3}[f.Act]
+				for _, blocks := range []int{7, 1000} {
+					call := c.call(blocks)
+					require.Positive(t, call.Plan.Parts)
+					split := c.run(call)
+					require.InDeltaSlice(t, whole.rows, split.rows, 5*limit)
+					for i, lse := range whole.lse {
+						require.InDelta(t, lse, split.lse[i], 1e-4)
+					}
+					require.InDeltaSlice(t, whole.mass, split.mass, 1e-4+limit)
+				}
+			})
+		}
+	}
+}
+
+// Attend finds its kernels before it launches the first: whichever call of the
+// driver fails, the error says so, and the next attempt is right.
+func testAttendAfterFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
+	c := d.standin(t)
+	good := d.openNow(t)
+	var want result
+	t.Run("without", func(t *testing.T) {
+		scene := newScene(t, good, launch.Formats[0], plan.Visibility{})
+		want = scene.run(scene.call(1000))
+	})
+	require.NoError(t, good.Close())
+
+	met := true
+	for n := 1; met && !t.Failed(); n++ {
+		be := d.openNow(t) // without a kernel
+		t.Run(fmt.Sprint("failure ", n), func(t *testing.T) {
+			scene := newScene(t, be, launch.Formats[0], plan.Visibility{})
+			call := scene.call(1000)
+			injected, found, launched := c.Injected(), c.Found(), c.Launched()
+			c.FailCall(n)
+			err := be.Attend(scene.s, call)
+			c.FailCall(0)
+			launched = c.Launched() - launched
+			if met = c.Injected() > injected; !met {
+				require.NoError(t, err)
+				require.EqualValues(t, 5, launched, "three kinds, the merge and the mass")
+				return
+			}
+			require.Error(t, err)
+			if launched > 0 {
+				require.EqualValues(t, 5, c.Found()-found, "kernels that were found before the first launch")
+			}
+			again := scene.run(scene.call(1000))
+			require.Equal(t, want.rows, again.rows)
+			require.Equal(t, want.lse, again.lse)
+			require.InDeltaSlice(t, want.mass, again.mass, 1e-5, "which is summed up in any order")
+		})
+		require.NoError(t, be.Close())
+	}
+}
+
+// Whatever stands in device memory where the host put work, lengths, offsets and
+// blocks, kernels stay inside the operands: the stand-in guards them.
+func testGarbage[B launch.Buffer](t *testing.T, d *Device[B]) {
+	be := d.open(t)
+	for _, f := range []backend.Format{launch.Formats[0], launch.Formats[2]} {
+		c := newScene(t, be, f, plan.Visibility{Window: 270, SinkTokens: 50})
+		call := c.call(1000)
+		rng := rand.New(rand.NewPCG(3, 4))
+		for _, b := range []B{call.Work.Buf, call.Batch.ContextLens, call.Batch.QueryOffsets.Buf, call.Batch.Table.Buf} {
+			good := make([]uint32, b.Len())
+			require.NoError(t, backend.Download(be, c.s, good, b, 0))
+			for _, most := range []uint32{8, 1 << 10, math.MaxUint32} {
+				bad := slices.Clone(good)
+				for i := range bad {
+					if rng.IntN(3) == 0 {
+						bad[i] = rng.Uint32N(most)
+					}
+				}
+				require.NoError(t, backend.Upload(be, c.s, b, 0, bad))
+				require.NoError(t, be.Attend(c.s, call))
+				require.NoError(t, c.s.Sync())
+			}
+			require.NoError(t, backend.Upload(be, c.s, b, 0, good))
+		}
+	}
+}
