@@ -78,6 +78,7 @@ type Caps struct {
 	HeadDims    [][2]int // accepted (K dim, V dim); nil: any
 	BlockSizes  []int    // accepted block sizes in paged layout; nil: any power of two
 	MaxBuffer   int64    // bytes of the largest buffer
+	Page        int64    // bytes of which a buffer takes a multiple of the device's memory; 0: no matter
 	DeviceTable bool     // ids in device memory are range-checked and reported
 }
 

@@ -12,12 +12,12 @@ import (
 // narrow is a device whose largest buffer is smaller than its memory.
 type narrow struct {
 	backend.Backend[*cpu.Buffer]
-	most int64
+	most, page int64
 }
 
 func (n narrow) Caps() backend.Caps {
 	c := n.Backend.Caps()
-	c.MaxBuffer = n.most
+	c.MaxBuffer, c.Page = n.most, n.page
 	return c
 }
 
@@ -45,7 +45,7 @@ func TestPoolThatDoesNotFit(t *testing.T) {
 		"contiguous layer":        {contiguous, 100_000, ErrPoolSize{Bytes: 100 * 16384, Max: 100_000, Layer: true, Blocks: 100, MaxBlocks: 6, Contiguous: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			device := narrow{be, c.most}
+			device := narrow{be, c.most, 0}
 			_, err := NewPool(device, c.cfg)
 			var size ErrPoolSize
 			require.ErrorAs(t, err, &size)
@@ -68,4 +68,18 @@ func TestPoolThatDoesNotFit(t *testing.T) {
 			require.NoError(t, pool.Close())
 		})
 	}
+}
+
+// Where buffers take whole pages, a pool leaves room for what they waste.
+func TestPoolCountsPages(t *testing.T) {
+	const memory, page, buffers = 1 << 20, 16 << 10, 2*3 + 1
+	be, err := cpu.Open(cpu.Options{MaxBytes: memory})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, be.Close()) }()
+	cfg := Config{Layout: Paged, Layers: 3, KVHeads: 2, HeadDim: 32, QHeads: 2, K: backend.F32, V: backend.F32, Capacity: 64, BlockSize: 16, Blocks: 42}
+	pool, err := NewPool(narrow{be, memory, 0}, cfg)
+	require.NoError(t, err)
+	require.NoError(t, pool.Close())
+	_, err = NewPool(narrow{be, memory, page}, cfg)
+	require.Equal(t, ErrPoolSize{Bytes: 3*42*2*4096 + buffers*(page-1), Max: memory, Blocks: 42, MaxBlocks: (memory - buffers*(page-1)) / (3 * 2 * 4096)}, err)
 }

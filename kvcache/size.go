@@ -90,12 +90,17 @@ func (c Config) Within(free int64) (Config, error) {
 }
 
 // fits reports, of a configuration that is filled in, whether a device with that many bytes
-// free, 0 for unknown, and buffers of at most maxBuffer bytes has room for it. The error is
-// about the limit that leaves the fewest blocks.
-func (c Config) fits(free, maxBuffer int64) error {
+// free, 0 for unknown, has room for it. The error is about the limit that leaves the fewest
+// blocks.
+func (c Config) fits(free int64, caps backend.Caps) error {
 	fixed, perBlock, err := c.parts()
 	if err != nil {
 		return err
+	}
+	// Every buffer may waste most of a page: keys and values of the layers, the RoPE table,
+	// the masks' vectors.
+	if caps.Page > 1 {
+		fixed += int64(2*c.Layers+1+2*len(c.Masks)) * (caps.Page - 1)
 	}
 	blocks := int64(c.Blocks)
 	size := ErrPoolSize{Blocks: c.Blocks, MaxBlocks: c.Blocks, Contiguous: c.Layout == Contiguous}
@@ -105,8 +110,8 @@ func (c Config) fits(free, maxBuffer int64) error {
 	for _, plane := range c.planes() {
 		n, _ := c.planeLen(plane.dim) // Resolve checked that they fit
 		bytes, _ := plane.dt.Size(n)
-		if most := maxBuffer / (bytes / blocks); most < int64(size.MaxBlocks) {
-			size.Bytes, size.Max, size.MaxBlocks, size.Layer = bytes, maxBuffer, int(most), true
+		if most := caps.MaxBuffer / (bytes / blocks); most < int64(size.MaxBlocks) {
+			size.Bytes, size.Max, size.MaxBlocks, size.Layer = bytes, caps.MaxBuffer, int(most), true
 		}
 	}
 	if size.MaxBlocks == c.Blocks {

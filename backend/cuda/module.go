@@ -43,6 +43,9 @@ func newModules(ctx *driver.Context) *modules {
 // find returns a kernel. Once it was found, finding it again allocates nothing.
 func (m *modules) find(id launch.Kernel) (*kernel, error) { return m.kernels.Find(id, m.load) }
 
+// of returns the kernel of a call.
+func (m *modules) of(c *launch.Call) (*kernel, error) { return m.find(c.Kernel) }
+
 // load looks a kernel up in its module, one at a time.
 func (m *modules) load(id launch.Kernel) (*kernel, error) {
 	symbol := id.Symbol()

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/nvml"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 )
 
 // driverVar names a library to be opened in place of the system's.
@@ -113,8 +113,8 @@ func describe(lib *driver.Library, d driver.Device, readings []nvml.Reading) bac
 
 func nameOf(i int) string { return fmt.Sprintf("cuda:%d", i) }
 
-func (registered) Open(device string) (backend.Backend[backend.AnyBuffer], error) {
-	i, err := ordinal(device)
+func (registered) Open(number string) (backend.Backend[backend.AnyBuffer], error) {
+	i, err := ordinal(number)
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +125,10 @@ func (registered) Open(device string) (backend.Backend[backend.AnyBuffer], error
 	return backend.Erase(be), nil
 }
 
-// ordinal is the device that a name means; "" is the first that the kernels can run on.
-func ordinal(device string) (int, error) {
-	if device != "" {
-		i, err := strconv.Atoi(device)
-		if err != nil || i < 0 {
-			return 0, backend.ErrUnavailable{Backend: "cuda:" + device, Why: "need cuda, or cuda:N with N from 0 on"}
-		}
-		return i, nil
+// ordinal is the device that a number means; "" is the first that the kernels can run on.
+func ordinal(number string) (int, error) {
+	if number != "" {
+		return device.Ordinal("cuda", number)
 	}
 	lib, err := library()
 	if err != nil {

@@ -96,12 +96,9 @@ func (s *stream) Calls() *launch.Calls { return &s.calls }
 // Run enqueues them.
 func (s *stream) Run() error {
 	calls := s.calls.List()
-	var kernels [launch.MaxCalls]*kernel
-	for i := range calls {
-		var err error
-		if kernels[i], err = s.be.modules.find(calls[i].Kernel); err != nil {
-			return err
-		}
+	kernels, err := device.FindAll(calls, s.be.modules.of)
+	if err != nil {
+		return err
 	}
 	for i := range calls {
 		if err := s.launch(kernels[i], &calls[i]); err != nil {

@@ -4,6 +4,7 @@ package metal
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
@@ -18,7 +19,8 @@ type Backend struct {
 	dev     *device.Device[*Buffer, *stream, *event, mtl.Error]
 	gpu     *mtl.Device
 	modules *modules
-	common  *mtl.Queue // behind every import of an empty handle; nil until the first. Under the device's Lock.
+	common  *mtl.Queue  // behind every import of an empty handle; nil until the first. Under the device's Lock.
+	freed   atomic.Bool // whether work under way may still have memory that was freed
 }
 
 var (
@@ -66,8 +68,10 @@ func unfit(d mtl.Info) string {
 }
 
 // Info describes the device. TotalMemory is the working set that the system recommends
-// for it, FreeMemory what this process has left of that.
+// for it, FreeMemory what this process has left of that. What was freed is free, so Info
+// waits for the work that may still use it.
 func (be *Backend) Info() backend.Info {
+	be.reclaim()
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.gpu.Info

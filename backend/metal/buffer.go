@@ -17,7 +17,7 @@ import (
 type Buffer struct {
 	memoryOf
 	memory mtl.Buffer // one reference; 0 when empty
-	host   []byte     // the same bytes; nil when empty, or private to the GPU
+	host   []byte     // the same bytes, until it is freed; nil when empty, or private to the GPU
 }
 
 // memoryOf has a name that users of Buffer do not see.
@@ -90,8 +90,8 @@ func (be *Backend) Free(b *Buffer) error {
 func (be *Backend) release(b *Buffer) error {
 	if b.memory != 0 {
 		b.memory.Release()
+		be.freed.Store(true)
 	}
-	b.host = nil
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (be *Backend) reach(b *Buffer, h backend.Handle, dt backend.DType, size int
 	memory := mtl.Buffer(h.Addr)
 	info := memory.Describe()
 	switch {
-	case info.Device != be.gpu.ID:
+	case info.Registry != be.gpu.Info.Registry:
 		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrForeign)
 	case h.Offset > info.Length || int64(size) > info.Length-h.Offset:
 		return importError("handle: %d bytes from %d on, need %d", info.Length, h.Offset, size)

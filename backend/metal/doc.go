@@ -23,8 +23,9 @@
 //
 // Alloc does not wait for work, unless there is too little memory, to get what was freed.
 // A freed buffer goes back to the system when the command buffers that use it are done.
-// An upload to a stream that has nothing to do is a copy by the host; any other passes
-// through memory that the stream keeps.
+// An upload to a stream that has nothing to do is a copy by the host; any other, and each on
+// a shared queue, which does not tell what the runner has there, passes through memory that
+// the stream keeps.
 //
 // # Memory
 //

@@ -4,6 +4,8 @@ package metal
 
 import (
 	"errors"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -39,3 +41,16 @@ func emulator() *gputest.Standin {
 		Check:    func(testing.TB, error) {},
 	}
 }
+
+// inAnyOrder runs a test with several orders of queues, threadgroups and threads.
+func inAnyOrder(run func()) {
+	for seed := range uint64(4) {
+		metalsimt.Seed(seed)
+		run()
+	}
+	chosen, _ := strconv.ParseUint(os.Getenv("FERRUM_SIMT_SEED"), 10, 64)
+	metalsimt.Seed(chosen)
+}
+
+// pipelines is how many are alive.
+func pipelines() (n int, known bool) { return int(metalsimt.Count().Pipelines), true }

@@ -9,10 +9,16 @@ import (
 
 // Metal gives more memory than the GPU can work on at once: what is over, the system
 // moves in and out while kernels run, and results have been seen to become nonsense. So
-// nothing is allocated beyond the working set that it recommends.
+// nothing is allocated beyond the working set that it recommends, but for the few megabytes
+// through which a stream passes transfers and copies that overlap.
 
-// room is the bytes that this process may still allocate on the device.
-func (be *Backend) room() int64 { return max(be.gpu.Info.WorkingSet-be.gpu.Allocated(), 0) }
+// page is what a buffer's memory is a multiple of: the page of Apple silicon, in bytes.
+const page = 16 << 10
+
+// room is the bytes that this process may still allocate on the device, in whole pages.
+func (be *Backend) room() int64 {
+	return max(be.gpu.Info.WorkingSet-be.gpu.Allocated(), 0) / page * page
+}
 
 // obtain returns memory that work on any stream may use. Where there is too little, it
 // waits for what was freed and is still in use. The caller holds the device's Lock.
@@ -21,7 +27,7 @@ func (be *Backend) obtain(size int) (mtl.Buffer, error) {
 	if int64(size) > largest {
 		return 0, backend.ErrMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, be.room())}
 	}
-	if int64(size) > be.room() {
+	if int64(size) > be.room() { // which is whole pages, so the buffer's last one fits as well
 		be.settle()
 		if room := be.room(); int64(size) > room {
 			return 0, backend.ErrMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, room)}
@@ -39,4 +45,13 @@ func (be *Backend) settle() {
 			mark.Release()
 		}
 	})
+}
+
+// reclaim is settle where something was freed since it was last called.
+func (be *Backend) reclaim() {
+	if be.freed.Load() && be.dev.Lock("info") == nil {
+		defer be.dev.Unlock()
+		be.freed.Store(false)
+		be.settle()
+	}
 }

@@ -4,9 +4,9 @@ package metal
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 )
 
@@ -52,8 +52,8 @@ func each(use func(i int, d mtl.Info)) error {
 
 func nameOf(i int) string { return fmt.Sprintf("metal:%d", i) }
 
-func (registered) Open(device string) (backend.Backend[backend.AnyBuffer], error) {
-	i, err := ordinal(device)
+func (registered) Open(number string) (backend.Backend[backend.AnyBuffer], error) {
+	i, err := ordinal(number)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +64,10 @@ func (registered) Open(device string) (backend.Backend[backend.AnyBuffer], error
 	return backend.Erase(be), nil
 }
 
-// ordinal is the device that a name means; "" is the first that the kernels can run on.
-func ordinal(device string) (int, error) {
-	if device != "" {
-		i, err := strconv.Atoi(device)
-		if err != nil || i < 0 {
-			return 0, backend.ErrUnavailable{Backend: "metal:" + device, Why: "need metal, or metal:N with N from 0 on"}
-		}
-		return i, nil
+// ordinal is the device that a number means; "" is the first that the kernels can run on.
+func ordinal(number string) (int, error) {
+	if number != "" {
+		return device.Ordinal("metal", number)
 	}
 	first := -1
 	err := each(func(i int, _ mtl.Info) {

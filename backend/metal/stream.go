@@ -27,7 +27,7 @@ type stream struct {
 
 	mu     sync.Mutex // of the queue: an allocation may commit what is open, to get memory back
 	queue  *mtl.Queue
-	shared bool // with the caller, who may have work between two operations
+	shared bool // with the caller, who may have work between two operations, of which the queue does not tell
 	record mtl.Launch
 
 	ring   staging.Ring
@@ -52,7 +52,8 @@ func (be *Backend) NewStream() (backend.Stream, error) {
 // ImportStream wraps the caller's MTLCommandQueue, which must be of this device
 // (ErrForeign). An empty handle is a queue that all imports of an empty handle share.
 // Each operation is committed before its call returns, so that it comes between the
-// caller's own command buffers where it was called.
+// caller's own command buffers where it was called; Sync and Record are behind what the
+// caller has committed before.
 func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	const op = "import stream"
 	if err := be.dev.Lock(op); err != nil {
@@ -72,7 +73,7 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 			be.common = queue
 		}
 		id = be.common.ID()
-	} else if mtl.QueueDevice(id) != be.gpu.ID {
+	} else if mtl.QueueDevice(id) != be.gpu.Info.Registry {
 		return nil, fmt.Errorf("%s: %s: stream %w", be.dev.Name(), op, backend.ErrForeign)
 	}
 	queue, err := be.gpu.ImportQueue(id)
@@ -96,12 +97,9 @@ func (s *stream) Calls() *launch.Calls { return &s.calls }
 // Run encodes them.
 func (s *stream) Run() error {
 	calls := s.calls.List()
-	var kernels [launch.MaxCalls]*kernel
-	for i := range calls {
-		var err error
-		if kernels[i], err = s.be.modules.find(&calls[i]); err != nil {
-			return err
-		}
+	kernels, err := device.FindAll(calls, s.be.modules.find)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,6 +128,11 @@ func (s *stream) flow() error {
 	if pending := s.queue.Pending(); pending == 0 || pending < batch && !s.shared {
 		return nil
 	}
+	return s.send()
+}
+
+// send commits what is open; the caller holds mu.
+func (s *stream) send() error {
 	mark, err := s.queue.Commit()
 	if err == nil {
 		mark.Release()
@@ -145,11 +148,25 @@ func (s *stream) commit() (mtl.Mark, error) {
 	return s.queue.Commit()
 }
 
-// Drain waits for everything enqueued.
-func (s *stream) Drain() error {
+// fence makes the next commit come after what the caller has committed to a shared queue.
+func (s *stream) fence() error {
+	if !s.shared {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue.Sync()
+	return s.queue.Open()
+}
+
+// Drain waits for everything enqueued, on a shared queue by the caller, too.
+func (s *stream) Drain() error {
+	err := s.fence()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if failed := s.queue.Sync(); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // Sync waits for everything enqueued.
@@ -162,6 +179,9 @@ func (s *stream) Record(e backend.Event) error {
 		return err
 	}
 	defer s.be.dev.End()
+	if err := s.fence(); err != nil {
+		return s.be.dev.Failed("record", err)
+	}
 	mark, err := s.commit()
 	if err != nil {
 		return s.be.dev.Failed("record", err)
@@ -184,10 +204,10 @@ func (s *stream) Wait(e backend.Event) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.queue.WaitFor(mark); err != nil {
+	if err := s.queue.WaitFor(mark); err != nil || !s.shared {
 		return s.be.dev.Failed("wait", err)
 	}
-	return s.be.dev.Failed("wait", s.flow())
+	return s.be.dev.Failed("wait", s.send())
 }
 
 // Handle is the MTLCommandQueue. What was enqueued so far is committed, and from here on
@@ -200,9 +220,7 @@ func (s *stream) Handle() backend.Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shared = true
-	if mark, err := s.queue.Commit(); err == nil { // else Sync reports it
-		mark.Release()
-	}
+	_ = s.send() // Sync reports it
 	return backend.Handle{Addr: s.queue.ID()}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Upload copies src into dst from element off on. Where the stream has nothing to do, the
-// host copies; otherwise it waits at most for its own earlier uploads.
+// host copies; otherwise, and on a shared queue, it waits at most for its own earlier uploads.
 func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) error {
 	t, err := be.dev.Transfer("upload", s, "destination", dst, off, len(src))
 	if err != nil {
@@ -59,7 +59,8 @@ func (be *Backend) Download(s backend.Stream, dst []byte, src *Buffer, off int) 
 // transfer is an upload or a download.
 type transfer = device.Transfer[*Buffer, *stream, *event, mtl.Error]
 
-// direct lets the host write into the buffer, if no work of the stream is before it.
+// direct lets the host write into the buffer, if no work of the stream is before it. On a
+// shared queue nobody knows.
 func direct(t *transfer, dst *Buffer, src []byte) (bool, error) {
 	if err := t.Begin(); err != nil {
 		return false, err
@@ -67,15 +68,20 @@ func direct(t *transfer, dst *Buffer, src []byte) (bool, error) {
 	defer t.End()
 	t.Stream.mu.Lock()
 	defer t.Stream.mu.Unlock()
-	if dst.host == nil && len(src) > 0 || !t.Stream.queue.Idle() {
+	if dst.host == nil || t.Stream.shared || !t.Stream.queue.Idle() {
 		return false, nil
 	}
 	copy(dst.seen(t.Place), src)
 	return true, nil
 }
 
-// seen is the memory from a place on, as the host sees it.
-func (b *Buffer) seen(p launch.Place) []byte { return b.host[p.At-b.Place().At:] }
+// seen is the memory from a place on, as the host sees it, which it may not.
+func (b *Buffer) seen(p launch.Place) []byte {
+	if b.host == nil {
+		return nil
+	}
+	return b.host[p.At-b.Place().At:]
+}
 
 // CopyBytes, CopyBits, Scratch and DropScratch make a stream a launch.Mover.
 
@@ -100,5 +106,6 @@ func (s *stream) Scratch(size int) (launch.Place, error) {
 // DropScratch gives memory of Scratch up, which the work of the stream keeps.
 func (s *stream) DropScratch(p launch.Place) error {
 	mtl.Buffer(p.Memory).Release()
+	s.be.freed.Store(true)
 	return nil
 }

@@ -34,11 +34,12 @@ func newBench() *cobra.Command {
 		Long: `bench runs kernels on one layer of a cache and says which fraction of the memory
 bandwidth they reach. The bandwidth is measured in the same run, in turn with the
 kernel; attention is compared with reading, append with copying (bytes read and
-written). Flags take lists; every combination is a row.
+written), on a GPU both with copying. Flags take lists; every combination is a row.
 
 ` + strings.Join(about, "\n"),
 		Example: `  ferrumkv bench
   ferrumkv bench --kernel attend --layout paged --block-size 8,16,32 --context 1024,8192
+  ferrumkv bench --backend metal:0 --batch 1,8
   ferrumkv bench --kv-dtype f32,f16 --threads 1,2 --json > rows.jsonl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -34,7 +34,7 @@ type shape struct {
 	KVHeads   int    `json:"kv_heads"`
 	HeadDim   int    `json:"head_dim"`
 	BlockSize int    `json:"block_size"` // 0: contiguous
-	Threads   int    `json:"threads"`    // workers of the device: host threads, a GPU's multiprocessors
+	Threads   int    `json:"threads"`    // workers of the device: host threads, a GPU's multiprocessors or cores
 }
 
 // row is one line of the result. The times are medians; GBps is Bytes a second

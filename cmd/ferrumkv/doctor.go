@@ -57,14 +57,16 @@ func newDoctor() *cobra.Command {
 		Long: `doctor shows every backend, with the reason where one is not available, and the
 configuration that a cache would get: each value, and whether an option, the model,
 an environment variable or a default set it. A variable with a bad value is an error,
-and so is a cache that the device cannot hold, the best one or that of --backend. Without flags it is the cache
-of generate, whose capacity is at most what the embedded model was made for; of
-another model only the shape is known, and its runner may lower the capacity too.`,
+and so is a cache that the device cannot hold, the best one or that of --backend.
+Without flags it is the cache of generate, whose capacity is at most what the embedded
+model was made for; of another model only the shape is known, and its runner may
+lower the capacity too.`,
 		Example: `  ferrumkv doctor
   FERRUM_METAL_PAGED_KV=1 ferrumkv doctor
 
-  # does the cache of the embedded model fit the first NVIDIA device?
+  # does the cache of the embedded model fit the first NVIDIA device, or the GPU of a Mac?
   ferrumkv doctor --backend cuda:0
+  ferrumkv doctor --backend metal:0
 
   # how large is the cache of a model with 32 layers and 8 KV heads of 128?
   ferrumkv doctor --layers 32 --q-heads 32 --kv-heads 8 --head-dim 128`,

@@ -52,8 +52,9 @@ like another one, or like the turn before it, is not computed again.`,
   # a conversation: of the second turn, only what is new is computed
   ferrumkv generate --layout paged --max-tokens 80 --turn " Then" --turn " The end"
 
-  # keys, values and attention on the first NVIDIA device
+  # keys, values and attention on the first NVIDIA device, or on the GPU of a Mac
   ferrumkv generate --backend cuda:0
+  ferrumkv generate --backend metal:0
 
   # a model of your own
   ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"`,

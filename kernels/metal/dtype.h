@@ -7,16 +7,17 @@
 namespace fkv {
 
 template <class T> inline float to_float(T x) { return static_cast<float>(x); }
-template <class T> inline float4 to_float(vec<T, 4> x) { return float4(x); }
 
-// from_float rounds to nearest, ties to even. MSL's text would let a device truncate; the
-// conformance suite has values on which that shows.
+// from_float rounds to nearest, ties to even: Metal's default for narrowing conversions,
+// https://developer.apple.com/documentation/metal/mtlfloatingpointconversionroundingmode.
+// Section 8.2 of MSL's text would let a device truncate; the conformance suite has values
+// on which that shows.
 template <class T> inline T from_float(float x) { return static_cast<T>(x); }
 
 // load4 reads four elements of device memory at once, in 8 or 16 bytes to which p is
 // aligned.
 template <class T> inline float4 load4(const device T *p) {
-    return to_float(*reinterpret_cast<const device vec<T, 4> *>(p));
+    return float4(*reinterpret_cast<const device vec<T, 4> *>(p));
 }
 
 } // namespace fkv

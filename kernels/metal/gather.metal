@@ -20,7 +20,10 @@ inline void gather(const device KV *cache, const device uint32_t *table, device 
             for (uint32_t unit = here.index; unit < end; unit += THREADS) {
                 const int64_t token = first + unit / units;
                 fkv::Place place = fkv::place_of(args.begin + token, args.block_size);
-                const uint32_t block = with_table ? table[place.block] : args.block;
+                uint32_t block = args.block;
+                if (with_table) {
+                    block = table[place.block];
+                }
                 if (block < args.blocks) {
                     place.block = block;
                     const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);

@@ -26,7 +26,7 @@ struct Sight {
     uint32_t window; // keys that a query sees, its own included
     int sinks;       // and first keys that it sees beyond those
 
-    Sight() = default;
+    Sight() thread = default;
 
     Sight(constant fkv_attend_args &args, int ctx)
         : causal(!(args.flags & FKV_NONCAUSAL)), newest(ctx - 1),
@@ -80,7 +80,10 @@ struct Pages {
     Pages(const device uint32_t *tables, constant fkv_attend_args &args, uint32_t seq, uint32_t kv_head)
         : table(with_table ? tables + int64_t(seq) * args.table_stride : nullptr), blocks(args.blocks),
           heads(args.kv_heads), head(kv_head), shift(ctz(args.block_size)), begin(0) {
-        if (!paged) begin = (int64_t(clamped(with_table ? *table : seq)) * heads + head) * args.block_size;
+        if (paged) return;
+        uint32_t block = seq;
+        if (with_table) block = *table;
+        begin = (int64_t(clamped(block)) * heads + head) * args.block_size;
     }
 
     // row is how many rows [dim] of the plane come before the key's.

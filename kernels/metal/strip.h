@@ -9,6 +9,8 @@ namespace fkv {
 constant constexpr int STRIP_ROWS = 8; // of a matrix
 constant constexpr int STRIP_PAD = 8;  // elements behind a row of 16-bit elements, 16 bytes
 
+// thread_elements, which Apple does not document, is used of matrices that are not const
+// alone, so a method that reads its own is not const.
 template <class T> using Matrix = simdgroup_matrix<T, 8, 8>;
 
 // A lane has two elements of a matrix side by side: those of row lane_row from column
@@ -45,7 +47,7 @@ template <class T, int KDIM> struct Queries {
     // matrix of the rows and keys [8n, 8n+8).
     template <int N> void multiply(thread Matrix<float> (&s)[N / 8], const threadgroup T *keys, int stride) const {
 #pragma unroll
-        for (int n = 0; n < N / 8; n++) s[n] = make_filled_simdgroup_matrix<float, 8, 8>(0);
+        for (int n = 0; n < N / 8; n++) s[n] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 #pragma unroll
         for (int d = 0; d < KDIM / 8; d++) {
 #pragma unroll
@@ -81,7 +83,7 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
         position = row.position;
         slope = with_alibi ? call.alibi[row.head] : 0;
 #pragma unroll
-        for (int n = 0; n < VDIM / 8; n++) o[n] = make_filled_simdgroup_matrix<float, 8, 8>(0);
+        for (int n = 0; n < VDIM / 8; n++) o[n] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
 
     // weigh makes weights of keys, which are number begin of the span and on, and shrinks
@@ -135,7 +137,7 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
     void total() { sum = row_sum(sum); }
 
     // give and take hand the strip's state from one simdgroup to another, see join.
-    void give(threadgroup float *to) const {
+    void give(threadgroup float *to) {
         to[0] = top;
         to[LANES] = sum;
 #pragma unroll
@@ -158,7 +160,7 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
     }
 
     // write writes the rows, the first of which is row from of the item.
-    void write(Output<T> out, Scoring scoring, int from) const {
+    void write(Output<T> out, Scoring scoring, int from) {
         const uint32_t r = from + lane_row(lane);
         if (r >= out.task.item.rows) return;
         const Finish finish(top, sum, scoring.natural, out.sink(r));

@@ -108,7 +108,7 @@ template <int ROWS, int EACH, int SIZE> struct Scores {
 
     float at[HELD];
 
-    Scores() = default;
+    Scores() thread = default;
 
     // A team's lanes have a share of each number: their sums are the scores.
     Scores(thread float (&share)[COUNT], int lane) {

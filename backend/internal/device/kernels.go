@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
 // Kernels is the kernels that were found on a device so far, by what names them. It is
@@ -42,6 +44,16 @@ func (k *Kernels[N, K]) get(name N) *K {
 		return (*known)[name]
 	}
 	return nil
+}
+
+// FindAll finds the kernels of an operation's calls: all of them, before one is launched.
+func FindAll[K any](calls []launch.Call, find func(*launch.Call) (*K, error)) (kernels [launch.MaxCalls]*K, err error) {
+	for i := range calls {
+		if kernels[i], err = find(&calls[i]); err != nil {
+			break
+		}
+	}
+	return kernels, err
 }
 
 // Drop forgets all kernels and calls end, unless it is nil, with each of them. Nobody

@@ -1,6 +1,10 @@
 package gputest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // Standin is a stand-in for a GPU's driver (kernels/simt), as far as tests need it: what
 // it can be made to do, and counts of what it has done.
@@ -29,7 +33,7 @@ type Failure struct {
 
 // standin returns the stand-in of the device, whose failures end with the test, or skips.
 func (d *Device[B]) standin(t testing.TB) *Standin {
-	d.openNow(t).Close()
+	require.NoError(t, d.openNow(t).Close())
 	c := d.Standin
 	if c == nil {
 		t.Skip("failures are made by the stand-in of kernels/simt, which this device is not")

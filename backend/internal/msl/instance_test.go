@@ -32,6 +32,7 @@ func TestInstances(t *testing.T) {
 
 func TestInstance(t *testing.T) {
 	require.Equal(t, metalkernels.Instance{Family: "blocks"}, Instance(launch.Kernel{Op: launch.OpMoveSlots}))
+	require.Equal(t, metalkernels.Instance{Family: "probe"}, Instance(launch.Kernel{Op: launch.OpProbeMMA, In: backend.F16}))
 	require.Equal(t, metalkernels.Instance{Family: "rotate", Name: "fkv_rotate_bf16", In: "bf16"}, Instance(launch.Kernel{Op: launch.OpRotate, In: backend.BF16}))
 	for act, family := range map[backend.DType]string{backend.F32: "attend_decode_f32", backend.F16: "attend_decode"} {
 		k := launch.Attention(plan.Decode, backend.Format{Act: act, K: backend.F16, V: backend.F16}, 192, 128, launch.Paged)

@@ -29,6 +29,7 @@ type Device struct {
 // Info is what a device and its system can do.
 type Info struct {
 	Name       string
+	Registry   uint64 // registryID, the same for every object that stands for the device
 	OS         string // version of macOS: "14.5"
 	Major      int    // of OS
 	WorkingSet int64  // bytes that the device can use without becoming slow, or worse: recommendedMaxWorkingSetSize
@@ -43,8 +44,9 @@ type Info struct {
 // maxDevices is more than a machine has.
 const maxDevices = 64
 
-// Devices lists the system's devices in its own order; the caller releases each. No
-// device is ErrUnavailable, which a virtual machine may well have.
+// Devices lists the system's devices in its own order, or the default one where the list is
+// empty; the caller releases each. No device is ErrUnavailable, which a virtual machine may
+// well have.
 func Devices() ([]*Device, error) {
 	var ids [maxDevices]C.uintptr_t
 	n := int(C.mtl_devices(&ids[0], maxDevices))
@@ -64,7 +66,7 @@ func describe(id C.uintptr_t) Info {
 	var d C.struct_mtl_device_info
 	C.mtl_device_describe(id, &d)
 	return Info{
-		Name: C.GoString(&d.name[0]), OS: fmt.Sprintf("%d.%d", d.major, d.minor), Major: int(d.major),
+		Name: C.GoString(&d.name[0]), Registry: uint64(d.registry), OS: fmt.Sprintf("%d.%d", d.major, d.minor), Major: int(d.major),
 		WorkingSet: int64(d.working_set), MaxBuffer: int64(d.max_buffer), Cores: int(d.cores),
 		Apple7: d.apple7 != 0, Metal3: d.metal3 != 0, Unified: d.unified != 0,
 		BFloat: d.major >= 14 && d.metal3 != 0,

@@ -10,7 +10,9 @@
 /* The number of a family, because software development kits before macOS 13 do not have its name. */
 enum { FAMILY_METAL3 = 5001 };
 
-/* MTLCreateSystemDefaultDevice would need CoreGraphics, which a daemon has not:
+/* The default device is the display's, so there is none where nobody is logged in; but in some
+ * sandboxes it is all there is: https://github.com/iree-org/iree/issues/24834. It is found
+ * by programs that link CoreGraphics alone:
  * https://developer.apple.com/documentation/metal/mtlcreatesystemdefaultdevice() */
 int32_t mtl_devices(uintptr_t *devices, int32_t size) {
     @autoreleasepool {
@@ -19,6 +21,10 @@ int32_t mtl_devices(uintptr_t *devices, int32_t size) {
         for (NSUInteger i = 0; i < [all count] && count < size; i++)
             devices[count++] = (uintptr_t)[[all objectAtIndex:i] retain];
         [all release];
+        if (count == 0 && size > 0) {
+            id<MTLDevice> usual = MTLCreateSystemDefaultDevice();
+            if (usual != nil) devices[count++] = (uintptr_t)usual;
+        }
         return count;
     }
 }
@@ -45,6 +51,7 @@ void mtl_device_describe(uintptr_t device, struct mtl_device_info *out) {
         memset(out, 0, sizeof *out);
         const char *name = [[d name] UTF8String];
         if (name != NULL) strncpy(out->name, name, sizeof out->name - 1);
+        out->registry = [d registryID];
         out->working_set = [d recommendedMaxWorkingSetSize];
         out->max_buffer = [d maxBufferLength];
         out->apple7 = [d supportsFamily:MTLGPUFamilyApple7] ? 1 : 0;

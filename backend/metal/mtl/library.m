@@ -1,5 +1,7 @@
 //go:build cgo && !nometal && (darwin || metalsimt)
 
+#import <dispatch/dispatch.h>
+
 #import "shim.h"
 
 /* Versions of the language by number, because older software development kits do not have

@@ -2,5 +2,5 @@
 
 package mtl
 
-// #cgo LDFLAGS: -framework Metal -framework Foundation -framework IOKit -framework CoreFoundation
+// #cgo LDFLAGS: -framework Metal -framework Foundation -framework IOKit -framework CoreFoundation -framework CoreGraphics
 import "C"

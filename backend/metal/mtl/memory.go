@@ -32,7 +32,7 @@ func (b Buffer) Release() { C.mtl_release(C.uintptr_t(b)) }
 
 // BufferInfo is what a buffer says of itself.
 type BufferInfo struct {
-	Device   uintptr        // id<MTLDevice>, not retained
+	Registry uint64         // of its device
 	Length   int64          // bytes
 	Contents unsafe.Pointer // as the host sees them; nil unless the storage is shared
 }
@@ -41,5 +41,5 @@ type BufferInfo struct {
 func (b Buffer) Describe() BufferInfo {
 	var out C.struct_mtl_buffer_info
 	C.mtl_buffer_describe(C.uintptr_t(b), &out)
-	return BufferInfo{Device: uintptr(out.device), Length: int64(out.length), Contents: out.contents}
+	return BufferInfo{Registry: uint64(out.registry), Length: int64(out.length), Contents: out.contents}
 }

@@ -30,6 +30,7 @@ void mtl_release(uintptr_t object);
 
 struct mtl_device_info {
     char name[128];
+    uint64_t registry;                /* the same for every object that stands for the device */
     uint64_t working_set, max_buffer; /* bytes */
     int32_t major, minor;             /* of macOS */
     int32_t cores;                    /* 0: unknown */
@@ -41,7 +42,7 @@ void mtl_device_describe(uintptr_t device, struct mtl_device_info *out);
 uint64_t mtl_device_allocated(uintptr_t device);
 
 struct mtl_buffer_info {
-    uintptr_t device;
+    uint64_t registry; /* of its device */
     uint64_t length;
     void *contents; /* NULL unless the storage is shared */
 };
@@ -73,7 +74,9 @@ struct mtl_error *mtl_mark_wait(struct mtl_mark m);
 struct mtl_queue;
 struct mtl_error *mtl_queue_make(uintptr_t device, uintptr_t imported, struct mtl_queue **queue);
 uintptr_t mtl_queue_id(struct mtl_queue *q);
-uintptr_t mtl_queue_device(uintptr_t imported);
+/* mtl_queue_device is the registry ID of a command queue's device. */
+uint64_t mtl_queue_device(uintptr_t imported);
+struct mtl_error *mtl_queue_open(struct mtl_queue *q);
 struct mtl_error *mtl_queue_commit(struct mtl_queue *q, struct mtl_mark *out);
 struct mtl_error *mtl_queue_wait(struct mtl_queue *q, struct mtl_mark m);
 struct mtl_error *mtl_queue_sync(struct mtl_queue *q);

@@ -103,7 +103,7 @@ func TestBuffers(t *testing.T) {
 	b, err := d.NewBuffer(1000)
 	require.NoError(t, err)
 	info := b.Describe()
-	require.Equal(t, d.ID, info.Device)
+	require.Equal(t, d.Info.Registry, info.Registry)
 	require.EqualValues(t, 1000, info.Length)
 	require.NotNil(t, info.Contents)
 	require.GreaterOrEqual(t, d.Allocated(), int64(1000))
@@ -365,7 +365,7 @@ func TestMarksOfAQueueInUse(t *testing.T) {
 func TestImportedQueue(t *testing.T) {
 	d := device(t)
 	theirs := newQueue(t, d)
-	require.Equal(t, d.ID, QueueDevice(theirs.ID()))
+	require.Equal(t, d.Info.Registry, QueueDevice(theirs.ID()))
 	ours, err := d.ImportQueue(theirs.ID())
 	require.NoError(t, err)
 	require.Equal(t, theirs.ID(), ours.ID())

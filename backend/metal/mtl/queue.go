@@ -7,6 +7,7 @@ package mtl
 // #cgo nocallback mtl_queue_make
 // #cgo nocallback mtl_queue_id
 // #cgo nocallback mtl_queue_device
+// #cgo nocallback mtl_queue_open
 // #cgo noescape mtl_queue_commit
 // #cgo nocallback mtl_queue_commit
 // #cgo nocallback mtl_queue_wait
@@ -41,14 +42,19 @@ func (d *Device) queue(imported uintptr) (*Queue, error) {
 	return q, nil
 }
 
-// QueueDevice is the id<MTLDevice>, not retained, of an id<MTLCommandQueue>.
-func QueueDevice(id uintptr) uintptr { return uintptr(C.mtl_queue_device(C.uintptr_t(id))) }
+// QueueDevice is the Info.Registry of the device of an id<MTLCommandQueue>.
+func QueueDevice(id uintptr) uint64 { return uint64(C.mtl_queue_device(C.uintptr_t(id))) }
 
 // ID is the id<MTLCommandQueue>.
 func (q *Queue) ID() uintptr { return uintptr(C.mtl_queue_id(q.c)) }
 
 // Pending is how many launches wait for Commit.
 func (q *Queue) Pending() int { return q.pending }
+
+// Open makes sure that the next Commit sends a command buffer, if only an empty one. Its mark
+// is then behind all that anybody has committed to the id<MTLCommandQueue> before:
+// https://developer.apple.com/documentation/metal/about-synchronization-events
+func (q *Queue) Open() error { return check(C.mtl_queue_open(q.c)) }
 
 // Commit sends what is open to the device, and returns the mark at its end, which the
 // caller releases. With nothing open it is the last commit's, zero if there never was one.

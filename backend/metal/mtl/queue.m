@@ -27,9 +27,9 @@ struct mtl_error *mtl_queue_make(uintptr_t device, uintptr_t imported, struct mt
 
 uintptr_t mtl_queue_id(struct mtl_queue *q) { return (uintptr_t)q->queue; }
 
-uintptr_t mtl_queue_device(uintptr_t imported) {
+uint64_t mtl_queue_device(uintptr_t imported) {
     @autoreleasepool {
-        return (uintptr_t)[(id<MTLCommandQueue>)imported device];
+        return [[(id<MTLCommandQueue>)imported device] registryID];
     }
 }
 
@@ -71,6 +71,12 @@ struct mtl_error *mtl_queue_encode(struct mtl_queue *q) {
     if (e != NULL) return e;
     q->encoder = [[q->open computeCommandEncoder] retain];
     return q->encoder != nil ? NULL : mtl_failed("computeCommandEncoder", nil);
+}
+
+struct mtl_error *mtl_queue_open(struct mtl_queue *q) {
+    @autoreleasepool {
+        return begin(q);
+    }
 }
 
 static void end_encoding(struct mtl_queue *q) {

@@ -19,7 +19,7 @@ std::string text(Dim d) {
 
 } // namespace
 
-void barrier(Site site) { self().block->barrier(self(), site); }
+void barrier(bool orders, Site site) { self().block->barrier(self(), orders, site); }
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site) {
     self().block->meet(self(), mask, brought, work, orders, site);
 }
@@ -161,13 +161,14 @@ void Block::finish(Task &task) {
 // The last thread to come makes all ready, itself too: who goes on first is left to chance.
 // All must come, also those that have returned, although newer hardware forgives them: a
 // kernel that counts on that is more likely wrong than clever.
-void Block::barrier(Task &task, Site site) {
+void Block::barrier(Task &task, bool orders, Site site) {
     if (barrier_.arrived == 0)
         barrier_.site = site;
     else if (barrier_.site != site)
         fault(task, "comes to a barrier while others wait at the barrier at ", &barrier_.site, site);
     unsigned turn = barrier_.turn;
-    barrier_.order.release(turn);
+    if (orders)
+        barrier_.order.release(turn);
     if (++barrier_.arrived < threads_) {
         wait(task, Task::AT_BARRIER, site);
     } else {
@@ -177,7 +178,8 @@ void Block::barrier(Task &task, Site site) {
             ready(tasks_[i]);
         go(*task.fiber, *next());
     }
-    barrier_.order.acquire(turn);
+    if (orders)
+        barrier_.order.acquire(turn);
 }
 
 void Block::meet(Task &task, unsigned mask, void *brought, Collective work, bool orders, Site site) {

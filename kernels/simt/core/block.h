@@ -66,7 +66,7 @@ public:
     void join() { end_.acquire(0); }
 
     // What the running thread calls through thread.h.
-    void barrier(Task &task, Site site);
+    void barrier(Task &task, bool orders, Site site);
     void meet(Task &task, unsigned mask, void *brought, Collective work, bool orders, Site site);
     [[noreturn]] void fault(Task &task, const char *what, const Site *other, Site site);
 

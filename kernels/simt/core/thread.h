@@ -41,16 +41,17 @@ struct Thread {
 // was handed to another OS thread: only Block does that, between blocks.
 extern __thread Thread *current;
 
-// barrier waits for all threads of the block, which must come to the same site.
-void barrier(Site site);
+// barrier waits for all threads of the block, which must come to the same site. With orders,
+// what a thread wrote before is seen by the others afterwards; otherwise the race check takes
+// them as unordered, as hardware may.
+void barrier(bool orders, Site site);
 
 // A Collective does the work of all lanes of a mask at once: lanes[l] is what lane l brought,
 // and where it will look for its result.
 using Collective = void (*)(void *const *lanes, unsigned mask);
 
 // meet waits for the lanes of mask that exist; they must come to the same site. The last to
-// come runs work for all of them. With orders, what a lane wrote before is seen by the
-// others afterwards; otherwise the race check takes them as unordered, as hardware may.
+// come runs work for all of them. orders is as above.
 void meet(unsigned mask, void *brought, Collective work, bool orders, Site site);
 
 // fault ends the launch: this thread did what hardware does not define.

@@ -32,7 +32,7 @@
 #define blockDim (::simt::current->around->size)
 #define gridDim (::simt::current->around->grid)
 
-inline void __syncthreads(simt::Site site = {}) { simt::barrier(site); }
+inline void __syncthreads(simt::Site site = {}) { simt::barrier(true, site); }
 
 using std::isinf;
 using std::isnan;

@@ -20,6 +20,11 @@ using namespace metal;
     return text_of("simt device " + std::to_string(body_of<Device>(self)->ordinal) + " (emulated on the CPU)");
 }
 
+- (uint64_t)registryID {
+    Call call(_cmd);
+    return 0x100000000 + uint64_t(body_of<Device>(self)->ordinal);
+}
+
 - (uint64_t)recommendedMaxWorkingSetSize {
     return Call(_cmd).m.settings.memory;
 }
@@ -111,6 +116,12 @@ using namespace metal;
 NSArray<id<MTLDevice>> *MTLCopyAllDevices(void) {
     std::vector<id> objects;
     for (const auto &device : machine().devices)
-        objects.push_back(device->object);
+        if (machine().settings.listed)
+            objects.push_back(device->object);
     return array(objects);
+}
+
+id<MTLDevice> MTLCreateSystemDefaultDevice(void) {
+    const auto &devices = machine().devices;
+    return devices.empty() ? nil : [devices.front()->object retain];
 }

@@ -14,6 +14,7 @@ struct Settings {
     unsigned workers;          // FERRUM_SIMT_WORKERS: threads that run threadgroups
     int family;                // FERRUM_SIMT_APPLE: the newest MTLGPUFamilyApple, 6 to 9
     bool unified;              // FERRUM_SIMT_UNIFIED: 0: the host's memory is not the device's
+    bool listed;               // FERRUM_SIMT_LISTED: 0: the list of devices is empty, as in some sandboxes
     int major = 14, minor = 5; // FERRUM_SIMT_MACOS: "13.0"
     unsigned timeout;          // FERRUM_SIMT_TIMEOUT: milliseconds without progress before a wait gives up
 

@@ -14,6 +14,7 @@ Settings::Settings() {
     workers = unsigned(simt::number("FERRUM_SIMT_WORKERS", std::thread::hardware_concurrency(), 1, 1024));
     family = int(simt::number("FERRUM_SIMT_APPLE", 7, 6, 9));
     unified = simt::number("FERRUM_SIMT_UNIFIED", 1, 0, 1) == 1;
+    listed = simt::number("FERRUM_SIMT_LISTED", 1, 0, 1) == 1;
     timeout = unsigned(simt::number("FERRUM_SIMT_TIMEOUT", 10000, 1, 600000));
     simt::version("FERRUM_SIMT_MACOS", "14.5", major, minor);
 }

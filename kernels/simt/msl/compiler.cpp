@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -44,8 +46,15 @@ Arguments variant() {
     Arguments flags = {"-O2"};
     if (simt::ASAN)
         flags = {"-O1", "-fno-omit-frame-pointer", "-fsanitize=address,bounds,alignment", "-fno-sanitize-recover=all"};
-    if (simt::TSAN)
+    if (simt::TSAN) {
         flags = {"-O1", "-fno-omit-frame-pointer", "-fsanitize=thread"};
+        const char *only = getenv("FERRUM_SIMT_RACES");
+        std::string memory = only ? only : "";
+        if (memory == "device" || memory == "threadgroup")
+            flags.push_back(memory == "device" ? "-DMSL_ONLY=1" : "-DMSL_ONLY=2"); // as mem_flags
+        else if (!memory.empty())
+            throw Failure("FERRUM_SIMT_RACES is \"" + memory + "\", and may be device or threadgroup");
+    }
 #ifdef __x86_64__
     // Where the processor converts halves, kernels are faster by far.
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
@@ -118,6 +127,20 @@ void demand(const Arguments &command, const Folder &folder) {
         throw Failure(said.empty() ? command[0] + " failed without a word" : said);
 }
 
+// release is what a compiler says of itself, which is asked once: another release by the same
+// name makes other libraries.
+const std::string &release(const std::string &program) {
+    static std::mutex &mutex = *new std::mutex;
+    static auto &known = *new std::map<std::string, std::string>;
+    std::lock_guard<std::mutex> lock(mutex);
+    std::string &said = known[program];
+    if (said.empty()) {
+        bool good;
+        said = run({program, "--version"}, Folder(fs::temp_directory_path()), good);
+    }
+    return said;
+}
+
 Arguments operator+(Arguments a, const Arguments &b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
@@ -153,7 +176,7 @@ Arguments Compiler::common() const {
 Arguments Compiler::prelude() const { return {"-isystem", headers_, "-include", headers_ + "/prelude.h"}; }
 
 std::string Compiler::identity() const {
-    std::string all;
+    std::string all = release(program_);
     for (const std::string &argument : common() + variant())
         all += argument + '\n';
     std::vector<fs::path> files = {fs::path(headers_) / "../simt.h", fs::path(headers_) / "../core/thread.h"};

@@ -2,16 +2,15 @@
 
 #include <set>
 
+#include "types.h"
+
 namespace msl {
 
 namespace {
 
-// names are those that may be a vector's.
+// names are those that the source gives to what may be a vector.
 std::set<std::string> names(const Source &source) {
     std::set<std::string> all;
-    for (const char *element : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "bfloat"})
-        for (const char *count : {"2", "3", "4"})
-            all.insert(std::string(element) + count);
     for (size_t i = 0; i + 2 < source.size(); i++) {
         bool alias = source.is(i, "using") && source.is(i + 2, "=");
         bool parameter = (source.is(i, "typename") || source.is(i, "class")) &&
@@ -49,7 +48,7 @@ void rewrite_constructors(Source &source) {
         size_t last = i;
         if (source.is(i, "vec") && source.is(i + 1, "<"))
             last = source.closing_angle(i + 1);
-        else if (!known.count(source[i].text))
+        else if (!is_vector(source[i].text) && !known.count(source[i].text))
             continue;
         size_t open = last + 1;
         if (last == 0 || !source.is(open, "(") || source.partner(open) == open + 1 || declares(source, i, open))

@@ -24,6 +24,14 @@ template <unsigned I, class First, class... More>
 struct ParameterOf<I, void (*)(First, More...)> : ParameterOf<I - 1, void (*)(More...)> {};
 template <unsigned I, class F> using Parameter = typename ParameterOf<I, F>::Type;
 
+// in_space makes a pointer of another address space, and hides where it is from: the sanitizers
+// would look through a cast, and see memory that they are to skip (MSL_ONLY).
+template <class P> inline P in_space(const volatile void *memory) {
+    P p;
+    asm("" : "=r"(p) : "0"(memory));
+    return p;
+}
+
 // Buffer takes a kernel's buffer parameter from a launch.
 template <class P> struct Buffer {
     static_assert(sizeof(P) == 0, "a buffer is a pointer or a reference");
@@ -31,12 +39,12 @@ template <class P> struct Buffer {
 template <class T> struct Buffer<T *> {
     static constexpr size_t SIZE = 0;
     static constexpr bool WRITABLE = true;
-    static T *from(void *const *param) { return param ? static_cast<T *>(*param) : nullptr; }
+    static T *from(void *const *param) { return param ? in_space<T *>(*param) : nullptr; }
 };
 template <class T> struct Buffer<const T *> {
     static constexpr size_t SIZE = 0;
     static constexpr bool WRITABLE = false;
-    static const T *from(void *const *param) { return param ? static_cast<const T *>(*param) : nullptr; }
+    static const T *from(void *const *param) { return param ? in_space<const T *>(*param) : nullptr; }
 };
 template <class T> struct Buffer<T &> {
     static constexpr size_t SIZE = sizeof(T);
@@ -71,7 +79,7 @@ constexpr size_t MOST_THREADGROUP_MEMORY = 32768;
 constexpr size_t larger(size_t a, size_t b) { return a < b ? b : a; }
 constexpr size_t aligned(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-template <class T> inline T &threadgroup_variable(size_t at) { return *(T *)(core->current()->around->shared + at); }
+template <class T> inline T &threadgroup_variable(size_t at) { return *in_space<T *>(core->current()->around->shared + at); }
 
 // The linker makes one array of what a library's kernels note, and these are its ends.
 extern "C" const Shared __start_msl_shared[] __attribute__((weak, visibility("hidden")));

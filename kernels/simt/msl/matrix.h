@@ -140,7 +140,7 @@ namespace metal {
                                 ulong2 origin = ulong2{0, 0}, bool transpose = false, msl::Site site = {}) {           \
         msl::store(m, to, {(const void *)to, elements_per_row, origin, transpose, false}, site);                       \
     }
-#ifdef MSL_AS
+#if defined(MSL_AS) || defined(MSL_ONLY)
 MSL_TRANSFERS(MSL_DEVICE)
 MSL_TRANSFERS(MSL_THREADGROUP)
 #else

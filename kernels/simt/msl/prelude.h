@@ -4,7 +4,7 @@
 //
 // With MSL_AS the address spaces are part of the types, and clang refuses what mixes them as
 // Metal would. Kernels that run are compiled without: the sanitizers skip memory of other
-// address spaces.
+// address spaces. The race check makes use of that, to see one memory alone (MSL_ONLY).
 #pragma once
 #pragma clang system_header
 

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "types.h"
+
 namespace msl {
 
 namespace {
@@ -14,6 +16,10 @@ const std::set<std::string> SPACES = {"device", "constant", "threadgroup", "thre
 
 // After these words an expression begins, not a declaration.
 const std::set<std::string> BEFORE_EXPRESSION = {"return", "case", "else", "do", "sizeof", "using", "operator", "friend", "typedef"};
+
+// After these words a type stands in a declaration, not what is declared.
+const std::set<std::string> BEFORE_TYPE = {"const", "constexpr", "volatile", "static", "inline", "typename", "device", "constant",
+                                           "threadgroup", "thread", "kernel", "explicit", "unsigned", "signed"};
 
 class Refusal {
 public:
@@ -45,8 +51,27 @@ private:
             no(i, "Metal has no long long");
         if (text == "static" && scopes_[i] == Scope::FUNCTION)
             no(i, "Metal has no static variables in functions");
+        if (is_type(text) && i > 0 && names(i))
+            no(i, text + " is a type, and nothing else may have its name");
         if (text.size() > 5 && text.compare(text.size() - 5, 5, "_cast") == 0 && source_.is(i + 1, "<"))
             pointers(i + 2, source_.closing_angle(i + 1), "a cast");
+    }
+
+    // names says whether the type's word at i is used as another name: `float half =`.
+    bool names(size_t i) const {
+        bool ends = false, opens = source_.is(i + 1, "(") || source_.is(i + 1, "{") || source_.is(i + 1, "<");
+        for (const char *end : {"=", ";", ",", ")", "[", ":"})
+            ends = ends || source_.is(i + 1, end);
+        const Token &before = source_[i - 1];
+        if (before.is(".") || before.is("->"))
+            return true;
+        if (before.is("struct") || before.is("class") || before.is("enum") || before.is("union") || before.is("using"))
+            return true;
+        if (before.is("typename"))
+            return ends || source_.is(i + 1, ">");
+        if (source_.is_word(i - 1))
+            return (ends || opens) && !BEFORE_EXPRESSION.count(before.text) && !BEFORE_TYPE.count(before.text);
+        return ends && (before.is("*") || before.is("&") || (before.is(">") && source_.opening_angle(i - 1)));
     }
 
     // A [ that follows no value and no name begins a lambda.

@@ -140,8 +140,28 @@ namespace metal {
 enum class mem_flags { mem_device = 1, mem_threadgroup = 2 };
 constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
 
-inline void threadgroup_barrier(mem_flags, msl::Site site = {}) { msl::core->barrier(site); }
-inline void simdgroup_barrier(mem_flags, msl::Site site = {}) { msl::core->meet(msl::ALL, nullptr, nullptr, true, site); }
+} // namespace metal
+
+namespace msl {
+
+// orders says whether a barrier orders what the race check looks at: everything, for which any
+// flags do, or with MSL_ONLY the memory of that flag alone. The sanitizers skip the other.
+constexpr bool orders(metal::mem_flags flags) {
+#ifdef MSL_ONLY
+    return int(flags) & MSL_ONLY;
+#else
+    return int(flags) != 0;
+#endif
+}
+
+} // namespace msl
+
+namespace metal {
+
+inline void threadgroup_barrier(mem_flags flags, msl::Site site = {}) { msl::core->barrier(msl::orders(flags), site); }
+inline void simdgroup_barrier(mem_flags flags, msl::Site site = {}) {
+    msl::core->meet(msl::ALL, nullptr, nullptr, msl::orders(flags), site);
+}
 
 class simd_vote {
 public:

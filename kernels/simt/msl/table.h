@@ -10,7 +10,7 @@ namespace msl {
 // Core is what kernels call.
 struct Core {
     simt::Thread *(*current)();
-    void (*barrier)(simt::Site site);
+    void (*barrier)(bool orders, simt::Site site);
     void (*meet)(unsigned mask, void *brought, simt::Collective work, bool orders, simt::Site site);
     void (*fault)(const char *what, simt::Site site);
 };

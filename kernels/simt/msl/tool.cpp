@@ -8,6 +8,7 @@
 // FKV_BFLOAT is of version 3.1 of the language, as the backend asks for, any other of 3.0.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -33,7 +34,7 @@ std::string read(const std::string &file) {
 void look(const std::string &file, const std::string &verb) {
     std::string source = read(file);
     msl::Compiler compiler(source.find("#define FKV_BFLOAT") == source.npos ? 0x30000 : 0x30001);
-    msl::Folder folder("/tmp");
+    msl::Folder folder(std::filesystem::temp_directory_path());
     std::string text = compiler.translated(source, folder);
     if (verb == "translate") {
         std::cout << text;

@@ -3,13 +3,21 @@
 #pragma once
 #pragma clang system_header
 
-#ifdef MSL_AS
+// The address spaces: all of them where clang is to check them (MSL_AS), else none, but for the
+// one that MSL_ONLY, a flag of mem_flags, hides from the race check.
+#if defined(MSL_AS) || MSL_ONLY == 2
 #define MSL_DEVICE __attribute__((address_space(1)))
-#define MSL_CONSTANT __attribute__((address_space(2)))
-#define MSL_THREADGROUP __attribute__((address_space(3)))
 #else
 #define MSL_DEVICE
+#endif
+#ifdef MSL_AS
+#define MSL_CONSTANT __attribute__((address_space(2)))
+#else
 #define MSL_CONSTANT
+#endif
+#if defined(MSL_AS) || MSL_ONLY == 1
+#define MSL_THREADGROUP __attribute__((address_space(3)))
+#else
 #define MSL_THREADGROUP
 #endif
 

@@ -12,6 +12,7 @@ struct Shape {
     int64_t gap; // between the rows of two tokens
     bool lse;
     size_t shift;
+    bool in_place = false; // the merged log-sum-exps take the place of the first part's
 };
 
 template <class In, class Out> void check_merge(const Shape &s) {
@@ -39,22 +40,24 @@ template <class In, class Out> void check_merge(const Shape &s) {
         }
     }
     std::vector<Out> others = out.copy();
+    const std::vector<float> given = lse.copy();
+    float *merged = s.in_place ? lse.data() : out_lse.data();
     fkv_merge_args args{};
     args.parts = s.parts, args.out_stride = stride, args.tokens = s.tokens, args.heads = s.heads, args.dim = s.dim;
     launch(std::string("fkv_merge_") + type_name<In> + "_" + type_name<Out>, line(),
-           {in.data(), lse.data(), out.data(), s.lse ? out_lse.data() : nullptr}, args);
+           {in.data(), lse.data(), out.data(), s.lse ? merged : nullptr}, args);
 
     constexpr double limit = std::is_same_v<Out, float> ? 3e-6 : step<Out>;
     for (size_t row = 0; row < rows; row++) {
         double top = NOTHING, sum = 0;
         for (uint32_t part = 0; part < s.parts; part++) {
-            top = std::max(top, double{lse[part * rows + row]});
+            top = std::max(top, double{given[part * rows + row]});
         }
         std::vector<double> want(s.dim), scale(s.dim, 1e-3); // of rounding errors
         for (uint32_t part = 0; part < s.parts; part++) {
             const size_t at = part * rows + row;
-            if (lse[at] > -400) {
-                const double weight = std::exp(lse[at] - top);
+            if (given[at] > -400) {
+                const double weight = std::exp(given[at] - top);
                 sum += weight;
                 for (uint32_t c = 0; c < s.dim; c++) {
                     want[c] += weight * value(in[at * s.dim + c]);
@@ -75,9 +78,9 @@ template <class In, class Out> void check_merge(const Shape &s) {
         if (!s.lse) {
             demand(std::isnan(out_lse[row]), "a log-sum-exp was written that nobody wanted");
         } else if (sum == 0) {
-            demand(out_lse[row] == NOTHING, "the log-sum-exp of nothing is not -inf");
+            demand(merged[row] == NOTHING, "the log-sum-exp of nothing is not -inf");
         } else {
-            const double error = std::fabs(out_lse[row] - (top + std::log(sum)));
+            const double error = std::fabs(merged[row] - (top + std::log(sum)));
             demand(error <= 1e-6 * (1 + std::fabs(top)), "a log-sum-exp is wrong");
         }
     }
@@ -90,6 +93,7 @@ template <class In, class Out> void merge_all() {
         {33, 5, 1, 64, 0, true, 0},  {70, 6, 1, 192, 8, true, 0}, {2, 5, 2, 1, 0, true, 0},
         {4, 5, 3, 7, 3, true, 0},    {3, 5, 1, 1030, 0, true, 0}, {5, 5, 2, 1536, 0, true, 0},
         {3, 4, 2, 64, 5, true, 0},   {3, 4, 2, 64, 0, true, 1},   {2, 0, 4, 64, 0, true, 0},
+        {3, 7, 3, 1030, 0, true, 0, true},
     };
     for (const Shape &s : shapes) {
         check_merge<In, Out>(s);

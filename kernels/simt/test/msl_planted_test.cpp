@@ -17,6 +17,8 @@ const Bug BUGS[] = {
     {"matrix", WRONG, nullptr, RACE, "simdgroup.metal"},
     {"map", WRONG, WRONG, WRONG, nullptr},
     {"lane", "a lane that is not there", "a lane that is not there", "a lane that is not there", "simdgroup.metal"},
+    {"flags_device", nullptr, nullptr, RACE, "flags.metal"},
+    {"flags_threadgroup", nullptr, nullptr, RACE, "flags.metal"},
     {"overlap", nullptr, nullptr, RACE, "grid.metal"},
     {"branch", "wait at the barrier", "wait at the barrier", "wait at the barrier", "divergence.metal"},
     {"early", "1 have returned", "1 have returned", "1 have returned", "divergence.metal"},
@@ -42,8 +44,10 @@ std::string text(const std::string &name) {
 }
 
 int child(const std::string &name) {
+    if (size_t at = name.find("flags_"); at != name.npos)
+        setenv("FERRUM_SIMT_RACES", name.c_str() + at + strlen("flags_"), 1);
     std::string error;
-    for (const char *file : {"barrier.metal", "simdgroup.metal", "divergence.metal", "bounds.metal", "grid.metal"}) {
+    for (const char *file : {"barrier.metal", "simdgroup.metal", "divergence.metal", "bounds.metal", "grid.metal", "flags.metal"}) {
         auto program = msl::Program::compile(text("metal.h") + text(file), 0x30000, error);
         fprintf(stderr, "%s", error.c_str());
         demand(program != nullptr);

@@ -79,7 +79,7 @@ typedef NS_ENUM(NSUInteger, NSStringEncoding) { // NSString.hpp
 @property (readonly) NSString *localizedDescription;     // NSError.hpp
 @end
 
-typedef struct { // NSProcessInfo.hpp
+typedef struct { // NSTypes.hpp
     NSInteger majorVersion;
     NSInteger minorVersion;
     NSInteger patchVersion;

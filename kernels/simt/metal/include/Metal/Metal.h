@@ -153,6 +153,7 @@ typedef void (^MTLCommandBufferHandler)(id<MTLCommandBuffer>); // MTLCommandBuff
 @protocol MTLDevice <NSObject> // MTLDevice.hpp
 @property (readonly) NSString *name;
 @property (readonly) uint64_t recommendedMaxWorkingSetSize;
+@property (readonly) uint64_t registryID;
 @property (readonly) NSUInteger maxBufferLength;
 @property (readonly) NSUInteger currentAllocatedSize;
 @property (readonly) BOOL hasUnifiedMemory;
@@ -165,4 +166,6 @@ typedef void (^MTLCommandBufferHandler)(id<MTLCommandBuffer>); // MTLCommandBuff
 - (id<MTLSharedEvent>)newSharedEvent;
 @end
 
-FOUNDATION_EXPORT NSArray<id<MTLDevice>> *MTLCopyAllDevices(void); // MTLDevice.hpp
+// The caller owns what either returns.
+FOUNDATION_EXPORT NSArray<id<MTLDevice>> *MTLCopyAllDevices(void);  // MTLDevice.hpp
+FOUNDATION_EXPORT id<MTLDevice> MTLCreateSystemDefaultDevice(void); // MTLDevice.hpp

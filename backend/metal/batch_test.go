@@ -1,0 +1,128 @@
+//go:build linux && cgo && !nometal && metalsimt
+
+package metal
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/staging"
+	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
+	"github.com/ferrumkv/ferrumkv/kvcache"
+)
+
+// decoder is one sequence of a small model that decodes.
+type decoder struct {
+	t      testing.TB
+	be     *Backend
+	pool   *kvcache.Pool[*Buffer]
+	step   *kvcache.Batch[*Buffer]
+	seq    *kvcache.Sequence[*Buffer]
+	s      backend.Stream
+	layers int
+	x, out *Buffer
+}
+
+func newDecoder(t testing.TB, be *Backend, layers, capacity int) *decoder {
+	d := &decoder{t: t, be: be, layers: layers}
+	const dim = 64
+	var err error
+	d.s, err = be.NewStream()
+	require.NoError(t, err)
+	d.pool, err = kvcache.NewPool(be, kvcache.Config{Layout: kvcache.Paged, Layers: layers, QHeads: 1, KVHeads: 1, HeadDim: dim,
+		K: backend.F16, V: backend.F16, Capacity: capacity, BlockSize: 16, Blocks: capacity/16 + 2})
+	require.NoError(t, err)
+	d.step = d.pool.NewBatch()
+	d.seq, _, err = d.pool.Open(context.Background(), nil)
+	require.NoError(t, err)
+	for _, b := range []**Buffer{&d.x, &d.out} {
+		*b, err = be.Alloc(backend.F16, dim)
+		require.NoError(t, err)
+		require.NoError(t, be.Fill(d.s, *b, 0, dim, 1))
+	}
+	return d
+}
+
+// decode is a step of one token.
+func (d *decoder) decode() {
+	require.NoError(d.t, d.step.Reset())
+	require.NoError(d.t, d.step.Add(d.seq, []uint32{1}))
+	require.NoError(d.t, d.step.Plan(d.s))
+	for l := range d.layers {
+		require.NoError(d.t, d.step.Append(l, d.x, d.x))
+		require.NoError(d.t, d.step.Attend(l, d.x, d.out))
+	}
+	require.NoError(d.t, d.step.Commit())
+}
+
+func (d *decoder) close() {
+	require.NoError(d.t, d.s.Sync())
+	require.NoError(d.t, d.step.Close())
+	require.NoError(d.t, d.seq.Release())
+	require.NoError(d.t, d.pool.Close())
+	require.NoError(d.t, d.be.Free(d.x))
+	require.NoError(d.t, d.be.Free(d.out))
+	require.NoError(d.t, d.s.Close())
+}
+
+// A step of many layers is a few command buffers on our own stream, and one each on a
+// stream that is shared.
+func TestStepsAreBatched(t *testing.T) {
+	be := open(t)
+	const layers = 60
+	d := newDecoder(t, be, layers, 64)
+	d.decode()
+	require.NoError(t, d.s.Sync())
+	step := func() (dispatches, commits int) {
+		before := metalsimt.Count()
+		d.decode()
+		require.NoError(t, d.s.Sync())
+		now := metalsimt.Count()
+		return int(now.Dispatches - before.Dispatches), int(now.Commits - before.Commits)
+	}
+	dispatches, commits := step()
+	require.GreaterOrEqual(t, dispatches, 2*layers)
+	require.LessOrEqual(t, commits, dispatches/batch+4, "of %d launches", dispatches)
+	require.NotZero(t, d.s.Handle().Addr)
+	dispatches, commits = step()
+	require.GreaterOrEqual(t, commits, 2*layers)
+	require.LessOrEqual(t, commits, dispatches+2, "Record and Sync are behind what the runner has committed")
+	d.close()
+}
+
+// Ten thousand steps leave no object alive, and have no more of them on the way than the
+// first few had.
+func TestStepsLeaveNothing(t *testing.T) {
+	start := metalsimt.Count()
+	be := openNow(t)
+	steps := 10_000
+	if testing.Short() || raceDetector {
+		steps = 500
+	}
+	d := newDecoder(t, be, 1, 64)
+	var warm uint64
+	for i := range steps {
+		if i%64 == 63 { // the sequence is full: the next one
+			require.NoError(t, d.step.Reset())
+			require.NoError(t, d.seq.Release())
+			var err error
+			d.seq, _, err = d.pool.Open(context.Background(), nil)
+			require.NoError(t, err)
+		}
+		d.decode()
+		if i%250 == 249 {
+			require.NoError(t, d.s.Sync())
+			if live := metalsimt.Count().Live(); warm == 0 {
+				warm = live
+			} else {
+				require.LessOrEqual(t, live, warm+staging.Chunks, "after step %d: more than the marks of a stream's transfers", i)
+			}
+		}
+	}
+	d.close()
+	require.NoError(t, be.Close())
+	require.Equal(t, start.Live(), metalsimt.Count().Live(), "%+v", metalsimt.Count())
+}

@@ -1,0 +1,5 @@
+//go:build !race && !asan
+
+package metal
+
+const raceDetector = false

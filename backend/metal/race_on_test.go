@@ -1,0 +1,6 @@
+//go:build race || asan
+
+package metal
+
+// raceDetector is on, or AddressSanitizer: they allocate where the program does not.
+const raceDetector = true
