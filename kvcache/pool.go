@@ -64,7 +64,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	if err := supported(caps, cfg); err != nil {
 		return nil, err
 	}
-	if err := cfg.fits(free, caps); err != nil {
+	if err := cfg.Fits(free, caps); err != nil {
 		return nil, err
 	}
 	p := &Pool[B]{be: be, cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}

@@ -89,23 +89,27 @@ func (c Config) Within(free int64) (Config, error) {
 	return c, err
 }
 
-// fits reports, of a configuration that is filled in, whether a device with that many bytes
-// free, 0 for unknown, has room for it. The error is about the limit that leaves the fewest
-// blocks.
-func (c Config) fits(free int64, caps backend.Caps) error {
+// Fits reports whether a device with that many bytes free, 0 for unknown, has room for the
+// cache: NewPool's ErrPoolSize. It is about the limit that leaves the fewest blocks.
+func (c Config) Fits(free int64, caps backend.Caps) error {
+	c, err := c.Resolve()
+	if err != nil {
+		return err
+	}
 	fixed, perBlock, err := c.parts()
 	if err != nil {
 		return err
 	}
 	// Every buffer may waste most of a page: keys and values of the layers, the RoPE table,
 	// the masks' vectors.
+	room := free
 	if caps.Page > 1 {
-		fixed += int64(2*c.Layers+1+2*len(c.Masks)) * (caps.Page - 1)
+		room = max(free-int64(2*c.Layers+1+2*len(c.Masks))*(caps.Page-1), 0)
 	}
 	blocks := int64(c.Blocks)
 	size := ErrPoolSize{Blocks: c.Blocks, MaxBlocks: c.Blocks, Contiguous: c.Layout == Contiguous}
-	if most := max(free-fixed, 0) / perBlock; free > 0 && most < blocks {
-		size.Bytes, size.Max, size.MaxBlocks = fixed+blocks*perBlock, free, int(most)
+	if most := max(room-fixed, 0) / perBlock; free > 0 && most < blocks {
+		size.Bytes, size.Max, size.MaxBlocks = fixed+blocks*perBlock, room, int(most)
 	}
 	for _, plane := range c.planes() {
 		n, _ := c.planeLen(plane.dim) // Resolve checked that they fit

@@ -19,8 +19,8 @@ type Backend struct {
 	dev     *device.Device[*Buffer, *stream, *event, mtl.Error]
 	gpu     *mtl.Device
 	modules *modules
-	common  *mtl.Queue  // behind every import of an empty handle; nil until the first. Under the device's Lock.
-	freed   atomic.Bool // whether work under way may still have memory that was freed
+	common  *mtl.Queue   // behind every import of an empty handle; nil until the first. Under the device's Lock.
+	late    atomic.Int64 // bytes that were freed and that work under way may still keep
 }
 
 var (
@@ -68,16 +68,15 @@ func unfit(d mtl.Info) string {
 }
 
 // Info describes the device. TotalMemory is the working set that the system recommends
-// for it, FreeMemory what this process has left of that. What was freed is free, so Info
-// waits for the work that may still use it.
+// for it, FreeMemory what this process has left of that. It counts what was freed and work
+// under way may still keep: Alloc waits for that.
 func (be *Backend) Info() backend.Info {
-	be.reclaim()
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.gpu.Info
 	info.Device, info.Units, info.TotalMemory, info.HostVisible = d.Name, d.Cores, d.WorkingSet, true
 	if usable {
-		info.FreeMemory = be.room()
+		info.FreeMemory = min(be.room()+be.kept(), d.WorkingSet)
 	}
 	return info
 }

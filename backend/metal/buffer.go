@@ -90,7 +90,9 @@ func (be *Backend) Free(b *Buffer) error {
 func (be *Backend) release(b *Buffer) error {
 	if b.memory != 0 {
 		b.memory.Release()
-		be.freed.Store(true)
+		if b.Owned() {
+			be.late.Add((b.Bytes() + page - 1) / page * page)
+		}
 	}
 	return nil
 }

@@ -39,19 +39,34 @@ func (be *Backend) obtain(size int) (mtl.Buffer, error) {
 // settle waits for the work of all streams; what it used and was freed has then gone back
 // to the system. A failure is left for the stream's own Sync to report.
 func (be *Backend) settle() {
+	late := be.late.Load()
 	be.dev.EachStream(func(s *stream) {
 		if mark, err := s.commit(); err == nil {
 			_ = mark.Wait()
 			mark.Release()
 		}
 	})
+	be.late.Add(-late)
 }
 
-// reclaim is settle where something was freed since it was last called.
-func (be *Backend) reclaim() {
-	if be.freed.Load() && be.dev.Lock("info") == nil {
-		defer be.dev.Unlock()
-		be.freed.Store(false)
-		be.settle()
+// kept is the bytes that were freed and that work under way may still keep, at most: some of
+// them may have gone back already. It does not wait.
+func (be *Backend) kept() int64 {
+	late, idle := be.late.Load(), true
+	if late == 0 {
+		return 0
 	}
+	be.dev.EachStream(func(s *stream) {
+		if !s.mu.TryLock() {
+			idle = false
+			return
+		}
+		idle = idle && s.queue.Idle()
+		s.mu.Unlock()
+	})
+	if !idle {
+		return late
+	}
+	be.late.Add(-late)
+	return 0
 }

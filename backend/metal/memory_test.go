@@ -154,6 +154,8 @@ func TestPrivateStorage(t *testing.T) {
 	for i := range data {
 		data[i] = uint32(i * i)
 	}
+	require.NoError(t, be.Upload(s, b, 1, nil))
+	require.NoError(t, be.Download(s, nil, b, 1))
 	require.NoError(t, backend.Upload(be, s, b, 0, data))
 	require.NoError(t, backend.Download(be, s, got, b, 0))
 	require.Equal(t, data, got)

@@ -8,7 +8,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
-// Append writes new keys and values into the cache, rotated where Rope is set.
+// Append writes new keys and values into the cache, rotated where Rope is set, in
+// one launch. A slot outside the cache is skipped, a position outside the rope table
+// is taken for its last.
 func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) error {
 	return be.dev.Append(s, p)
 }
@@ -29,7 +31,10 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 // change how many of it run at once.
 const usual = 1<<abi.Paged | 1<<abi.WithTable | 1<<abi.WithOffsets
 
-// Attend computes softmax(q·K)·V.
+// Attend computes softmax(q·K)·V: a launch for each kind of item that the plan has,
+// one that merges the tiles of several parts, and one for the attention mass. Blocks
+// outside the cache and lengths beyond a sequence's blocks lead to results that are
+// unspecified, never outside the operands.
 func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) error {
 	return be.dev.Attend(s, p)
 }
@@ -39,32 +44,39 @@ func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error
 	return be.dev.Merge(s, p)
 }
 
-// Gather materialises one sequence as [heads, length, dim].
+// Gather materialises one sequence as [heads, length, dim], a launch for each plane.
+// Tokens in a block outside the cache are left out.
 func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) error {
 	return be.dev.Gather(s, p)
 }
 
-// CopyBlocks copies whole blocks within a cache.
+// CopyBlocks copies whole blocks within a cache. A pair with a block outside it is
+// skipped.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	return be.dev.CopyBlocks(s, p)
 }
 
-// MoveSlots copies single slots within a cache, with the result of one after another.
+// MoveSlots copies single slots within a cache, with the result of one after
+// another. A pair with a slot outside it is skipped.
 func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer]) error {
 	return be.dev.MoveSlots(s, p)
 }
 
-// Rotate turns cached keys by a number of positions.
+// Rotate turns cached keys by a number of positions. A slot outside the cache, and a
+// distance outside the rope table, is skipped.
 func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) error {
 	return be.dev.Rotate(s, p)
 }
 
-// Copy moves n elements between buffers of one DType; overlap is allowed.
+// Copy moves n elements between buffers of one DType; overlap is allowed, and takes
+// some memory of the device until the copy is done.
 func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, srcOff, n int) error {
 	return be.dev.Copy(s, dst, dstOff, src, srcOff, n)
 }
 
-// Fill sets n elements from off on to v, rounded to the storage type.
+// Fill sets n elements from off on to v, rounded to the storage type. An integer
+// type must be able to hold v (ErrShape); the types that need a scale beside them
+// take 0 only (ErrUnsupported).
 func (be *Backend) Fill(s backend.Stream, dst *Buffer, off, n int, v float64) error {
 	return be.dev.Fill(s, dst, off, n, v)
 }

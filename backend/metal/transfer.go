@@ -106,6 +106,5 @@ func (s *stream) Scratch(size int) (launch.Place, error) {
 // DropScratch gives memory of Scratch up, which the work of the stream keeps.
 func (s *stream) DropScratch(p launch.Place) error {
 	mtl.Buffer(p.Memory).Release()
-	s.be.freed.Store(true)
 	return nil
 }

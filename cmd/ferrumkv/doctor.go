@@ -180,7 +180,7 @@ func (b backendStatus) memory() string {
 	switch {
 	case b.TotalMemory == 0:
 		return "memory unknown"
-	case b.FreeMemory == 0 || b.FreeMemory == b.TotalMemory:
+	case b.FreeMemory == 0 || byteSize(b.FreeMemory) == byteSize(b.TotalMemory): // but for a page
 		return byteSize(b.TotalMemory) + " of memory"
 	}
 	return fmt.Sprintf("%s of %s of memory free", byteSize(b.FreeMemory), byteSize(b.TotalMemory))

@@ -93,11 +93,24 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if s.Bytes, err = cfg.Bytes(); err != nil {
 		return nil, err
 	}
-	if info := be.Info(); info.FreeMemory > 0 && s.Bytes > info.FreeMemory {
-		problems = append(problems, fmt.Errorf("the cache of %s does not fit the memory of %s, %s; %s",
-			byteSize(s.Bytes), info.Name, byteSize(info.FreeMemory), lowerSize))
+	var size kvcache.ErrPoolSize
+	if info := be.Info(); errors.As(cfg.Fits(info.FreeMemory, be.Caps()), &size) {
+		problems = append(problems, tooLarge(size, info.Name))
 	}
 	return problems, nil
+}
+
+// tooLarge says what of a cache does not fit a device, and how much would.
+func tooLarge(size kvcache.ErrPoolSize, device string) error {
+	what, limit, part := "the cache", "memory", "block"
+	if size.Layer {
+		what, limit = "a layer's buffer", "largest buffer"
+	}
+	if size.Contiguous {
+		part = "sequence"
+	}
+	return fmt.Errorf("%s of %s does not fit the %s of %s, %s: at most %d of %s; %s",
+		what, byteSize(size.Bytes), limit, device, byteSize(size.Max), size.MaxBlocks, count(size.Blocks, part), lowerSize)
 }
 
 // queryHeads is what the library calls the only part of the shape that it has a default for.

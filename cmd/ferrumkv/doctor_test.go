@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
 func TestDoctor(t *testing.T) {
@@ -89,4 +91,11 @@ func TestDoctorShowsTheErrorToo(t *testing.T) {
 	r = fails(t, []string{"doctor", "--backend", "cuda:0"}, "cuda is not available: ")
 	require.Regexp(t, `\n  cpu .*(\n.*)*\ncache\n  error: `, r.stdout, "the other devices all the same")
 	fails(t, []string{"doctor", "--kv-dtype", "foo"}, "--kv-dtype foo: cpu holds keys and values in f32, f16, bf16")
+}
+
+func TestDoctorSaysWhatWouldFit(t *testing.T) {
+	size := kvcache.ErrPoolSize{Bytes: 4 << 30, Max: 1 << 30, Blocks: 8, MaxBlocks: 2, Contiguous: true}
+	require.EqualError(t, tooLarge(size, "metal:0"), "the cache of 4.0 GiB does not fit the memory of metal:0, 1.0 GiB: at most 2 of 8 sequences; "+lowerSize)
+	size.Layer, size.Contiguous = true, false
+	require.EqualError(t, tooLarge(size, "metal:0"), "a layer's buffer of 4.0 GiB does not fit the largest buffer of metal:0, 1.0 GiB: at most 2 of 8 blocks; "+lowerSize)
 }

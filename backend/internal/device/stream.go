@@ -79,7 +79,8 @@ func (d *Device[B, S, E, R]) CloseStream(s S) error {
 	return d.Failed(op, s.member().alone(s.Destroy))
 }
 
-// EachStream calls do with every stream; the caller holds Lock, so none comes or goes.
+// EachStream calls do with every stream; the caller holds Lock, or has begun an operation,
+// so none comes or goes.
 func (d *Device[B, S, E, R]) EachStream(do func(s S)) {
 	for s := range d.streams.live {
 		do(s)

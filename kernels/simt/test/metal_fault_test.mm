@@ -262,11 +262,6 @@ static void misuse_of_command_buffers() {
         for (int i = 0; i < 65; i++)
             [r.queue commandBuffer];
     }, {{"FERRUM_SIMT_TIMEOUT", "30"}});
-    dies("an event goes down", "from 5 down to 4", [] {
-        id<MTLSharedEvent> event = [device() newSharedEvent];
-        event.signaledValue = 5;
-        event.signaledValue = 4;
-    });
 }
 
 static void misuse_of_objects() {
