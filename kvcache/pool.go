@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -92,10 +93,10 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 func supported(caps backend.Caps, cfg Config) error {
 	f := backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}
 	if !caps.Supports(f) {
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s", f.Act, f.K, f.V)}
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; it has %s", f.Act, f.K, f.V, listed(caps.Formats))}
 	}
 	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d", cfg.HeadDim, cfg.VHeadDim)}
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d; it has %s", cfg.HeadDim, cfg.VHeadDim, listed(caps.HeadDims))}
 	}
 	if cfg.Layout == Paged && caps.BlockSizes != nil {
 		for _, size := range caps.BlockSizes {
@@ -106,6 +107,20 @@ func supported(caps backend.Caps, cfg Config) error {
 		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.BlockSize)}
 	}
 	return nil
+}
+
+// listed is what a device accepts, for an error.
+func listed[T backend.Format | [2]int](all []T) string {
+	words := make([]string, len(all))
+	for i, x := range all {
+		switch x := any(x).(type) {
+		case backend.Format:
+			words[i] = fmt.Sprintf("%s with %s and %s", x.Act, x.K, x.V)
+		case [2]int:
+			words[i] = fmt.Sprintf("%d and %d", x[0], x[1])
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // allocate makes the pool's buffers. What was made before a failure is in p.owned.

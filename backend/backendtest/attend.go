@@ -18,9 +18,13 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	for _, row := range rows {
 		specs = append(specs, gridSpec(row, formats))
 	}
-	for _, s := range append(maskSpecs(), borderSpecs()...) {
-		s.format = plainFormat(caps)
-		specs = append(specs, s.listed(caps))
+	// GPUs have other kernels for activations of 16 bits.
+	for _, f := range plainFormats(caps) {
+		for _, s := range append(maskSpecs(), borderSpecs()...) {
+			s.format = f
+			s.name += " in " + f.Act.String()
+			specs = append(specs, s.listed(caps))
+		}
 	}
 	for _, s := range formatSpecs(caps) {
 		specs = append(specs, s.listed(caps))

@@ -152,13 +152,21 @@ func (r *rig[B]) plain() backend.Format {
 	return f
 }
 
-func plainFormat(caps backend.Caps) backend.Format {
+func plainFormat(caps backend.Caps) backend.Format { return plainFormats(caps)[0] }
+
+// plainFormats are those that the device lists of the formats that store what they compute
+// with; f32 if it lists none.
+func plainFormats(caps backend.Caps) []backend.Format {
+	var out []backend.Format
 	for _, f := range formatAxis[:3] {
 		if caps.Supports(f) {
-			return f
+			out = append(out, f)
 		}
 	}
-	return f32
+	if out == nil {
+		return []backend.Format{f32}
+	}
+	return out
 }
 
 // dims returns head dims that the device lists, the given ones if it does.

@@ -98,8 +98,10 @@ func (be *Backend) release(b *Buffer) error {
 }
 
 // Import wraps an MTLBuffer of this device, h.Addr, from byte h.Offset on, without a copy.
-// ErrShape when it is too short or the offset not aligned to an element, ErrForeign when
-// it is another device's, ErrUnsupported for a slice of the host's.
+// The buffer is retained until Free. ErrShape when it is too short or the offset not aligned
+// to an element, ErrForeign when it is another device's, ErrUnsupported for a slice of the
+// host's, and for a buffer whose hazards Metal does not track, as those of heaps: the order of
+// our work and the runner's rests on that.
 func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("import", dt, n)
 	if err != nil {
@@ -135,6 +137,10 @@ func (be *Backend) reach(b *Buffer, h backend.Handle, dt backend.DType, size int
 	memory := mtl.Buffer(h.Addr)
 	info := memory.Describe()
 	switch {
+	case info.Registry == 0:
+		return importError("handle: an object of another kind, need an MTLBuffer")
+	case info.Untracked:
+		return backend.ErrUnsupported{Op: "import", Why: "Metal does not track the hazards of this MTLBuffer, so nothing orders its uses; make it with MTLResourceHazardTrackingModeTracked"}
 	case info.Registry != be.gpu.Info.Registry:
 		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrForeign)
 	case h.Offset > info.Length || int64(size) > info.Length-h.Offset:

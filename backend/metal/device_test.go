@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 )
 
 // TestMain gives the stand-in's devices as much memory as the tests need: it writes
@@ -37,16 +36,4 @@ func open(t testing.TB) *Backend {
 	be := openNow(t)
 	t.Cleanup(func() { require.NoError(t, be.Close()) })
 	return be
-}
-
-// A Metal device passes the suite that every device passes.
-func TestConformance(t *testing.T) {
-	be := openNow(t)
-	o := backendtest.OptionsFor(t, be.Info())
-	require.NoError(t, be.Close())
-	backendtest.RunWith(t, func(t testing.TB) backend.Backend[*Buffer] {
-		be, err := Open(0)
-		require.NoError(t, err)
-		return be
-	}, o)
 }

@@ -7,11 +7,17 @@
 // program was built without cgo or with the tag nometal, or for another system than
 // macOS, the device is listed as not available with the reason.
 //
+// Open and Buffer exist only where Metal does: programs for several systems use
+// backend.Open("metal:0").
+//
 // # What is shared with a model runner
 //
 // Import and Handle exchange an MTLBuffer, with an offset in bytes, ImportStream and
-// Stream.Handle an MTLCommandQueue. The memory of all buffers is shared with the host,
-// and HostBytes is that memory; an imported buffer that is private to the GPU has none.
+// Stream.Handle an MTLCommandQueue: the object's pointer is Handle.Addr. What is imported is
+// retained until Free or Close. Its buffers must be tracked by Metal (the default outside of
+// heaps), on which the order of the runner's work and ours rests. The memory of all buffers
+// is shared with the host, and HostBytes is that memory; an imported buffer that is private
+// to the GPU has none.
 //
 // # What waits for what
 //

@@ -1,4 +1,4 @@
-//go:build !race && !asan
+//go:build cgo && !nometal && (darwin || metalsimt) && !race && !asan
 
 package metal
 

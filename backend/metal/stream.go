@@ -73,7 +73,9 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 			be.common = queue
 		}
 		id = be.common.ID()
-	} else if mtl.QueueDevice(id) != be.gpu.Info.Registry {
+	} else if theirs := mtl.QueueDevice(id); theirs == 0 {
+		return nil, backend.ErrShape{Op: op, What: "handle: an object of another kind, need an MTLCommandQueue"}
+	} else if theirs != be.gpu.Info.Registry {
 		return nil, fmt.Errorf("%s: %s: stream %w", be.dev.Name(), op, backend.ErrForeign)
 	}
 	queue, err := be.gpu.ImportQueue(id)

@@ -2,4 +2,4 @@
 
 package metal
 
-const why = "built without cgo"
+const why = "built without cgo; install a C compiler (xcode-select --install) and build with CGO_ENABLED=1"

@@ -16,7 +16,7 @@ func TestStub(t *testing.T) {
 		_, err := backend.Open(name)
 		require.Equal(t, backend.ErrUnavailable{Backend: "metal", Why: why}, err)
 	}
-	require.Contains(t, []string{"built without cgo", "left out by the nometal tag", "only on macOS"}, why)
+	require.Contains(t, []string{"built without cgo; install a C compiler (xcode-select --install) and build with CGO_ENABLED=1", "left out by the nometal tag", "only on macOS"}, why)
 	list := backend.List()
 	require.Equal(t, "metal", list[0].Name)
 	require.Equal(t, errAbsent, list[0].Err)

@@ -8,7 +8,7 @@
 _Static_assert(MTL_COMMAND_OUT_OF_MEMORY == MTLCommandBufferErrorOutOfMemory, "the code is Metal's");
 
 /* What an error without memory for its words is. It is never written. */
-static struct mtl_error exhausted = {"calloc", "", "out of host memory", 0};
+static const struct mtl_error exhausted = {"calloc", "", "out of host memory", 0};
 
 static char *append(char **end, const char *text) {
     size_t size = strlen(text) + 1;
@@ -22,7 +22,7 @@ static struct mtl_error *make(const char *call, const char *domain, int64_t code
     if (domain == NULL) domain = "";
     if (text == NULL) text = "";
     struct mtl_error *e = calloc(1, sizeof *e + strlen(domain) + strlen(text) + 2);
-    if (e == NULL) return &exhausted;
+    if (e == NULL) return (struct mtl_error *)&exhausted;
     char *end = (char *)(e + 1);
     e->call = call;
     e->domain = append(&end, domain);

@@ -32,14 +32,15 @@ func (b Buffer) Release() { C.mtl_release(C.uintptr_t(b)) }
 
 // BufferInfo is what a buffer says of itself.
 type BufferInfo struct {
-	Registry uint64         // of its device
-	Length   int64          // bytes
-	Contents unsafe.Pointer // as the host sees them; nil unless the storage is shared
+	Registry  uint64         // of its device; 0: it is an object of another kind, and the rest means nothing
+	Untracked bool           // Metal does not order its uses: a heap's, or made so
+	Length    int64          // bytes
+	Contents  unsafe.Pointer // as the host sees them; nil unless the storage is shared
 }
 
 // Describe asks a buffer.
 func (b Buffer) Describe() BufferInfo {
 	var out C.struct_mtl_buffer_info
 	C.mtl_buffer_describe(C.uintptr_t(b), &out)
-	return BufferInfo{Registry: uint64(out.registry), Length: int64(out.length), Contents: out.contents}
+	return BufferInfo{Registry: uint64(out.registry), Untracked: out.untracked != 0, Length: int64(out.length), Contents: out.contents}
 }

@@ -17,6 +17,9 @@ struct mtl_error *mtl_buffer_make(uintptr_t device, uint64_t length, uintptr_t *
 void mtl_buffer_describe(uintptr_t buffer, struct mtl_buffer_info *out) {
     @autoreleasepool {
         id<MTLBuffer> b = (id<MTLBuffer>)buffer;
+        out->registry = 0;
+        if (![b respondsToSelector:@selector(contents)]) return;
+        out->untracked = [b hazardTrackingMode] == MTLHazardTrackingModeUntracked;
         out->registry = [[b device] registryID];
         out->length = [b length];
         out->contents = [b storageMode] == MTLStorageModeShared ? [b contents] : NULL;

@@ -42,7 +42,8 @@ void mtl_device_describe(uintptr_t device, struct mtl_device_info *out);
 uint64_t mtl_device_allocated(uintptr_t device);
 
 struct mtl_buffer_info {
-    uint64_t registry; /* of its device */
+    uint64_t registry; /* of its device; 0: it is no buffer, and the rest is not set */
+    int32_t untracked; /* Metal does not order its uses */
     uint64_t length;
     void *contents; /* NULL unless the storage is shared */
 };
@@ -74,7 +75,7 @@ struct mtl_error *mtl_mark_wait(struct mtl_mark m);
 struct mtl_queue;
 struct mtl_error *mtl_queue_make(uintptr_t device, uintptr_t imported, struct mtl_queue **queue);
 uintptr_t mtl_queue_id(struct mtl_queue *q);
-/* mtl_queue_device is the registry ID of a command queue's device. */
+/* mtl_queue_device is the registry ID of a command queue's device, 0 for what is no queue. */
 uint64_t mtl_queue_device(uintptr_t imported);
 struct mtl_error *mtl_queue_open(struct mtl_queue *q);
 struct mtl_error *mtl_queue_commit(struct mtl_queue *q, struct mtl_mark *out);

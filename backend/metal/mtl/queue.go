@@ -42,7 +42,8 @@ func (d *Device) queue(imported uintptr) (*Queue, error) {
 	return q, nil
 }
 
-// QueueDevice is the Info.Registry of the device of an id<MTLCommandQueue>.
+// QueueDevice is the Info.Registry of the device of an id<MTLCommandQueue>, 0 for an object
+// of another kind.
 func QueueDevice(id uintptr) uint64 { return uint64(C.mtl_queue_device(C.uintptr_t(id))) }
 
 // ID is the id<MTLCommandQueue>.

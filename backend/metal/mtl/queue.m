@@ -29,7 +29,8 @@ uintptr_t mtl_queue_id(struct mtl_queue *q) { return (uintptr_t)q->queue; }
 
 uint64_t mtl_queue_device(uintptr_t imported) {
     @autoreleasepool {
-        return [[(id<MTLCommandQueue>)imported device] registryID];
+        id<MTLCommandQueue> q = (id<MTLCommandQueue>)imported;
+        return [q respondsToSelector:@selector(commandBuffer)] ? [[q device] registryID] : 0;
     }
 }
 

@@ -11,3 +11,8 @@ import "C"
 func PrivateBuffer(device uintptr, size int) uintptr {
 	return uintptr(C.fkv_metal_private_buffer(C.uintptr_t(device), C.size_t(size)))
 }
+
+// UntrackedBuffer is one whose uses Metal does not order, otherwise alike.
+func UntrackedBuffer(device uintptr, size int) uintptr {
+	return uintptr(C.fkv_metal_untracked_buffer(C.uintptr_t(device), C.size_t(size)))
+}

@@ -6,5 +6,6 @@
 #include <stdint.h>
 
 uintptr_t fkv_metal_private_buffer(uintptr_t device, size_t size);
+uintptr_t fkv_metal_untracked_buffer(uintptr_t device, size_t size);
 
 #endif

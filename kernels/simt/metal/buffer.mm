@@ -22,6 +22,11 @@ using namespace metal;
     return body_of<Buffer>(self)->device.object;
 }
 
+- (MTLHazardTrackingMode)hazardTrackingMode {
+    Call call(_cmd);
+    return body_of<Buffer>(self)->tracked ? MTLHazardTrackingModeTracked : MTLHazardTrackingModeUntracked;
+}
+
 - (MTLStorageMode)storageMode {
     Call call(_cmd);
     return body_of<Buffer>(self)->shared ? MTLStorageModeShared : MTLStorageModePrivate;

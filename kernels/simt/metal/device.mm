@@ -72,13 +72,15 @@ using namespace metal;
     const Settings &settings = call.m.settings;
     if (length == 0)
         misuse(self, _cmd, "a buffer of no bytes");
-    if (options != MTLResourceStorageModeShared && options != MTLResourceStorageModePrivate)
-        misuse(self, _cmd, "options %#lx, of which the stand-in knows the storage modes shared and private alone", options);
+    bool tracked = !(options & MTLResourceHazardTrackingModeUntracked);
+    NSUInteger storage = options & ~NSUInteger(MTLResourceHazardTrackingModeUntracked);
+    if (storage != MTLResourceStorageModeShared && storage != MTLResourceStorageModePrivate)
+        misuse(self, _cmd, "options %#lx, of which the stand-in knows shared, private and untracked alone", options);
     if (call.refused(&call.m.fail_buffer) || device->lost || length > settings.largest)
         return nil;
     try {
-        bool shared = options == MTLResourceStorageModeShared;
-        return make([SimtBuffer class], std::make_shared<Buffer>(*device, length, shared, settings.memory));
+        bool shared = storage == MTLResourceStorageModeShared;
+        return make([SimtBuffer class], std::make_shared<Buffer>(*device, length, shared, tracked, settings.memory));
     } catch (const std::bad_alloc &) {
         return nil;
     }

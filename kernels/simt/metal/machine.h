@@ -32,11 +32,12 @@ struct Device {
 struct Buffer {
     Device &device;
     simt::Mapping memory;
-    const bool shared; // with the host
+    const bool shared;  // with the host
+    const bool tracked; // by Metal, which orders its uses; without, the stand-in does all the same
     const bool excess; // more than the working set: it exists, and using it is misuse
 
     // Throws std::bad_alloc when the host has no memory left.
-    Buffer(Device &device, size_t size, bool shared, size_t working_set);
+    Buffer(Device &device, size_t size, bool shared, bool tracked, size_t working_set);
     ~Buffer();
 };
 

@@ -32,8 +32,8 @@ void Machine::note(const std::string &text) {
     fprintf(stderr, "simt: %s\n", text.c_str());
 }
 
-Buffer::Buffer(Device &device, size_t size, bool shared, size_t working_set)
-    : device(device), memory(size), shared(shared), excess(device.allocated + pages(size) > working_set) {
+Buffer::Buffer(Device &device, size_t size, bool shared, bool tracked, size_t working_set)
+    : device(device), memory(size), shared(shared), tracked(tracked), excess(device.allocated + pages(size) > working_set) {
     device.buffers++;
     device.bytes += size;
     device.allocated += pages(size);

@@ -146,6 +146,10 @@ using namespace metal;
     return self;
 }
 
+- (BOOL)respondsToSelector:(SEL)selector {
+    return class_respondsToSelector(object_getClass(self), selector);
+}
+
 - (void)dealloc {
     std::shared_ptr<void> state = std::move(prefix(self).state); // ends last
     population().died(self);

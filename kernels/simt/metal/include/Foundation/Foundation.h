@@ -2,7 +2,7 @@
 // use does not compile. Each declaration names what it was checked against: a header of
 // Apple's metal-cpp, or a page of Apple's documentation below /documentation/. It serves
 // programs on Linux, where kernels/simt/metal implements it, and checks of syntax for
-// Apple's targets; scripts/metal-headers compares it with metal-cpp.
+// Apple's targets; go run ./scripts/metal-headers compares it with metal-cpp.
 #pragma once
 
 #include <stdbool.h>
@@ -40,6 +40,7 @@ typedef unsigned long NSUInteger; // NSTypes.hpp
 - (instancetype)retain;      // NSObject.hpp
 - (oneway void)release;      // NSObject.hpp
 - (instancetype)autorelease; // NSObject.hpp
+- (BOOL)respondsToSelector:(SEL)selector; // objectivec/nsobjectprotocol/responds(to:)
 @end
 
 __attribute__((objc_root_class))

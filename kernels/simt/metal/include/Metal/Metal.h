@@ -20,9 +20,16 @@ typedef NS_ENUM(NSUInteger, MTLStorageMode) { // MTLResource.hpp
     MTLStorageModeMemoryless = 3,
 };
 
+typedef NS_ENUM(NSUInteger, MTLHazardTrackingMode) { // MTLResource.hpp
+    MTLHazardTrackingModeDefault = 0,
+    MTLHazardTrackingModeUntracked = 1,
+    MTLHazardTrackingModeTracked = 2,
+};
+
 typedef NS_OPTIONS(NSUInteger, MTLResourceOptions) { // MTLResource.hpp
     MTLResourceStorageModeShared = 0,
     MTLResourceStorageModePrivate = 32,
+    MTLResourceHazardTrackingModeUntracked = 256,
 };
 
 typedef NS_ENUM(NSUInteger, MTLLanguageVersion) { // MTLLibrary.hpp
@@ -83,6 +90,7 @@ static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUIntege
 @protocol MTLResource <NSObject> // MTLResource.hpp
 @property (readonly) id<MTLDevice> device;
 @property (readonly) MTLStorageMode storageMode;
+@property (readonly) MTLHazardTrackingMode hazardTrackingMode;
 @end
 
 @protocol MTLBuffer <MTLResource> // MTLBuffer.hpp
