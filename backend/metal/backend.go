@@ -4,6 +4,7 @@ package metal
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -21,6 +22,7 @@ type Backend struct {
 	modules *modules
 	common  *mtl.Queue   // behind every import of an empty handle; nil until the first. Under the device's Lock.
 	late    atomic.Int64 // bytes that were freed and that work under way may still keep
+	asking  sync.Mutex   // held by kept, so that one who asks does not look like a stream at work to another
 }
 
 var (
@@ -76,7 +78,8 @@ func (be *Backend) Info() backend.Info {
 	d := be.gpu.Info
 	info.Device, info.Units, info.TotalMemory, info.HostVisible = d.Name, d.Cores, d.WorkingSet, true
 	if usable {
-		info.FreeMemory = min(be.room()+be.kept(), d.WorkingSet)
+		kept := be.kept() // before room, which may get from it meanwhile
+		info.FreeMemory = min(be.room()+kept, d.WorkingSet)
 	}
 	return info
 }

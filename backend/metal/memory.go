@@ -46,12 +46,14 @@ func (be *Backend) settle() {
 			mark.Release()
 		}
 	})
-	be.late.Add(-late)
+	be.late.CompareAndSwap(late, 0) // what was freed meanwhile is for the next time
 }
 
 // kept is the bytes that were freed and that work under way may still keep, at most: some of
 // them may have gone back already. It does not wait.
 func (be *Backend) kept() int64 {
+	be.asking.Lock()
+	defer be.asking.Unlock()
 	late, idle := be.late.Load(), true
 	if late == 0 {
 		return 0
@@ -67,6 +69,6 @@ func (be *Backend) kept() int64 {
 	if !idle {
 		return late
 	}
-	be.late.Add(-late)
+	be.late.CompareAndSwap(late, 0) // else somebody has freed more
 	return 0
 }

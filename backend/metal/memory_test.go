@@ -4,6 +4,7 @@ package metal
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -181,4 +182,33 @@ func TestPrivateStorage(t *testing.T) {
 	require.ErrorIs(t, second(be.Import(backend.Handle{Addr: id}, backend.U32, 1)), backend.ErrForeign)
 	mtl.Buffer(id).Release()
 	require.NoError(t, other.Close())
+}
+
+// However many ask at once, freed memory is counted once: what is free never exceeds the
+// working set, falls below what Alloc gives, or stays wrong when all is quiet.
+func TestInfoFromSeveralGoroutines(t *testing.T) {
+	be := open(t)
+	s := newStream(t, be)
+	start := be.Info().FreeMemory
+	for range 300 {
+		b, err := be.Alloc(backend.U32, 1)
+		require.NoError(t, err)
+		require.NoError(t, be.Fill(s, b, 0, 1, 1))
+		require.NoError(t, be.Free(b))
+		require.NoError(t, s.Sync())
+		var asking sync.WaitGroup
+		all := make(chan struct{})
+		for range 8 {
+			asking.Go(func() {
+				<-all
+				if be.Info().FreeMemory > start {
+					t.Error("more is free than there was")
+				}
+			})
+		}
+		close(all)
+		asking.Wait()
+		require.Zero(t, be.late.Load())
+		require.Equal(t, start, be.Info().FreeMemory)
+	}
 }
