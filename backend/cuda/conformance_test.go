@@ -5,20 +5,8 @@ package cuda
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/backend/internal/gputest"
 )
 
 // A CUDA device passes the suite that every device passes.
-func TestConformance(t *testing.T) {
-	be := openNow(t)
-	o := backendtest.OptionsFor(t, be.Info())
-	require.NoError(t, be.Close())
-	backendtest.RunWith(t, func(t testing.TB) backend.Backend[*Buffer] {
-		be, err := Open(0)
-		require.NoError(t, err)
-		return be
-	}, o)
-}
+func TestConformance(t *testing.T) { gputest.Conform(t, gpu()) }

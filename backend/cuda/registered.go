@@ -114,22 +114,11 @@ func describe(lib *driver.Library, d driver.Device, readings []nvml.Reading) bac
 func nameOf(i int) string { return fmt.Sprintf("cuda:%d", i) }
 
 func (registered) Open(number string) (backend.Backend[backend.AnyBuffer], error) {
-	i, err := ordinal(number)
-	if err != nil {
-		return nil, err
-	}
-	be, err := Open(i)
-	if err != nil {
-		return nil, err
-	}
-	return backend.Erase(be), nil
+	return device.Named[*Buffer]("cuda", number, first, Open)
 }
 
-// ordinal is the device that a number means; "" is the first that the kernels can run on.
-func ordinal(number string) (int, error) {
-	if number != "" {
-		return device.Ordinal("cuda", number)
-	}
+// first is the first device that the kernels can run on.
+func first() (int, error) {
 	lib, err := library()
 	if err != nil {
 		return 0, err

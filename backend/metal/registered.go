@@ -53,27 +53,16 @@ func each(use func(i int, d mtl.Info)) error {
 func nameOf(i int) string { return fmt.Sprintf("metal:%d", i) }
 
 func (registered) Open(number string) (backend.Backend[backend.AnyBuffer], error) {
-	i, err := ordinal(number)
-	if err != nil {
-		return nil, err
-	}
-	be, err := Open(i)
-	if err != nil {
-		return nil, err
-	}
-	return backend.Erase(be), nil
+	return device.Named[*Buffer]("metal", number, first, Open)
 }
 
-// ordinal is the device that a number means; "" is the first that the kernels can run on.
-func ordinal(number string) (int, error) {
-	if number != "" {
-		return device.Ordinal("metal", number)
-	}
-	first := -1
+// first is the first device that the kernels can run on.
+func first() (int, error) {
+	found := -1
 	err := each(func(i int, _ mtl.Info) {
-		if first < 0 {
-			first = i
+		if found < 0 {
+			found = i
 		}
 	})
-	return first, err
+	return found, err
 }
