@@ -87,6 +87,10 @@ kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); witho
 bench-cpu: ## benchmarks of the packages, BENCHTIME each
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
+.PHONY: quality
+quality: ## every figure of docs/quality.md, measured again and compared (minutes)
+	FERRUM_TEST_QUALITY=1 $(GO) test -count=1 -timeout 60m -v -run TestQualityDocument ./cmd/ferrumkv
+
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz

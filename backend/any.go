@@ -127,7 +127,7 @@ func (e erased[B]) Fill(s Stream, dst AnyBuffer, off, n int, v float64) error {
 func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	q := AppendParams[B]{Cache: u.cache(p.Cache), Tokens: p.Tokens, K: u.rows(p.K), V: u.rows(p.V), Slots: u.buf(p.Slots),
-		Rope: u.rope(p.Rope), Positions: u.opt(p.Positions), QHeads: p.QHeads}
+		Rope: u.rope(p.Rope), Positions: u.opt(p.Positions), QHeads: p.QHeads, Saturate: p.Saturate}
 	if p.QHeads != 0 {
 		q.Q = u.rows(p.Q)
 	}
@@ -140,7 +140,7 @@ func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	q := AttendParams[B]{Cache: u.cache(p.Cache), Batch: u.ragged(p.Batch), Q: u.rows(p.Q), QHeads: p.QHeads, Scale: p.Scale,
-		Mask: u.mask(p.Mask), Out: u.outputs(p.Out), Plan: p.Plan, Work: u.opt(p.Work), Workspace: u.opt(p.Workspace)}
+		Mask: u.mask(p.Mask), Out: u.outputs(p.Out), Plan: p.Plan, Work: u.opt(p.Work), Workspace: u.opt(p.Workspace), Int8Query: p.Int8Query}
 	if err := u.ok("attend"); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 
 func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := CopyBlocksParams[B]{Cache: u.cache(p.Cache), Pairs: u.buf(p.Pairs), N: p.N}
+	q := CopyBlocksParams[B]{Cache: u.cache(p.Cache), Mass: u.opt(p.Mass), Pairs: u.buf(p.Pairs), N: p.N}
 	if err := u.ok("copy blocks"); err != nil {
 		return err
 	}
@@ -178,11 +178,20 @@ func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 
 func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := MoveSlotsParams[B]{Cache: u.cache(p.Cache), Pairs: u.buf(p.Pairs), N: p.N}
+	q := MoveSlotsParams[B]{Cache: u.cache(p.Cache), Mass: u.opt(p.Mass), Pairs: u.buf(p.Pairs), N: p.N}
 	if err := u.ok("move slots"); err != nil {
 		return err
 	}
 	return e.be.MoveSlots(s, q)
+}
+
+func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	q := ConvertBlocksParams[B]{From: u.cache(p.From), To: u.cache(p.To), Pairs: u.buf(p.Pairs), N: p.N, Saturate: p.Saturate}
+	if err := u.ok("convert blocks"); err != nil {
+		return err
+	}
+	return e.be.ConvertBlocks(s, q)
 }
 
 func (e erased[B]) Rotate(s Stream, p RotateParams[AnyBuffer]) error {

@@ -114,6 +114,21 @@ func TestErasedOperands(t *testing.T) {
 		"copy blocks": func(bad any) error {
 			return be.CopyBlocks(s, backend.CopyBlocksParams[any]{Cache: cacheOf(good), Pairs: bad})
 		},
+		"copy mass": func(bad any) error {
+			return be.CopyBlocks(s, backend.CopyBlocksParams[any]{Cache: cacheOf(good), Mass: backend.Some(bad), Pairs: good})
+		},
+		"move mass": func(bad any) error {
+			return be.MoveSlots(s, backend.MoveSlotsParams[any]{Cache: cacheOf(good), Mass: backend.Some(bad), Pairs: good})
+		},
+		"convert from": func(bad any) error {
+			return be.ConvertBlocks(s, backend.ConvertBlocksParams[any]{From: cacheOf(bad), To: cacheOf(good), Pairs: good})
+		},
+		"convert to": func(bad any) error {
+			return be.ConvertBlocks(s, backend.ConvertBlocksParams[any]{From: cacheOf(good), To: cacheOf(bad), Pairs: good})
+		},
+		"convert": func(bad any) error {
+			return be.ConvertBlocks(s, backend.ConvertBlocksParams[any]{From: cacheOf(good), To: cacheOf(good), Pairs: bad})
+		},
 		"move slots": func(bad any) error {
 			return be.MoveSlots(s, backend.MoveSlotsParams[any]{Cache: cacheOf(bad), Pairs: good})
 		},

@@ -80,6 +80,7 @@ type Caps struct {
 	MaxBuffer   int64    // bytes of the largest buffer
 	Page        int64    // bytes of which a buffer takes a multiple of the device's memory; 0: no matter
 	DeviceTable bool     // ids in device memory are range-checked and reported
+	Int8Query   []DType  // storage types of keys for which AttendParams.Int8Query may be set
 }
 
 // Supports reports whether the combination is in Formats.
@@ -160,6 +161,8 @@ type Backend[B Buffer] interface {
 	CopyBlocks(s Stream, p CopyBlocksParams[B]) error
 	// MoveSlots copies single slots within a cache, in the order given.
 	MoveSlots(s Stream, p MoveSlotsParams[B]) error
+	// ConvertBlocks copies whole blocks between caches of different storage types.
+	ConvertBlocks(s Stream, p ConvertBlocksParams[B]) error
 	// Rotate turns cached keys by a number of positions (RoPE).
 	Rotate(s Stream, p RotateParams[B]) error
 

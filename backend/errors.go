@@ -48,6 +48,18 @@ func (e ErrUnsupported) Error() string {
 }
 func (e ErrUnsupported) Is(target error) bool { return isKind(e, target) }
 
+// ErrNonFinite is an infinite value or a NaN that was to be quantized.
+// errors.Is(err, ErrNonFinite{}) matches any.
+type ErrNonFinite struct {
+	Op   string // operation: "append"
+	What string // where: "key of token 3, head 0"
+}
+
+func (e ErrNonFinite) Error() string {
+	return fmt.Sprintf("backend: %s: %s is not finite and cannot be quantized; look for an overflow before it, or set Saturate", e.Op, e.What)
+}
+func (e ErrNonFinite) Is(target error) bool { return isKind(e, target) }
+
 // ErrUnavailable is a backend that cannot be opened here, with the reason in words.
 // errors.Is(err, ErrUnavailable{}) matches any.
 type ErrUnavailable struct{ Backend, Why string }

@@ -13,25 +13,19 @@ type Rows[B Buffer] struct {
 func Dense[B Buffer](b B) Rows[B] { return Rows[B]{Buf: b} }
 
 // Plane is the keys or the values of one layer: Data has shape
-// [blocks, heads, block, Dim]. A quantized type has its scales beside it, one
-// for each Group elements along the axis, and zero points where it is asymmetric.
+// [blocks, heads, block, Dim]. A quantized type has its scales beside it, of the
+// type and number that DType.Scales says. The rows of a quantized type fill whole bytes.
 type Plane[B Buffer] struct {
-	Data          B
-	Dim           int
-	Scales, Zeros Opt[B] // f32
-	Axis          ScaleAxis
-	Group         int // elements that share a scale; 0: the whole row or block
+	Data   B
+	Dim    int
+	Scales Opt[B]
+	// Hadamard says that keys of a quantized type are stored turned by the
+	// Walsh-Hadamard matrix, which spreads outliers over the channels: blocks of the
+	// largest power of two that divides Dim, each scaled by 1/√size. Append turns keys,
+	// and queries with them, which leaves q·k as it was; Rotate and Gather to f32 turn
+	// keys back meanwhile. Keys only.
+	Hadamard bool
 }
-
-// ScaleAxis is the direction in which elements share a scale.
-type ScaleAxis uint8
-
-const (
-	// PerToken: scales are [blocks, heads, block, Dim/Group].
-	PerToken ScaleAxis = iota
-	// PerChannel: scales are [blocks, heads, block/Group, Dim], as KIVI stores keys.
-	PerChannel
-)
 
 // CacheView is one layer of a cache. Blocks*KVHeads*BlockSize*Dim elements of
 // each plane are addressed. A contiguous cache is blocks of its capacity.
@@ -64,7 +58,15 @@ type Ragged[B Buffer] struct {
 //
 // With Rope set, keys are rotated on their way into the cache, and Q, where
 // QHeads says that there is one, is rotated in place: [Tokens, QHeads, K dim], all
-// rows, also those that Slots skips.
+// rows, also those that Slots skips. The same holds, after Rope, for keys that are
+// stored with Hadamard.
+//
+// A quantized type takes finite values: a row of a slot that has another one is
+// ErrNonFinite, from Append itself where the device is the host, which then has
+// written nothing, else from the stream's next Sync, and its group reads as NaN. With
+// Saturate infinities become the largest finite value of their group (of the type,
+// for 8-bit floats) with their sign, and NaN becomes 0. K of Int4Channel is
+// ErrUnsupported: a block gets its scales when it is full, from ConvertBlocks.
 type AppendParams[B Buffer] struct {
 	Cache  CacheView[B]
 	Tokens int
@@ -75,6 +77,7 @@ type AppendParams[B Buffer] struct {
 	Positions Opt[B]
 	QHeads    int // 0: no Q
 	Q         Rows[B]
+	Saturate  bool
 }
 
 // Rope is a rotary position embedding (RoFormer, arXiv:2104.09864) as the
@@ -165,6 +168,9 @@ type AttendParams[B Buffer] struct {
 	Out             Outputs[B]
 	Plan            AttendPlan
 	Work, Workspace Opt[B]
+	// Int8Query also rounds each query row to int8, symmetrically, so that scores are
+	// integer products: faster and less exact. For the types of Caps.Int8Query.
+	Int8Query bool
 }
 
 // MergeParams combines Parts attention results over disjoint keys, as produced
@@ -183,7 +189,7 @@ type MergeParams[B Buffer] struct {
 // GatherParams reads tokens [Begin, Begin+Len) of one sequence, whose block table
 // is U32 from element TableOffset of Table on (unset: the sequence lies in block
 // TableOffset). K and V are dense [KVHeads, Len, dim], of the planes' storage
-// type (bit-exact) or f32.
+// type (bit-exact) or f32; what is quantized is gathered as f32 only.
 type GatherParams[B Buffer] struct {
 	Cache       CacheView[B]
 	Table       Opt[B]
@@ -193,26 +199,43 @@ type GatherParams[B Buffer] struct {
 }
 
 // CopyBlocksParams copies block Pairs[i][0] to block Pairs[i][1], keys, values
-// and scales. Pairs is U32 [N, 2]. A destination may appear once and may not be
-// a source of the same call.
+// scales, and attention mass where it is set (see Outputs). Pairs is U32 [N, 2]. A
+// destination may appear once and may not be a source of the same call.
 type CopyBlocksParams[B Buffer] struct {
 	Cache CacheView[B]
+	Mass  Opt[B]
 	Pairs B
 	N     int
 }
 
 // MoveSlotsParams copies slot Pairs[i][0] to slot Pairs[i][1]. Pairs is I64
 // [N, 2]. The result is as if the pairs were done one after another, so a list
-// sorted by destination closes gaps in place.
+// sorted by destination closes gaps in place. Scales go along, and attention mass where
+// it is set. Keys of Int4Channel are ErrUnsupported: the slots of a block share scales.
 type MoveSlotsParams[B Buffer] struct {
 	Cache CacheView[B]
+	Mass  Opt[B]
 	Pairs B
 	N     int
 }
 
+// ConvertBlocksParams stores block Pairs[i][0] of From as block Pairs[i][1] of To, which
+// has the same heads, block size and dims and other storage types: blocks become
+// smaller as they grow old, or exact before they are written again. Pairs is U32
+// [N, 2]; a destination may appear once. One cache is of Act, in both planes, and the
+// other of quantized types that Caps lists with it. Keys are turned where one of
+// the two has Hadamard. Values that are not finite: as in AppendParams.
+type ConvertBlocksParams[B Buffer] struct {
+	From, To CacheView[B]
+	Pairs    B
+	N        int
+	Saturate bool
+}
+
 // RotateParams turns the keys at Slots (I64 [N], −1 skips, any other slot may
 // appear once) by Deltas (I32 [N]) positions, forward or back, by less than
-// Rope.Positions.
+// Rope.Positions. Quantized keys are quantized anew, each within half a step of the turned
+// one; keys of Int4Channel are ErrUnsupported.
 type RotateParams[B Buffer] struct {
 	Cache         CacheView[B]
 	Slots, Deltas B

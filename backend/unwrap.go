@@ -35,7 +35,7 @@ func (u *unwrapper[B]) rows(r Rows[AnyBuffer]) Rows[B] {
 }
 
 func (u *unwrapper[B]) plane(p Plane[AnyBuffer]) Plane[B] {
-	return Plane[B]{Data: u.buf(p.Data), Dim: p.Dim, Scales: u.opt(p.Scales), Zeros: u.opt(p.Zeros), Axis: p.Axis, Group: p.Group}
+	return Plane[B]{Data: u.buf(p.Data), Dim: p.Dim, Scales: u.opt(p.Scales), Hadamard: p.Hadamard}
 }
 
 func (u *unwrapper[B]) cache(c CacheView[AnyBuffer]) CacheView[B] {

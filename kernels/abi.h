@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 2
+#define FKV_ABI_VERSION 3
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -33,6 +33,17 @@
 enum { FKV_PAGED, FKV_WIDE, FKV_WITH_ROPE, FKV_WITH_QUERIES, FKV_WITH_TABLE, FKV_WITH_OFFSETS,
        FKV_WITH_ALIBI, FKV_WITH_SINKS, FKV_WITH_SOFTCAP, FKV_WITH_LSE, FKV_WITH_FINAL_LSE,
        FKV_WITH_PARTIALS, FKV_CONSTANTS };
+
+/*
+ * How a plane is stored: as elements of the type in the kernel's name, or, where that is
+ * "quant", as one of the others, which the kernel looks up when it runs. Scales lie as
+ * backend.DType.Scales says. STATUS collects FKV_KEYS and FKV_VALUES where a value
+ * that was to be quantized is not finite; its group then reads as NaN.
+ */
+enum { FKV_PLAIN, FKV_INT8, FKV_INT8_ASYM, FKV_INT4, FKV_INT4_G64, FKV_INT4_CHANNEL, FKV_E4M3, FKV_E5M2, FKV_STORAGES };
+
+#define FKV_KEYS 1
+#define FKV_VALUES 2
 
 /*
  * append: row i of K and V [tokens, kv_heads, dim] goes to slot slots[i] of the
@@ -58,6 +69,30 @@ struct fkv_append_args {
     uint32_t pad;
 };
 
+/*
+ * append_quant: append to caches of quantized types. With FKV_HADAMARD keys, and all rows
+ * of Q, are turned by the Walsh-Hadamard matrix after their rotation.
+ */
+enum { FKV_APPEND_QUANT_K, FKV_APPEND_QUANT_V, FKV_APPEND_QUANT_Q, FKV_APPEND_QUANT_SLOTS, FKV_APPEND_QUANT_POSITIONS,
+       FKV_APPEND_QUANT_ROPE, FKV_APPEND_QUANT_KCACHE, FKV_APPEND_QUANT_VCACHE, FKV_APPEND_QUANT_KSCALES,
+       FKV_APPEND_QUANT_VSCALES, FKV_APPEND_QUANT_STATUS, FKV_APPEND_QUANT_BUFFERS };
+
+#define FKV_HADAMARD 4 /* keys are stored turned */
+#define FKV_SATURATE 8 /* values that are not finite become finite ones */
+
+struct fkv_append_quant_args {
+    uint32_t size;
+    uint32_t flags;
+    int64_t k_stride, v_stride, q_stride; /* from one token's row to the next */
+    int64_t slots;                        /* blocks * block_size */
+    uint32_t tokens, kv_heads, q_heads;   /* q_heads 0: no Q */
+    uint32_t k_dim, v_dim, block_size;
+    uint32_t rope_dims, rope_positions;
+    float magnitude;                      /* factor on rotated dims */
+    uint32_t k_storage, v_storage;        /* row by row: not FKV_INT4_CHANNEL */
+    uint32_t pad;
+};
+
 /* gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim]. */
 enum { FKV_GATHER_CACHE, FKV_GATHER_TABLE, FKV_GATHER_OUT, FKV_GATHER_BUFFERS };
 
@@ -68,18 +103,62 @@ struct fkv_gather_args {
     uint32_t blocks, kv_heads, block_size, dim;
 };
 
-/* copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes. */
+/* gather_quant: gather of a quantized plane, as f32; with FKV_HADAMARD rows are turned back. */
+enum { FKV_GATHER_QUANT_CACHE, FKV_GATHER_QUANT_SCALES, FKV_GATHER_QUANT_TABLE, FKV_GATHER_QUANT_OUT, FKV_GATHER_QUANT_BUFFERS };
+
+struct fkv_gather_quant_args {
+    uint32_t size;
+    uint32_t block; /* without TABLE: the block that holds the sequence */
+    int64_t begin, len;
+    uint32_t blocks, kv_heads, block_size, dim;
+    uint32_t storage, flags;
+};
+
+/*
+ * pack_blocks, unpack_blocks: block pairs[i][0] of one plane becomes block pairs[i][1] of
+ * another, which is quantized, or the first of which is. With FKV_HADAMARD rows are
+ * turned on the way. of is FKV_KEYS or FKV_VALUES.
+ */
+enum { FKV_PACK_BLOCKS_FROM, FKV_PACK_BLOCKS_TO, FKV_PACK_BLOCKS_SCALES, FKV_PACK_BLOCKS_PAIRS,
+       FKV_PACK_BLOCKS_STATUS, FKV_PACK_BLOCKS_BUFFERS };
+
+struct fkv_pack_blocks_args {
+    uint32_t size;
+    uint32_t pairs, from_blocks, to_blocks;
+    uint32_t kv_heads, block_size, dim;
+    uint32_t storage, flags, of;
+};
+
+enum { FKV_UNPACK_BLOCKS_FROM, FKV_UNPACK_BLOCKS_SCALES, FKV_UNPACK_BLOCKS_TO, FKV_UNPACK_BLOCKS_PAIRS,
+       FKV_UNPACK_BLOCKS_BUFFERS };
+
+struct fkv_unpack_blocks_args {
+    uint32_t size;
+    uint32_t pairs, from_blocks, to_blocks;
+    uint32_t kv_heads, block_size, dim;
+    uint32_t storage, flags;
+    uint32_t pad;
+};
+
+/*
+ * copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes. copy_blocks_narrow is
+ * the same for planes of multiples of 4 bytes, of which V may be absent: scales, attention
+ * mass, and rows that are no multiple of 16.
+ */
 enum { FKV_COPY_BLOCKS_K, FKV_COPY_BLOCKS_V, FKV_COPY_BLOCKS_PAIRS, FKV_COPY_BLOCKS_BUFFERS };
 
 struct fkv_copy_blocks_args {
     uint32_t size;
     uint32_t pairs;
-    int64_t k_bytes, v_bytes; /* of one block, multiples of 16 */
+    int64_t k_bytes, v_bytes; /* of one block, multiples of 16 (narrow: 4); 0: no plane */
     uint32_t blocks;
     uint32_t pad;
 };
 
-/* move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another. */
+/*
+ * move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another.
+ * move_slots_narrow is to it as copy_blocks_narrow to copy_blocks.
+ */
 enum { FKV_MOVE_SLOTS_K, FKV_MOVE_SLOTS_V, FKV_MOVE_SLOTS_PAIRS, FKV_MOVE_SLOTS_BUFFERS };
 
 struct fkv_move_slots_args {
@@ -87,7 +166,7 @@ struct fkv_move_slots_args {
     uint32_t kv_heads;
     int64_t pairs, slots;
     uint32_t block_size;
-    uint32_t k_bytes, v_bytes; /* of one row of one head, multiples of 16 */
+    uint32_t k_bytes, v_bytes; /* of one row of one head, multiples of 16 (narrow: 4); 0: no plane */
     uint32_t pad;
 };
 
@@ -100,6 +179,20 @@ struct fkv_rotate_args {
     int64_t slots;
     uint32_t n, kv_heads, k_dim, block_size;
     uint32_t rope_dims, rope_positions;
+};
+
+/* rotate_quant: rotate of quantized keys, stored row by row; with FKV_HADAMARD turned back meanwhile. */
+enum { FKV_ROTATE_QUANT_K, FKV_ROTATE_QUANT_SCALES, FKV_ROTATE_QUANT_SLOTS, FKV_ROTATE_QUANT_DELTAS, FKV_ROTATE_QUANT_ROPE,
+       FKV_ROTATE_QUANT_BUFFERS };
+
+struct fkv_rotate_quant_args {
+    uint32_t size;
+    uint32_t flags; /* FKV_INTERLEAVED, FKV_HADAMARD */
+    int64_t slots;
+    uint32_t n, kv_heads, k_dim, block_size;
+    uint32_t rope_dims, rope_positions;
+    uint32_t storage;
+    uint32_t pad;
 };
 
 /*
@@ -183,7 +276,7 @@ struct fkv_probe_read_args {
 enum { FKV_ATTEND_Q, FKV_ATTEND_K, FKV_ATTEND_V, FKV_ATTEND_TABLE, FKV_ATTEND_CONTEXT_LENS,
        FKV_ATTEND_QUERY_OFFSETS, FKV_ATTEND_WORK, FKV_ATTEND_ALIBI, FKV_ATTEND_SINKS,
        FKV_ATTEND_OUT, FKV_ATTEND_LSE, FKV_ATTEND_PARTIAL, FKV_ATTEND_PARTIAL_LSE,
-       FKV_ATTEND_FINAL_LSE, FKV_ATTEND_MASS, FKV_ATTEND_BUFFERS };
+       FKV_ATTEND_FINAL_LSE, FKV_ATTEND_MASS, FKV_ATTEND_KSCALES, FKV_ATTEND_VSCALES, FKV_ATTEND_BUFFERS };
 
 #define FKV_NONCAUSAL 1 /* every query sees its sequence's whole context */
 
@@ -200,6 +293,7 @@ struct fkv_attend_args {
     uint32_t window, sink_tokens;  /* window 0: none */
     float scale;
     float softcap;                 /* 0: none */
+    uint32_t k_storage, v_storage; /* FKV_PLAIN, with no scales, but in kernels of quantized caches */
     uint32_t pad;
 };
 

@@ -27,30 +27,80 @@ func testFormats() []backend.Format {
 type attention struct {
 	out, lse []float64 // [tokens, query heads, V dim], [tokens, query heads]
 	mass     []float64 // [blocks, KV heads, block]
+	mask     Mask      // soft-cap and sink logits of it
 }
 
-// add is the attention of one more query row, of query head h, over the tokens seen.
-// slots are their places in the cache.
-func (a *attention) add(c Config, q []float32, h int, seen []uint32, slots []int) {
+// past is what a layer has of a sequence: keys and values [KV heads, tokens, dim].
+type past struct {
+	n    int
+	k, v []float32
+}
+
+// pastOf is the layer of tokens that are stored exactly.
+func pastOf(c Config, layer int, ids []uint32) past {
+	p := past{n: len(ids)}
+	for h := range c.KVHeads {
+		for _, id := range ids {
+			for d := range c.HeadDim {
+				p.k = append(p.k, element(id, layer, h, d, false))
+			}
+			for d := range c.VHeadDim {
+				p.v = append(p.v, element(id, layer, h, d, true))
+			}
+		}
+	}
+	return p
+}
+
+// gathered is a layer as it is stored.
+func (r *rig[B]) gathered(seq *Sequence[B], layer int) past {
+	r.t.Helper()
+	if seq.recent != nil {
+		return r.bothTiers(r.s, seq, layer)
+	}
+	c, n := r.pool.Config(), seq.Len()
+	layers, err := seq.Layers(r.s)
+	require.NoError(r.t, err)
+	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
+	require.NoError(r.t, err)
+	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
+	require.NoError(r.t, err)
+	require.NoError(r.t, layers[layer].Gather(r.s, k, v))
+	p := past{n, r.download(k), r.download(v)}
+	r.free(k, v)
+	return p
+}
+
+// add is the attention of one more query row, of query head h, over the first tokens of
+// a past. slots are their places in the cache.
+func (a *attention) add(c Config, q []float32, h int, p past, seen int, slots []int) {
 	kv := h * c.KVHeads / c.QHeads
-	scores, top := make([]float64, len(seen)), math.Inf(-1)
-	for i, id := range seen {
-		for d, k := range (token{id: id}).key(1, kv, c.HeadDim) {
-			scores[i] += k * float64(q[d]) * float64(c.Scale)
+	scores, top := make([]float64, seen), math.Inf(-1)
+	for i := range seen {
+		for d, k := range p.k[(kv*p.n+i)*c.HeadDim:][:c.HeadDim] {
+			scores[i] += float64(k) * float64(q[d]) * float64(c.Scale)
+		}
+		if m := float64(a.mask.SoftCap); m > 0 {
+			scores[i] = m * math.Tanh(scores[i]/m)
 		}
 		top = max(top, scores[i])
 	}
 	sum := 0.0
+	if len(a.mask.SinkLogits) > 0 {
+		sum = math.Exp(float64(a.mask.SinkLogits[h]) - top)
+	}
 	for i := range scores {
 		scores[i] = math.Exp(scores[i] - top)
 		sum += scores[i]
 	}
 	row := make([]float64, c.VHeadDim)
-	for i, id := range seen {
-		for d := range row {
-			row[d] += scores[i] / sum * float64(element(id, 1, kv, d, true))
+	for i := range seen {
+		for d, v := range p.v[(kv*p.n+i)*c.VHeadDim:][:c.VHeadDim] {
+			row[d] += scores[i] / sum * float64(v)
 		}
-		a.mass[slots[i]+kv*c.slots()] += scores[i] / sum
+		if slots != nil {
+			a.mass[slots[i]+kv*c.slots()] += scores[i] / sum
+		}
 	}
 	a.out, a.lse = append(a.out, row...), append(a.lse, top+math.Log(sum))
 }
@@ -68,14 +118,16 @@ func TestStepAttention(t *testing.T) {
 					if layout == Paged {
 						cfg.BlockSize = 16
 					}
-					attendStep(t, cfg)
+					attendStep(t, cfg, 1)
 				})
 			}
 		}
 	}
 }
 
-func attendStep(t *testing.T, cfg Config) {
+// attendStep checks the attention of one layer, with keys and values as they are stored,
+// and returns output and what it would be had they been stored exactly.
+func attendStep(t *testing.T, cfg Config, layer int) (got []float32, exact []float64) {
 	r := deviceRig(t, cfg)
 	c := r.pool.Config()
 	root, other := r.open(), r.open()
@@ -87,40 +139,45 @@ func attendStep(t *testing.T, cfg Config) {
 
 	r.step.AccumulateMass(true)
 	require.NoError(t, r.plan(r.s, feeds...))
-	r.write(r.s, feeds...)
 	tokens := 1 + 3 + 21
 	queries := rows(sequence(1000, tokens), 0, c.QHeads, c.HeadDim, false)
 	q, out := r.vector(r.s, queries), r.vector(r.s, make([]float32, tokens*c.QHeads*c.VHeadDim))
+	r.writeWith(r.s, map[int]buffer{layer: q}, feeds...)
 	lse, err := r.be.Alloc(backend.F32, tokens*c.QHeads)
 	require.NoError(t, err)
 	mass, err := r.be.Alloc(backend.F32, c.Blocks*c.KVHeads*c.slots())
 	require.NoError(t, err)
 	require.NoError(t, r.be.Fill(r.s, mass, 0, mass.Len(), 0))
-	require.NoError(t, r.step.AttendTo(1, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse), Mass: backend.Some(mass)}))
+	require.NoError(t, r.step.AttendTo(layer, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse), Mass: backend.Some(mass)}))
 	require.NoError(t, r.step.Commit())
 
-	want := attention{mass: make([]float64, mass.Len())}
+	want, plain := attention{mass: make([]float64, mass.Len())}, attention{mass: make([]float64, mass.Len())}
 	for i, f := range feeds {
 		all, blocks := slices.Concat(before[i], f.ids), f.seq.Blocks(nil)
 		var slots []int
 		for p := range all {
 			slots = append(slots, int(blocks[p/c.slots()])*c.KVHeads*c.slots()+p%c.slots())
 		}
+		stored, exact := r.gathered(f.seq, layer), pastOf(c, layer, all)
 		for p := len(before[i]); p < len(all); p++ {
 			for h := range c.QHeads {
 				row := len(want.lse) // token by token, head by head
-				want.add(c, queries[row*c.HeadDim:][:c.HeadDim], h, all[:p+1], slots)
+				q := queries[row*c.HeadDim:][:c.HeadDim]
+				want.add(c, q, h, stored, p+1, slots)
+				plain.add(c, q, h, exact, p+1, slots)
 			}
 		}
 	}
 	bounds := map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 2e-3, backend.BF16: 1e-2}
-	requireNear(t, "output", want.out, r.download(out), bounds[c.Act])
+	got = r.download(out)
+	requireNear(t, "output", want.out, got, bounds[c.Act])
 	requireNear(t, "log-sum-exp", want.lse, r.download(lse), 1e-4)
 	requireNear(t, "mass", want.mass, r.download(mass), bounds[c.Act])
 
 	r.free(q, out, lse, mass)
 	require.NoError(t, errors.Join(root.Release(), child.Release(), other.Release()))
 	r.close()
+	return got, plain.out
 }
 
 // download is all of b as f32.
@@ -144,13 +201,20 @@ func (r *rig[B]) download(b B) []float32 {
 }
 
 // requireNear compares ‖got − want‖ with ‖want‖.
-func requireNear(t *testing.T, what string, want []float64, got []float32, bound float64) {
-	t.Helper()
+func requireNear(t require.TestingT, what string, want []float64, got []float32, bound float64) {
 	require.Len(t, got, len(want), what)
+	require.LessOrEqual(t, distance(want, got), bound, what) // false for NaN, too
+}
+
+// distance is ‖got − want‖ / ‖want‖.
+func distance(want []float64, got []float32) float64 {
 	var off, norm float64
 	for i, w := range want {
 		d := float64(got[i]) - w
 		off, norm = off+d*d, norm+w*w
 	}
-	require.LessOrEqual(t, math.Sqrt(off), bound*math.Sqrt(norm), what) // false for NaN, too
+	if off == 0 {
+		return 0
+	}
+	return math.Sqrt(off / norm)
 }

@@ -22,6 +22,7 @@ type Batch[B backend.Buffer] struct {
 	written []bool // layers that got their rows in this step
 	foreign bool   // kernels of the runner's own write, too: see Index
 	index   index[B]
+	tiers[B]
 }
 
 // entry is one sequence of a step.
@@ -47,13 +48,16 @@ var stepNames = [...]string{"is not planned yet; Plan it first", "is planned; co
 
 // NewBatch returns an empty step.
 func (p *Pool[B]) NewBatch() *Batch[B] {
-	b := &Batch[B]{pool: p}
+	b := &Batch[B]{pool: p, mass: p.cfg.Scores}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed.Load() {
 		b.state = stepClosed
 	} else {
 		p.batches[b] = struct{}{}
+		if p.recent != nil {
+			b.recent = p.recent.NewBatch()
+		}
 	}
 	return b
 }
@@ -69,7 +73,8 @@ func (b *Batch[B]) want(op string, state stepState) error {
 }
 
 // AccumulateMass says whether the steps planned from here on can return attention
-// mass through AttendTo, which costs a second pass over the keys.
+// mass through AttendTo, which costs a second pass over the keys. With Config.Scores it is
+// on from the start, and goes to the pool's scores where AttendTo names no place.
 func (b *Batch[B]) AccumulateMass(on bool) { b.mass = on }
 
 // Add gives seq new tokens in this step, at positions seq.Len() and on. Their rows
@@ -98,8 +103,18 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 		return fmt.Errorf("kvcache: add: %w", ErrForeign)
 	case n <= 0:
 		return backend.ErrShape{Op: "add", What: "no tokens: a sequence without any is left out of the step"}
+	case seq.recent != nil:
+		if err := seq.idle("add"); err != nil {
+			return err
+		}
+		if err := b.addRecent(seq, tokens, n); err != nil {
+			return err
+		}
+		write = false // of the quantized tokens
 	case write && n > p.cfg.Capacity-seq.len:
 		return ErrCapacity{Have: seq.len + n, Max: p.cfg.Capacity}
+	case write && p.rope.Table.Set && n > p.cfg.Capacity-seq.places.next:
+		return ErrPosition{Position: seq.places.next + n - 1, Max: p.cfg.Capacity}
 	case !write && n > seq.len:
 		return backend.ErrShape{Op: "attend", What: fmt.Sprintf("%d queries: the sequence has %d tokens", n, seq.len)}
 	}
@@ -127,8 +142,11 @@ func (b *Batch[B]) Reset() error {
 
 func (b *Batch[B]) reset() error {
 	var err error
+	if b.recent != nil {
+		err = b.recent.Reset()
+	}
 	if b.state == stepPlanned {
-		err = b.abandon()
+		err = firstOf(err, b.abandon())
 	}
 	for i := range b.entries {
 		if b.state != stepCommitted {
@@ -142,7 +160,8 @@ func (b *Batch[B]) reset() error {
 
 // Append writes the step's new keys [tokens, KV heads, head dim] and values
 // [tokens, KV heads, value head dim], of the activation type, into a layer's cache.
-// Keys are stored as they are: a runner that uses RoPE has rotated them.
+// Keys are stored as they are: a runner that uses RoPE has rotated them. With
+// Config.Hadamard the queries are needed, too: see AppendQueries.
 func (b *Batch[B]) Append(layer int, k, v B) error {
 	return b.AppendRows(layer, backend.Dense(k), backend.Dense(v))
 }
@@ -150,11 +169,33 @@ func (b *Batch[B]) Append(layer int, k, v B) error {
 // AppendRows is Append for rows that do not fill a buffer of their own: those of a
 // fused projection [tokens, q+k+v] above all.
 func (b *Batch[B]) AppendRows(layer int, k, v backend.Rows[B]) error {
+	if b.recent != nil {
+		return b.recent.AppendRows(layer, k, v)
+	}
 	p, err := b.appendParams(layer, k, v)
 	if err != nil {
 		return err
 	}
 	return b.append(layer, p)
+}
+
+// AppendQueries is Append for any configuration: q [tokens, query heads, head dim], which
+// carries the rotary embedding as k does, is turned in place where Config.Hadamard turns
+// the layer's keys, and is then what Attend takes.
+func (b *Batch[B]) AppendQueries(layer int, q, k, v B) error {
+	return b.AppendQueriesRows(layer, backend.Dense(q), backend.Dense(k), backend.Dense(v))
+}
+
+// AppendQueriesRows is AppendQueries for rows that do not fill a buffer of their own.
+func (b *Batch[B]) AppendQueriesRows(layer int, q, k, v backend.Rows[B]) error {
+	if b.recent != nil {
+		return b.recent.AppendQueriesRows(layer, q, k, v)
+	}
+	p, err := b.appendParams(layer, k, v)
+	if err != nil {
+		return err
+	}
+	return b.appendWith(layer, p, q)
 }
 
 // AppendRotated is Append for a runner that leaves RoPE to the library: q and k
@@ -166,6 +207,9 @@ func (b *Batch[B]) AppendRotated(layer int, q, k, v B) error {
 
 // AppendRotatedRows is AppendRotated for rows that do not fill a buffer of their own.
 func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
+	if b.recent != nil {
+		return b.recent.AppendRotatedRows(layer, q, k, v)
+	}
 	p, err := b.appendParams(layer, k, v)
 	if err != nil {
 		return err
@@ -174,6 +218,11 @@ func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
 		return backend.ErrUnsupported{Op: "append rotated", Why: "Config.RoPE is not set"}
 	}
 	p.Rope, p.Positions = b.pool.rope, b.index.positions.buf
+	return b.appendWith(layer, p, q)
+}
+
+// appendWith is append with queries beside the keys.
+func (b *Batch[B]) appendWith(layer int, p backend.AppendParams[B], q backend.Rows[B]) error {
 	if err := b.pool.checkType("append", "q", q.Buf); err != nil {
 		return err
 	}
@@ -182,6 +231,9 @@ func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
 }
 
 func (b *Batch[B]) append(layer int, p backend.AppendParams[B]) error {
+	if p.Cache.K.Hadamard && p.QHeads == 0 {
+		return backend.ErrUnsupported{Op: "append", Why: "Config.Hadamard turns the queries, too; use AppendQueries or AppendRotated"}
+	}
 	if err := b.pool.be.Append(b.stream, p); err != nil {
 		return b.enqueued(err)
 	}
@@ -199,7 +251,7 @@ func (b *Batch[B]) appendParams(layer int, k, v backend.Rows[B]) (backend.Append
 	}
 	return backend.AppendParams[B]{
 		Cache: b.pool.layers[layer].view, Tokens: b.index.tokens(),
-		K: k, V: v, Slots: b.index.slots.buf.Buf,
+		K: k, V: v, Slots: b.index.slots.buf.Buf, Saturate: b.pool.cfg.Saturate,
 	}, nil
 }
 
@@ -228,11 +280,31 @@ func (b *Batch[B]) attend(layer int, q backend.Rows[B], out backend.Outputs[B]) 
 		firstOf(p.checkType("attend", "q", q.Buf), p.checkType("attend", "out", out.Rows.Buf))); err != nil {
 		return err
 	}
-	return b.enqueued(p.be.Attend(b.stream, backend.AttendParams[B]{
-		Cache: p.layers[layer].view, Batch: b.index.ragged(),
-		Q: q, QHeads: p.cfg.QHeads, Scale: p.cfg.Scale, Mask: p.layers[layer].mask, Out: out,
-		Plan: b.index.plan, Work: b.index.work.buf, Workspace: b.index.workspace.buf,
-	}))
+	if b.recent != nil {
+		return b.attendTiers(layer, q, out)
+	}
+	return b.attendOwn(layer, q, out)
+}
+
+// attendOwn attends to the pool's own blocks.
+func (b *Batch[B]) attendOwn(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
+	p := b.pool
+	l := &p.layers[layer]
+	d := &b.index.divisions[l.format]
+	scored := b.mass && d.plan.Mass && !out.Mass.Set && l.scores.Set
+	if scored {
+		out.Mass = l.scores
+		p.mu.Lock() // steps of forks add to the same slots: on the host, where Attend is done when it returns, one after another
+	}
+	err := p.be.Attend(b.stream, backend.AttendParams[B]{
+		Cache: l.view, Batch: b.index.ragged(),
+		Q: q, QHeads: p.cfg.QHeads, Scale: p.cfg.Scale, Mask: l.mask, Out: out,
+		Plan: d.plan, Work: d.work.buf, Workspace: b.index.workspace.buf, Int8Query: p.cfg.Int8Query && p.formats[l.format].K.Quantized(),
+	})
+	if scored {
+		p.mu.Unlock()
+	}
+	return b.enqueued(err)
 }
 
 // enqueued passes on the backend's answer and notes a lost device or a closed pool.
@@ -267,11 +339,19 @@ func (b *Batch[B]) Commit() error {
 		return p.device(err)
 	}
 	defer p.fences.drop(f.hold()) // a block may be published and settled before anybody else holds it
+	if b.recent != nil {          // last of what can fail: both parts are committed, or none
+		if err = b.recent.Commit(); b.recent.state != stepCommitted {
+			return err
+		}
+	}
 	for i := range b.entries {
 		err = firstOf(err, b.entries[i].commit(f))
 	}
 	b.used(f)
 	b.state = stepCommitted
+	if b.recent != nil && err == nil {
+		b.sealEarly()
+	}
 	return firstOf(err, p.reclaim())
 }
 
@@ -298,7 +378,8 @@ func (e *entry[B]) commit(f *fence) error {
 	s.blocks = append(s.blocks, fresh...)
 	s.pool.logical += len(fresh)
 	if e.write {
-		s.len += e.tokens
+		s.len, s.stale = s.len+e.tokens, false
+		s.places.grow(e.tokens)
 		err = firstOf(err, s.publish(f))
 	}
 	s.used(f)
@@ -323,6 +404,10 @@ func (b *Batch[B]) Close() error {
 	err := b.reset()
 	b.used(nil)
 	b.index.free(p.be) // the device waits as it must
+	b.tiers.free(p.be)
+	if b.recent != nil {
+		err = firstOf(err, b.recent.Close())
+	}
 	b.state = stepClosed
 	delete(p.batches, b)
 	return err

@@ -131,14 +131,37 @@ func TestWarmStepAllocatesNothing(t *testing.T) {
 	}
 	for _, layout := range []Layout{Contiguous, Paged} {
 		typed, be := openCPU(t), openDevice(t)
-		t.Run(layout.String()+"/typed", func(t *testing.T) { warmStep(t, typed, layout) })
-		t.Run(layout.String()+"/erased", func(t *testing.T) { warmStep(t, be, layout) })
+		t.Run(layout.String()+"/typed", func(t *testing.T) { warmStep(t, typed, small(layout)) })
+		t.Run(layout.String()+"/erased", func(t *testing.T) { warmStep(t, be, small(layout)) })
 		require.NoError(t, errors.Join(typed.Close(), be.Close()))
 	}
 }
 
-func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Layout) {
-	cfg := small(layout)
+// Nor does one over quantized keys and values, over layers of two formats, with scores, or
+// with a recent window out of which blocks are quantized.
+func TestWarmQuantizedStepAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	be := openDevice(t)
+	for name, change := range map[string]func(*Config){
+		"quantized":   func(*Config) {},
+		"scores":      func(c *Config) { c.Scores = true },
+		"two formats": func(c *Config) { c.SkipLayers, c.Hadamard = []int{1}, true },
+		"residual":    func(c *Config) { c.Residual, c.StepTokens = 12, 8 },
+	} {
+		cfg := small(Paged)
+		cfg.K, cfg.V, cfg.Act = backend.Int8, backend.Int8, backend.F32
+		if !testDevice().Supports(backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}) {
+			t.Skip("the device has no int8")
+		}
+		change(&cfg)
+		t.Run(name, func(t *testing.T) { warmStep(t, be, cfg) })
+	}
+	require.NoError(t, be.Close())
+}
+
+func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], cfg Config) {
 	cfg.Capacity = 4096
 	r := newRig(t, be, cfg)
 	seqs := []*Sequence[B]{r.open(), r.open(), r.open()}

@@ -49,9 +49,36 @@ type Config struct {
 	QHeads, KVHeads int
 	// HeadDim is the size of a query and key head; VHeadDim that of a value head, 0: HeadDim.
 	HeadDim, VHeadDim int
-	// K and V are the storage types; V unset: K. Act is the type of queries, new
-	// keys and values, and outputs; unset: K if that is computed with, else f16.
+	// K and V are the storage types; V unset: K, or Int4 behind keys of Int4Channel. Act is
+	// the type of queries, new keys and values, and outputs; unset: K if that is computed
+	// with, else f16.
 	K, V, Act backend.DType
+	// SkipLayers are the layers whose keys and values stay in Act where K or V is
+	// quantized: often the first and the last.
+	SkipLayers []int
+	// Hadamard turns keys by the Walsh-Hadamard matrix before they are quantized, and
+	// queries with them, so that a channel of large keys does not spoil its group
+	// (QuaRot, arXiv:2404.00456). Batch.AppendRotated or AppendQueries has to see the queries.
+	Hadamard bool
+	// KScales and VScales are the scales of 8-bit floats: one for all, one for each layer,
+	// or [layers, KV heads]; none: 1. Values beyond 448 (FP8E4M3) or 57344 times a
+	// scale are saturated.
+	KScales, VScales []float32
+	// Residual is the last tokens of a sequence, about, that stay in Act where K and V
+	// are quantized; older ones are quantized in whole blocks (KIVI, arXiv:2402.02750). K
+	// of Int4Channel needs it. A step has then at most StepTokens new tokens, 0:
+	// DefaultStepTokens. Paged, and with prefix.Off.
+	Residual, StepTokens int
+	// Saturate makes finite what is not, where it is quantized (see
+	// backend.AppendParams); without it that is an error.
+	Saturate bool
+	// Int8Query also rounds queries to int8 where keys are quantized: faster and less
+	// exact. For devices that say so (backend.Caps.Int8Query).
+	Int8Query bool
+	// Scores keeps for each token the attention mass that it got, in all layers, for
+	// eviction: 4 bytes a token and KV head, and a second pass over the keys in steps with
+	// AccumulateMass, which is then on from the start.
+	Scores bool
 	// BlockSize is the tokens of a block, a power of two. Paged only.
 	BlockSize int
 	// Capacity is the most tokens a sequence may have.
@@ -104,7 +131,11 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	settle(&c, setQHeads, &c.QHeads, 0, c.KVHeads)
 	settle(&c, setVHeadDim, &c.VHeadDim, 0, c.HeadDim)
 	settle(&c, setK, &c.K, env.DType, DefaultDType)
-	settle(&c, setV, &c.V, backend.Invalid, c.K)
+	v := c.K
+	if v == backend.Int4Channel { // which is for keys only
+		v = backend.Int4
+	}
+	settle(&c, setV, &c.V, backend.Invalid, v)
 	act := backend.F16
 	if c.K.Float() {
 		act = c.K
@@ -113,7 +144,14 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	settle(&c, setScale, &c.Scale, 0, float32(1/math.Sqrt(float64(c.HeadDim))))
 	if c.Layout == Paged {
 		settle(&c, setBlockSize, &c.BlockSize, 0, DefaultBlockSize)
-		settle(&c, setPrefix, &c.Prefix, env.Prefix, prefix.Adaptive)
+		policy := prefix.Adaptive
+		if c.Residual > 0 {
+			policy, env.Prefix = prefix.Off, 0
+			if c.StepTokens == 0 {
+				c.StepTokens = DefaultStepTokens
+			}
+		}
+		settle(&c, setPrefix, &c.Prefix, env.Prefix, policy)
 	} else {
 		settle(&c, setPrefix, &c.Prefix, 0, prefix.Off)
 	}
@@ -164,7 +202,7 @@ func (c Config) checkModel() error {
 	}{
 		{"Layers", c.Layers, 1}, {"KVHeads", c.KVHeads, 1}, {"HeadDim", c.HeadDim, 1}, {"QHeads", c.QHeads, 0},
 		{"VHeadDim", c.VHeadDim, 0}, {"BlockSize", c.BlockSize, 0}, {"Capacity", c.Capacity, 0},
-		{"MaxSeqs", c.MaxSeqs, 0}, {"Blocks", c.Blocks, 0},
+		{"MaxSeqs", c.MaxSeqs, 0}, {"Blocks", c.Blocks, 0}, {"Residual", c.Residual, 0}, {"StepTokens", c.StepTokens, 0},
 	} {
 		if f.v < f.least || f.v > maxSetting {
 			return badConfig(f.name, f.v, fmt.Sprintf("accepts %d to %d", f.least, maxSetting))
@@ -205,6 +243,9 @@ func (c Config) checkCache() error {
 		if !t.dt.Float() && !t.dt.Quantized() {
 			return ErrConfig{Name: t.name, Value: t.dt.String(), Why: "accepts " + kvTypeNames()}
 		}
+	}
+	if err := firstOf(c.checkStorage(), c.checkResidual()); err != nil {
+		return err
 	}
 	for i, m := range c.Masks {
 		for _, f := range []struct {

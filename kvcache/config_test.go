@@ -121,6 +121,11 @@ func TestConfigRejects(t *testing.T) {
 		"Masks[1]":            func(c *Config) { c.Masks = []Mask{{}, {Window: -1}} },
 		"Masks[0].SinkLogits": func(c *Config) { c.Masks = []Mask{{SinkLogits: make([]float32, 2)}} },
 		"RoPE":                func(c *Config) { c.RoPE = &backend.RoPE{Dims: 3} },
+		"SkipLayers":          func(c *Config) { c.SkipLayers = []int{0} },
+		"Hadamard":            func(c *Config) { c.Hadamard = true },
+		"KScales":             func(c *Config) { c.KScales = []float32{1} },
+		"Residual":            func(c *Config) { c.Residual = -1 },
+		"StepTokens":          func(c *Config) { c.StepTokens = 16 },
 	} {
 		cfg := ok
 		change(&cfg)

@@ -99,7 +99,7 @@ func ParseKVType(name string) (backend.DType, error) {
 
 func kvTypeNames() string {
 	var names []string
-	for dt := backend.F32; dt <= backend.Int4; dt++ {
+	for dt := backend.F32; dt <= backend.Int4Channel; dt++ {
 		names = append(names, dt.String())
 	}
 	return strings.Join(append(names, "fp32", "fp16"), ", ")

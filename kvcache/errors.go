@@ -43,6 +43,23 @@ func (e ErrCapacity) Is(target error) bool {
 	return ok && (t == e || t == ErrCapacity{})
 }
 
+// ErrPosition is a token whose position the rotary embedding does not reach: tokens before
+// it were dropped, and those that stayed kept their positions.
+type ErrPosition struct {
+	Position int // of the last token
+	Max      int // positions there are: Config.Capacity
+}
+
+func (e ErrPosition) Error() string {
+	return fmt.Sprintf("kvcache: position %d is beyond the %d of the rotary embedding; Keep with Reposition, or raise Capacity", e.Position, e.Max)
+}
+
+// Is matches any ErrPosition with errors.Is(err, ErrPosition{}).
+func (e ErrPosition) Is(target error) bool {
+	t, ok := target.(ErrPosition)
+	return ok && (t == e || t == ErrPosition{})
+}
+
 // ErrPoolSize is a pool that its device cannot hold, found before anything of it was
 // allocated. errors.Is(err, backend.ErrOutOfMemory) holds, and errors.Is(err,
 // ErrPoolSize{}) matches any.

@@ -3,6 +3,7 @@ package kvcache
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -44,8 +45,27 @@ func (c Config) fingerprint() prefix.Fingerprint {
 			}
 		}
 	}
+	// How keys and values are rounded decides what is stored, too.
+	if c.K.Quantized() || c.V.Quantized() {
+		m.ints(bit(c.Hadamard), bit(c.Saturate), bit(c.Int8Query), c.Residual)
+		for l := range c.Layers {
+			m.ints(bit(slices.Contains(c.SkipLayers, l)))
+			for _, list := range [...][]float32{c.headScales(c.KScales, l), c.headScales(c.VScales, l)} {
+				for _, v := range list {
+					m.floats(float64(v))
+				}
+			}
+		}
+	}
 	f.Masks = m
 	return f
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func ropeBytes(r backend.RoPE) []byte {

@@ -14,12 +14,17 @@ type index[B backend.Buffer] struct {
 	tables    vector[B, uint32] // [seqs, stride]
 	lens      vector[B, uint32] // [seqs]
 	offsets   vector[B, uint32] // [seqs+1]
-	work      vector[B, uint32]
 	pairs     vector[B, uint32] // [copies, 2]
+	divisions []division[B]     // one for each format of the pool's layers
 	workspace vector[B, float32]
 	queries   []uint32 // [seqs], host only
 	stride    int
-	plan      backend.AttendPlan
+}
+
+// division is how the device divides the attention of a step over layers of one format.
+type division[B backend.Buffer] struct {
+	plan backend.AttendPlan
+	work vector[B, uint32]
 }
 
 // vector is a host slice and its copy on the device, which only grows.
@@ -79,10 +84,14 @@ func (ix *index[B]) fill(b *Batch[B]) {
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
-		context := e.context()
+		context, behind := e.context(), e.seq.places.next-e.seq.len // behind: positions of tokens that were dropped
 		for pos := context - e.tokens; pos < context; pos++ {
-			ix.positions.host = append(ix.positions.host, uint32(pos))
-			ix.slots.host = append(ix.slots.host, int64(e.block(pos/slots))*int64(slots)+int64(pos%slots))
+			slot := int64(-1)
+			if b.recent == nil { // else the tokens of these queries lie elsewhere
+				slot = int64(e.block(pos/slots))*int64(slots) + int64(pos%slots)
+			}
+			ix.positions.host = append(ix.positions.host, uint32(pos+behind))
+			ix.slots.host = append(ix.slots.host, slot)
 		}
 		ix.lens.host = append(ix.lens.host, uint32(context))
 		ix.queries = append(ix.queries, uint32(e.tokens))
@@ -99,23 +108,29 @@ func (ix *index[B]) fill(b *Batch[B]) {
 }
 
 // planAttend asks the device how it divides the step.
-func (ix *index[B]) planAttend(be backend.Backend[B], c Config, m Mask, mass bool) error {
-	plan, err := be.PlanAttend(backend.AttendShape{
-		QHeads: c.QHeads, KVHeads: c.KVHeads, KDim: c.HeadDim, VDim: c.VHeadDim, BlockSize: c.slots(),
-		Format:      backend.Format{Act: c.Act, K: c.K, V: c.V},
-		ContextLens: ix.lens.host, QueryLens: ix.queries, Window: m.Window, SinkTokens: m.SinkTokens,
-		Mass: mass, Work: ix.work.host[:0],
-	})
-	if err != nil {
-		return err
+func (ix *index[B]) planAttend(p *Pool[B], m Mask, mass bool) error {
+	c := &p.cfg
+	if ix.divisions == nil {
+		ix.divisions = make([]division[B], len(p.formats))
 	}
-	ix.plan, ix.work.host = plan, plan.Work
+	for i := range ix.divisions {
+		d := &ix.divisions[i]
+		plan, err := p.be.PlanAttend(backend.AttendShape{
+			QHeads: c.QHeads, KVHeads: c.KVHeads, KDim: c.HeadDim, VDim: c.VHeadDim, BlockSize: c.slots(),
+			Format: p.formats[i], ContextLens: ix.lens.host, QueryLens: ix.queries,
+			NonCausal: c.Residual > 0, Window: m.Window, SinkTokens: m.SinkTokens, Mass: mass, Work: d.work.host[:0],
+		})
+		if err != nil {
+			return err
+		}
+		d.plan, d.work.host = plan, plan.Work
+	}
 	return nil
 }
 
 // upload brings the host side to the device and makes room for the workspace.
 func (ix *index[B]) upload(be backend.Backend[B], s backend.Stream) error {
-	for _, v := range [...]*vector[B, uint32]{&ix.positions, &ix.tables, &ix.lens, &ix.offsets, &ix.work} {
+	for _, v := range [...]*vector[B, uint32]{&ix.positions, &ix.tables, &ix.lens, &ix.offsets} {
 		if err := v.upload(be, s); err != nil {
 			return err
 		}
@@ -123,7 +138,14 @@ func (ix *index[B]) upload(be backend.Backend[B], s backend.Stream) error {
 	if err := ix.slots.upload(be, s); err != nil {
 		return err
 	}
-	return ix.workspace.fit(be, ix.plan.Workspace)
+	space := 0 // one layer after another uses it
+	for i := range ix.divisions {
+		if err := ix.divisions[i].work.upload(be, s); err != nil {
+			return err
+		}
+		space = max(space, ix.divisions[i].plan.Workspace)
+	}
+	return ix.workspace.fit(be, space)
 }
 
 func (ix *index[B]) tokens() int { return len(ix.slots.host) }
@@ -136,8 +158,11 @@ func (ix *index[B]) ragged() backend.Ragged[B] {
 }
 
 func (ix *index[B]) free(be backend.Backend[B]) {
-	for _, v := range [...]*vector[B, uint32]{&ix.positions, &ix.tables, &ix.lens, &ix.offsets, &ix.work, &ix.pairs} {
+	for _, v := range [...]*vector[B, uint32]{&ix.positions, &ix.tables, &ix.lens, &ix.offsets, &ix.pairs} {
 		v.free(be)
+	}
+	for i := range ix.divisions {
+		ix.divisions[i].work.free(be)
 	}
 	ix.slots.free(be)
 	ix.workspace.free(be)
@@ -157,6 +182,9 @@ type Index[B backend.Buffer] struct {
 func (b *Batch[B]) Index() (Index[B], error) {
 	if err := b.want("index", stepPlanned); err != nil {
 		return Index[B]{}, err
+	}
+	if b.recent != nil {
+		return Index[B]{}, twoTiers("index")
 	}
 	b.foreign = true
 	return Index[B]{Ragged: b.index.ragged(), Slots: b.index.slots.buf.Buf, Positions: b.index.positions.buf.Buf}, nil

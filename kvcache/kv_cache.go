@@ -17,7 +17,9 @@ type KvCache[B backend.Buffer] struct {
 	// paged [blocks, heads, BlockSize, dim] of all sequences. In a contiguous pool of
 	// several sequences they hold one run for each, and PagedBlockIndices[0] is the
 	// number of this one's.
-	K, V                B
+	K, V B
+	// KScales and VScales lie beside K and V of quantized types: see backend.DType.Scales.
+	KScales, VScales    backend.Opt[B]
 	Len, Capacity       int // tokens
 	NumKVHeads, HeadDim int
 	BlockSize           int // tokens; 0: contiguous
@@ -56,6 +58,9 @@ func NewKvCache[B backend.Buffer](be backend.Backend[B], cfg Config) (*KvCache[B
 	cfg, err := cfg.Resolve()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Residual > 0 {
+		return nil, badConfig("Residual", cfg.Residual, "is for a Pool, whose tokens may lie in two places")
 	}
 	if cfg.Layout == Paged {
 		cfg.Prefix = prefix.Off // there is nobody to share with
@@ -101,6 +106,7 @@ func (c *KvCache[B]) refresh() {
 	p := c.seq.pool
 	view := p.layers[c.layer].view
 	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, c.seq.len, p.cfg.Capacity
+	c.KScales, c.VScales = view.K.Scales, view.V.Scales
 	c.NumKVHeads, c.HeadDim, c.BlockSize = p.cfg.KVHeads, p.cfg.HeadDim, p.cfg.BlockSize
 	c.PagedBlockIndices = c.seq.Blocks(c.PagedBlockIndices[:0])
 	c.BlockTable, c.ContextLens = backend.Opt[B]{}, backend.Opt[B]{}
@@ -120,6 +126,12 @@ func (c *KvCache[B]) Append(s backend.Stream, k, v B, n int) error {
 // place, k on its way into the cache.
 func (c *KvCache[B]) AppendRotated(s backend.Stream, q, k, v B, n int) error {
 	return c.write(s, n, func(b *Batch[B]) error { return b.AppendRotated(0, q, k, v) })
+}
+
+// AppendQueries is Append for Config.Hadamard, which turns q [n, query heads, head dim], too;
+// see Batch.AppendQueries.
+func (c *KvCache[B]) AppendQueries(s backend.Stream, q, k, v B, n int) error {
+	return c.write(s, n, func(b *Batch[B]) error { return b.AppendQueries(0, q, k, v) })
 }
 
 func (c *KvCache[B]) write(s backend.Stream, n int, enqueue func(*Batch[B]) error) error {
@@ -245,7 +257,7 @@ func (c *KvCache[B]) Release() error {
 }
 
 // Gather materialises the layer as dense keys [heads, Len, head dim] and values
-// [heads, Len, value head dim], in the storage type or in f32. The buffers are
+// [heads, Len, value head dim], in the storage type or in f32, quantized ones in f32. The buffers are
 // the caller's and may be longer than needed.
 func (c *KvCache[B]) Gather(s backend.Stream, k, v B) error {
 	if c.seq == nil {

@@ -22,7 +22,7 @@ func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := s.idle("layers"); err != nil {
+	if err := firstOf(s.idle("layers"), s.whole("layers")); err != nil {
 		return nil, err
 	}
 	if err := s.syncTable(stream); err != nil {
@@ -49,7 +49,7 @@ func (s *Sequence[B]) Fence(stream backend.Stream) error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := s.idle("fence"); err != nil {
+	if err := firstOf(s.idle("fence"), s.whole("fence")); err != nil {
 		return err
 	}
 	if stream == nil {
@@ -100,7 +100,7 @@ func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := s.idle("gather"); err != nil {
+	if err := firstOf(s.idle("gather"), s.whole("gather")); err != nil {
 		return err
 	}
 	if err := s.syncTable(stream); err != nil {
@@ -165,16 +165,45 @@ func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 	}
 	s.blocks = blocks
 	p.logical++
-	heads, to, of := p.cfg.KVHeads, p.layers[0].view, from.pool.layers[0].view
-	for h := range heads {
-		for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.K, of.K}, {to.V, of.V}} {
-			dim := plane.dst.Dim
-			err := p.be.Copy(stream, plane.dst.Data, h*to.BlockSize*dim, plane.src.Data, h*of.BlockSize*dim, from.len*dim)
-			if err != nil {
-				return fmt.Errorf("kvcache: grow: %w", err)
+	if err := p.copyTokens(stream, from.pool, from.len); err != nil {
+		return fmt.Errorf("kvcache: grow: %w", err)
+	}
+	s.len, s.places, s.stale = from.len, from.places.clone(), true
+	return s.touched(stream)
+}
+
+// copyTokens copies the first n tokens of another pool's only block into this one's.
+func (p *Pool[B]) copyTokens(stream backend.Stream, of *Pool[B], n int) error {
+	for l := range p.layers {
+		to, from := &p.layers[l], &of.layers[l]
+		for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.view.K, from.view.K}, {to.view.V, from.view.V}} {
+			if err := p.copyRows(stream, plane.dst.Data, plane.src.Data, of, plane.dst.Dim, n); err != nil {
+				return err
+			}
+			groups := plane.dst.Data.DType().Groups(plane.dst.Dim) // 0: there are none, or those of heads
+			if err := p.copyRows(stream, plane.dst.Scales.Buf, plane.src.Scales.Buf, of, groups, n); err != nil {
+				return err
+			}
+		}
+		if to.scores.Set {
+			if err := p.copyRows(stream, to.scores.Buf, from.scores.Buf, of, 1, n); err != nil {
+				return err
 			}
 		}
 	}
-	s.len = from.len
-	return s.touched(stream)
+	return nil
+}
+
+// copyRows copies n rows of width elements of each head.
+func (p *Pool[B]) copyRows(stream backend.Stream, dst, src B, of *Pool[B], width, n int) error {
+	if width == 0 {
+		return nil
+	}
+	for h := range p.cfg.KVHeads {
+		err := p.be.Copy(stream, dst, h*p.cfg.slots()*width, src, h*of.cfg.slots()*width, n*width)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -234,6 +234,14 @@ func (d *lazyDevice) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[buffe
 	return d.enqueue(s, "move slots", func(in backend.Stream) error { return d.Backend.MoveSlots(in, p) })
 }
 
+func (d *lazyDevice) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[buffer]) error {
+	return d.enqueue(s, "convert blocks", func(in backend.Stream) error { return d.Backend.ConvertBlocks(in, p) })
+}
+
+func (d *lazyDevice) Merge(s backend.Stream, p backend.MergeParams[buffer]) error {
+	return d.enqueue(s, "merge", func(in backend.Stream) error { return d.Backend.Merge(in, p) })
+}
+
 func (d *lazyDevice) Rotate(s backend.Stream, p backend.RotateParams[buffer]) error {
 	return d.enqueue(s, "rotate", func(in backend.Stream) error { return d.Backend.Rotate(in, p) })
 }

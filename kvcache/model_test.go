@@ -13,17 +13,13 @@ import (
 
 // machine drives a pool with random histories and compares it with lists of
 // tokens. It holds for both layouts, typed and erased, on a device that works at
-// once and on one that works late, with one stream and with two, in every format.
+// once and on one that works late, with one stream and with two, in every format, those
+// of quantized types within their bounds.
 type machine[B backend.Buffer] struct {
 	*rig[B]
 	streams []backend.Stream
 	seqs    []*modelSeq[B]
 	nextID  uint32
-}
-
-type modelSeq[B backend.Buffer] struct {
-	seq  *Sequence[B]
-	want []token
 }
 
 func (m *machine[B]) ids(n int) []uint32 {
@@ -41,7 +37,7 @@ func (m *machine[B]) stream(t *rapid.T) backend.Stream {
 
 func (m *machine[B]) pick(t *rapid.T) *modelSeq[B] {
 	if len(m.seqs) == 0 {
-		t.Skip("no sequence")
+		m.Open(t)
 	}
 	return m.seqs[rapid.IntRange(0, len(m.seqs)-1).Draw(t, "sequence")]
 }
@@ -53,7 +49,7 @@ func (m *machine[B]) Open(t *rapid.T) {
 	seq, match, err := m.pool.Open(context.Background(), make([]uint32, 3))
 	require.NoError(t, err)
 	require.Equal(t, 3, match.Recompute)
-	m.seqs = append(m.seqs, &modelSeq[B]{seq: seq})
+	m.seqs = append(m.seqs, &modelSeq[B]{seq: seq, history: newHistory(m.pool.cfg.Layers)})
 }
 
 // Step feeds some sequences and commits or abandons the step. When it does not
@@ -63,11 +59,17 @@ func (m *machine[B]) Step(t *rapid.T) {
 	s := m.stream(t)
 	var feeds []feed[B]
 	var of []*modelSeq[B]
-	tooLong := false
+	var tooLong error // of the first that is
 	for _, ms := range m.seqs {
 		if n := rapid.IntRange(0, 9).Draw(t, "tokens"); n > 0 {
 			feeds, of = append(feeds, feed[B]{ms.seq, m.ids(n)}), append(of, ms)
-			tooLong = tooLong || len(ms.want)+n > m.pool.cfg.Capacity
+			switch most := m.pool.cfg.Capacity; {
+			case tooLong != nil:
+			case ms.len()+n > most:
+				tooLong = ErrCapacity{Have: ms.len() + n, Max: most}
+			case ms.next+n > most:
+				tooLong = ErrPosition{Position: ms.next + n - 1, Max: most}
+			}
 		}
 	}
 	if len(feeds) == 0 {
@@ -79,8 +81,8 @@ func (m *machine[B]) Step(t *rapid.T) {
 	if err != nil {
 		var short ErrOutOfBlocks
 		switch {
-		case tooLong:
-			require.ErrorIs(t, err, ErrCapacity{})
+		case tooLong != nil:
+			require.ErrorIs(t, err, tooLong)
 		case errors.As(err, &short):
 			require.Greater(t, short.Need, short.Free)
 		default:
@@ -92,7 +94,7 @@ func (m *machine[B]) Step(t *rapid.T) {
 		require.Equal(t, before.Reserved, after.Reserved, "a failed step keeps reservations")
 		return
 	}
-	require.False(t, tooLong)
+	require.NoError(t, tooLong)
 	if m.t = t; rapid.IntRange(0, 9).Draw(t, "fate") > 0 {
 		m.write(s, feeds...)
 	}
@@ -103,7 +105,7 @@ func (m *machine[B]) Step(t *rapid.T) {
 	m.write(s, feeds...)
 	require.NoError(t, m.step.Commit())
 	for i, ms := range of {
-		ms.want = append(slices.Clip(ms.want), tokens(feeds[i].ids...)...)
+		ms.add(feeds[i].ids)
 	}
 }
 
@@ -114,34 +116,42 @@ func (m *machine[B]) Fork(t *rapid.T) {
 	}
 	child, err := ms.seq.Fork()
 	require.NoError(t, err)
-	m.seqs = append(m.seqs, &modelSeq[B]{child, ms.want})
+	m.seqs = append(m.seqs, &modelSeq[B]{child, ms.clone()})
 }
 
 func (m *machine[B]) Truncate(t *rapid.T) {
 	ms := m.pick(t)
-	n := rapid.IntRange(-1, len(ms.want)+1).Draw(t, "keep")
-	if err := ms.seq.Truncate(n); n < 0 || n > len(ms.want) {
+	n := rapid.IntRange(-1, ms.len()+1).Draw(t, "keep")
+	if err := ms.seq.Truncate(n); n < 0 || n > ms.len() {
 		require.ErrorIs(t, err, backend.ErrShape{})
 	} else {
 		require.NoError(t, err)
-		ms.want = ms.want[:n]
+		ms.truncate(n)
 	}
 }
 
 func (m *machine[B]) Shift(t *rapid.T) {
 	ms := m.pick(t)
-	begin := rapid.IntRange(0, len(ms.want)).Draw(t, "begin")
-	end := rapid.IntRange(begin, len(ms.want)).Draw(t, "end")
+	begin := rapid.IntRange(0, ms.len()).Draw(t, "begin")
+	end := rapid.IntRange(begin, ms.len()).Draw(t, "end")
 	err := ms.seq.Shift(m.stream(t), begin, end)
 	if errors.Is(err, ErrOutOfBlocks{}) {
 		return
 	}
 	require.NoError(t, err)
-	kept := slices.Clone(ms.want[:begin])
-	for _, tk := range ms.want[end:] {
-		kept = append(kept, token{tk.id, tk.turn - (end - begin)})
+	ms.shift(begin, end)
+}
+
+// Keep drops all but some tokens, the same in all layers or not.
+func (m *machine[B]) Keep(t *rapid.T) {
+	ms := m.pick(t)
+	kept, o := anyKept(t, ms.len(), m.pool.cfg.Layers), KeepOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
+	err := ms.seq.Keep(m.stream(t), kept, o)
+	if errors.Is(err, ErrOutOfBlocks{}) {
+		return
 	}
-	ms.want = kept
+	require.NoError(t, err)
+	ms.keep(kept, o)
 }
 
 func (m *machine[B]) Reserve(t *rapid.T) {
@@ -170,7 +180,7 @@ func (m *machine[B]) Release(t *rapid.T) {
 func (m *machine[B]) Read(t *rapid.T) {
 	ms := m.pick(t)
 	m.t = t
-	m.expect(m.stream(t), ms.seq, ms.want)
+	m.expectHistory(m.stream(t), ms.seq, ms.history)
 }
 
 // check runs after every action.
@@ -180,7 +190,7 @@ func (m *machine[B]) check(t *rapid.T) { require.NoError(t, m.pool.Check()) }
 func (m *machine[B]) finish(t *rapid.T) {
 	m.t = t
 	for _, ms := range m.seqs {
-		m.expect(m.streams[0], ms.seq, ms.want)
+		m.expectHistory(m.streams[0], ms.seq, ms.history)
 		require.NoError(t, ms.seq.Release())
 	}
 	for _, s := range m.streams {
@@ -211,15 +221,18 @@ func runMachine[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config,
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"open": m.Open, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
-		"shift": m.Shift, "reserve": m.Reserve, "release": m.Release, "read": m.Read, "": m.check,
+		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "release": m.Release, "read": m.Read, "": m.check,
 	})
 	m.finish(t)
 }
 
-// anyFormat is cfg in one of the formats and head sizes of the test device.
-func anyFormat(t *rapid.T, cfg Config) Config {
+// anyFormat is cfg in one of the formats and head sizes of the test device, of plain
+// numbers or quantized. K of Int4Channel is not for pools of one place.
+func anyFormat(t *rapid.T, cfg Config, quantized bool) Config {
 	caps := testDevice().Caps
-	formats := slices.DeleteFunc(slices.Clone(caps.Formats), func(f backend.Format) bool { return !f.K.Float() || !f.V.Float() })
+	formats := slices.DeleteFunc(slices.Clone(caps.Formats), func(f backend.Format) bool {
+		return (f.K.Quantized() || f.V.Quantized()) != quantized || f.K == backend.Int4Channel
+	})
 	f := rapid.SampledFrom(formats).Draw(t, "format")
 	cfg.Act, cfg.K, cfg.V = f.Act, f.K, f.V
 	if caps.HeadDims != nil {
@@ -245,7 +258,14 @@ func TestPoolAgainstLists(t *testing.T) {
 			require.Zero(t, typed.Info().Buffers)
 		}))
 		t.Run(layout.String()+"/device", rapid.MakeCheck(func(t *rapid.T) {
-			runMachine(t, be, anyFormat(t, cfg), rapid.IntRange(1, 2).Draw(t, "streams"))
+			runMachine(t, be, anyFormat(t, cfg, false), rapid.IntRange(1, 2).Draw(t, "streams"))
+			require.Zero(t, be.Info().Buffers)
+		}))
+		t.Run(layout.String()+"/quantized", rapid.MakeCheck(func(t *rapid.T) {
+			cfg := anyFormat(t, cfg, true)
+			cfg.Hadamard = cfg.K.Quantized() && rapid.Bool().Draw(t, "hadamard")
+			cfg.SkipLayers = rapid.SampledFrom([][]int{nil, {0}, {1}, {1, 0}}).Draw(t, "skip")
+			runMachine(t, be, cfg, 1)
 			require.Zero(t, be.Info().Buffers)
 		}))
 		t.Run(layout.String()+"/late", rapid.MakeCheck(func(t *rapid.T) {

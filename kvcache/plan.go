@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
 // Plan takes the blocks that the step's new tokens need, copies shared ones that
@@ -31,6 +30,21 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 		return err
 	}
 	b.stream = stream
+	if b.recent == nil {
+		return b.plan()
+	}
+	if err := b.planRecent(); err != nil {
+		return err
+	}
+	if err := b.plan(); err != nil {
+		return errors.Join(err, b.recent.unplan())
+	}
+	return nil
+}
+
+// plan is Plan for the pool's own blocks.
+func (b *Batch[B]) plan() error {
+	p := b.pool
 	if err := b.takeBlocks(); err != nil {
 		err = errors.Join(err, b.giveBack(nil))
 		if !p.unpublish(err, b.writers()) {
@@ -41,7 +55,7 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 		}
 	}
 	b.index.fill(b)
-	err := b.index.planAttend(p.be, p.cfg, b.layerMask(), b.mass)
+	err := b.index.planAttend(p, b.layerMask(), b.mass)
 	if err == nil {
 		err = b.order()
 	}
@@ -55,6 +69,23 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 	clear(b.written)
 	b.state = stepPlanned
 	return nil
+}
+
+// planRecent settles where the sequences' tokens lie and plans the part of the step that is
+// new.
+func (b *Batch[B]) planRecent() error {
+	if err := b.settleTiers(); err != nil {
+		return err
+	}
+	return b.recent.Plan(b.stream)
+}
+
+// unplan takes a plan back: the step can be planned again.
+func (b *Batch[B]) unplan() error {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	b.state = stepOpen
+	return b.abandon()
 }
 
 // layerMask is the mask that the plan is made for: the widest of the layers'.
@@ -215,7 +246,13 @@ func (b *Batch[B]) enqueuePlan() error {
 	if err := b.index.upload(b.pool.be, b.stream); err != nil {
 		return err
 	}
-	return b.copyShared()
+	if err := b.copyShared(); err != nil {
+		return err
+	}
+	if b.recent != nil {
+		return b.fitTiers()
+	}
+	return b.clearFresh()
 }
 
 // copyShared copies the shared blocks that the step writes into, in every layer.
@@ -238,7 +275,7 @@ func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
 		return err
 	}
 	for _, l := range p.layers {
-		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{Cache: l.view, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
+		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{Cache: l.view, Mass: l.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
 		if err != nil {
 			return err
 		}
@@ -258,6 +295,7 @@ func (b *Batch[B]) abandon() error {
 	b.used(f)
 	for i := range b.entries {
 		b.entries[i].seq.used(f) // it may have written behind the tokens of the last block
+		b.entries[i].seq.stale = true
 	}
 	p.fences.drop(f)
 	return err
@@ -277,7 +315,7 @@ func (b *Batch[B]) giveBack(f *fence) error {
 		// The claim's blocks come back with the fence; the promise must not lapse meanwhile.
 		err = firstOf(err, f.wait())
 		err = firstOf(err, p.reclaim())
-		err = firstOf(err, p.alloc.Reserve([]block.Reservation{{Claim: &e.seq.claim, Blocks: e.claimed}}))
+		err = firstOf(err, e.seq.restore(e.claimed))
 	}
 	return err
 }

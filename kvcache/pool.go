@@ -3,6 +3,7 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,13 @@ import (
 // Pool owns the keys and values of all layers of a model and the blocks they are
 // cut into. Block i of every layer belongs to the same owners.
 type Pool[B backend.Buffer] struct {
-	be     backend.Backend[B]
-	cfg    Config
-	layers []layer[B]
-	rope   backend.Rope[B]
-	owned  []B // every buffer of the pool
+	be      backend.Backend[B]
+	cfg     Config
+	layers  []layer[B]
+	formats []backend.Format // of the layers
+	rope    backend.Rope[B]
+	owned   []B      // every buffer of the pool
+	recent  *Pool[B] // the last tokens of all sequences, with Config.Residual; nil: none
 
 	mu      sync.Mutex
 	alloc   *block.BlockAllocator
@@ -43,8 +46,10 @@ type Pool[B backend.Buffer] struct {
 
 // layer is the cache of one layer and how its queries see it.
 type layer[B backend.Buffer] struct {
-	view backend.CacheView[B]
-	mask backend.Mask[B]
+	view   backend.CacheView[B]
+	mask   backend.Mask[B]
+	format int            // of Pool.formats
+	scores backend.Opt[B] // f32 [blocks, KV heads, slots]
 }
 
 // NewPool allocates the cache that cfg describes on be. The backend stays the
@@ -70,6 +75,9 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	}
 	p := &Pool[B]{be: be, cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
 	err = p.allocate()
+	if err == nil && cfg.Residual > 0 {
+		p.recent, err = NewPool(be, cfg.residual())
+	}
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		p.alloc, err = block.New(cfg.Blocks)
 	}
@@ -79,6 +87,9 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 		p.tree, err = prefix.New(p.alloc, prefix.Config{BlockSize: cfg.BlockSize, Policy: cfg.Prefix})
 	}
 	if err != nil {
+		if p.recent != nil {
+			_ = p.recent.Close() // err explains more
+		}
 		p.freeBuffers()
 		if errors.Is(err, backend.ErrOutOfMemory) {
 			need, _ := cfg.Bytes()
@@ -91,12 +102,17 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 
 // supported checks the configuration against what the device accepts.
 func supported(caps backend.Caps, cfg Config) error {
-	f := backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}
-	if !caps.Supports(f) {
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; it has %s", f.Act, f.K, f.V, listed(caps.Formats))}
+	formats, _ := cfg.formats()
+	for _, f := range formats {
+		if !caps.Supports(f) {
+			return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))}
+		}
+	}
+	if cfg.Int8Query && !slices.Contains(caps.Int8Query, cfg.K) {
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device does not round queries to int8 for keys of %s; Config.Int8Query is for %v", cfg.K, caps.Int8Query)}
 	}
 	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d; it has %s", cfg.HeadDim, cfg.VHeadDim, listed(caps.HeadDims))}
+		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d; it has %s", cfg.HeadDim, cfg.VHeadDim, listedDims(caps.HeadDims))}
 	}
 	if cfg.Layout == Paged && caps.BlockSizes != nil {
 		for _, size := range caps.BlockSizes {
@@ -109,16 +125,26 @@ func supported(caps backend.Caps, cfg Config) error {
 	return nil
 }
 
-// listed is what a device accepts, for an error.
-func listed[T backend.Format | [2]int](all []T) string {
-	words := make([]string, len(all))
-	for i, x := range all {
-		switch x := any(x).(type) {
-		case backend.Format:
-			words[i] = fmt.Sprintf("%s with %s and %s", x.Act, x.K, x.V)
-		case [2]int:
-			words[i] = fmt.Sprintf("%d and %d", x[0], x[1])
+// listed is what a device stores with an activation type, for an error.
+func listed(act backend.DType, all []backend.Format) string {
+	var words []string
+	for _, f := range all {
+		if f.Act != act {
+			continue
 		}
+		words = append(words, fmt.Sprintf("%s with %s", f.K, f.V))
+	}
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, ", ")
+}
+
+// listedDims is the head dims that a device accepts, for an error.
+func listedDims(all [][2]int) string {
+	words := make([]string, len(all))
+	for i, d := range all {
+		words[i] = fmt.Sprintf("%d and %d", d[0], d[1])
 	}
 	return strings.Join(words, ", ")
 }
@@ -126,8 +152,6 @@ func listed[T backend.Format | [2]int](all []T) string {
 // allocate makes the pool's buffers. What was made before a failure is in p.owned.
 func (p *Pool[B]) allocate() error {
 	c := p.cfg
-	kLen, _ := c.planeLen(c.HeadDim) // Resolve checked that they fit
-	vLen, _ := c.planeLen(c.VHeadDim)
 	stream, err := p.be.NewStream()
 	if err != nil {
 		return err
@@ -157,22 +181,56 @@ func (p *Pool[B]) allocate() error {
 		if masks[i].ALiBi, err = vector(m.ALiBi); err != nil {
 			return err
 		}
+		if c.Residual > 0 { // the older tokens: every query sees all, and the logit counts once
+			continue
+		}
 		if masks[i].SinkLogits, err = vector(m.SinkLogits); err != nil {
 			return err
 		}
 	}
-	for l := range c.Layers {
-		view := backend.CacheView[B]{Blocks: c.Blocks, KVHeads: c.KVHeads, BlockSize: c.slots()}
-		view.K.Dim, view.V.Dim = c.HeadDim, c.VHeadDim
-		if view.K.Data, err = alloc(c.K, kLen); err != nil {
-			return err
-		}
-		if view.V.Data, err = alloc(c.V, vLen); err != nil {
-			return err
-		}
-		p.layers = append(p.layers, layer[B]{view: view, mask: masks[min(l, len(masks)-1)]})
+	for i := range masks {
+		masks[i].NonCausal = c.Residual > 0
 	}
-	if c.RoPE != nil {
+	// plane is the keys or values of a layer; perHead are the scales that 8-bit floats have.
+	plane := func(pl plane, perHead []float32) (of backend.Plane[B], err error) {
+		n, _ := c.planeLen(pl.dim) // Resolve checked that they fit
+		of.Dim = pl.dim
+		if of.Data, err = alloc(pl.dt, n); err != nil {
+			return of, err
+		}
+		switch dt, n, _ := pl.dt.Scales(c.Blocks, c.KVHeads, c.slots(), pl.dim); {
+		case pl.dt == backend.FP8E4M3 || pl.dt == backend.FP8E5M2:
+			of.Scales, err = vector(perHead)
+		case n > 0:
+			of.Scales.Set = true
+			of.Scales.Buf, err = alloc(dt, n)
+		}
+		return of, err
+	}
+	p.formats, _ = c.formats()
+	for l := range c.Layers {
+		f := c.format(l)
+		view, planes := backend.CacheView[B]{Blocks: c.Blocks, KVHeads: c.KVHeads, BlockSize: c.slots()}, c.planes(f)
+		if view.K, err = plane(planes[0], c.headScales(c.KScales, l)); err != nil {
+			return err
+		}
+		if view.V, err = plane(planes[1], c.headScales(c.VScales, l)); err != nil {
+			return err
+		}
+		view.K.Hadamard = c.hadamard(l)
+		layer := layer[B]{view: view, mask: masks[min(l, len(masks)-1)], format: slices.Index(p.formats, f)}
+		if c.Scores {
+			layer.scores.Set = true
+			if layer.scores.Buf, err = alloc(backend.F32, c.Blocks*c.KVHeads*c.slots()); err != nil {
+				return err
+			}
+			if err := p.be.Fill(stream, layer.scores.Buf, 0, c.Blocks*c.KVHeads*c.slots(), 0); err != nil {
+				return err
+			}
+		}
+		p.layers = append(p.layers, layer)
+	}
+	if c.RoPE != nil && c.Residual == 0 { // else it is in the second pool, where keys are written
 		r, err := c.RoPE.Resolve(c.HeadDim)
 		if err != nil {
 			return err
@@ -216,12 +274,18 @@ func (p *Pool[B]) newSequence() *Sequence[B] {
 	}
 	s := &Sequence[B]{pool: p, blocks: l.blocks, tokens: l.tokens}
 	p.seqs[s] = struct{}{}
+	if p.recent != nil {
+		p.recent.mu.Lock()
+		s.recent = p.recent.newSequence()
+		p.recent.mu.Unlock()
+	}
 	return s
 }
 
 // dropSequence forgets a sequence that has no blocks.
 func (p *Pool[B]) dropSequence(s *Sequence[B]) {
 	delete(p.seqs, s)
+	s.recent = nil // released, or never used
 	if len(p.spare) < p.cfg.MaxSeqs {
 		p.spare = append(p.spare, lists{s.blocks[:0], s.tokens[:0]})
 	}
@@ -292,6 +356,7 @@ func (p *Pool[B]) Close() error {
 	p.closed.Store(true)
 	for b := range p.batches {
 		b.index.free(p.be)
+		b.tiers.free(p.be)
 	}
 	for s := range p.seqs {
 		s.freeTable()
@@ -300,6 +365,9 @@ func (p *Pool[B]) Close() error {
 		p.tree.Close()
 	}
 	err := p.fences.close()
+	if p.recent != nil {
+		err = firstOf(err, p.recent.Close())
+	}
 	p.freeBuffers()
 	p.retired, p.publications, p.batches, p.seqs, p.spare = nil, nil, nil, nil, nil
 	return err

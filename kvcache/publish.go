@@ -208,10 +208,13 @@ func (s *Sequence[B]) shifted(from, count int) {
 	if s.pool.tree == nil {
 		return
 	}
-	s.tokens = append(s.tokens[:from], s.tokens[from+count:s.len]...)
+	s.tokens = append(s.tokens[:from], s.tokens[from+count:s.len+count]...)
 	s.unwrite(from)
 	s.silent = s.silent || from < s.items // they are not where they were
 	if from < len(s.tokens) {
 		s.fidelity |= prefix.Truncated
+		if s.pool.cfg.K.Quantized() {
+			s.fidelity |= prefix.Requantized
+		}
 	}
 }

@@ -221,7 +221,7 @@ func TestRegressionFlagOnlyCopyOnWrite(t *testing.T) {
 func TestRegressionNoOpDefault(t *testing.T) {
 	be := openDevice(t)
 	cfg := small(Paged)
-	cfg.K, cfg.Act = backend.Int8, backend.F32
+	cfg.Int8Query = true // with keys that are not quantized
 	_, err := NewPool(be, cfg)
 	require.ErrorIs(t, err, backend.ErrUnsupported{})
 	cfg = small(Paged)

@@ -98,6 +98,7 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 		return Match{}, err
 	}
 	s.blocks, s.len, s.published, s.fidelity = blocks, found.Tokens, found.Blocks, found.Fidelity
+	s.places.next, s.stale = s.len, true // a partial block may have more tokens than are used
 	s.tokens = append(s.tokens, q.Tokens[:found.Tokens]...)
 	p.logical += len(blocks)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'

@@ -129,7 +129,7 @@ func (m *reuseMachine[B]) Step(t *rapid.T) {
 	var parts []part[B]
 	for _, x := range m.xs {
 		n := rapid.IntRange(0, 9).Draw(t, "tokens")
-		if n = min(n, m.pool.cfg.Capacity-len(x.tokens)); n == 0 {
+		if n = min(n, m.pool.cfg.Capacity-x.seq.Next()); n == 0 {
 			continue
 		}
 		ids := x.rest[:min(n, len(x.rest))]
@@ -274,7 +274,7 @@ func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, s
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"open": m.Open, "open again": m.Open, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
-		"shift": m.Shift, "reserve": m.Reserve, "keep promise": m.KeepPromise, "release": m.Release, "release again": m.Release,
+		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "keep promise": m.KeepPromise, "release": m.Release, "release again": m.Release,
 		"pin": m.Pin, "limit": m.Limit, "clear": m.Clear, "read": m.Read, "": m.after,
 	})
 	m.finish(t)

@@ -63,6 +63,40 @@ func (m *reuseMachine[B]) Shift(t *rapid.T) {
 	m.note(x)
 }
 
+// Keep leaves the sequence with content that nobody else may find.
+func (m *reuseMachine[B]) Keep(t *rapid.T) {
+	x := m.pick(t)
+	kept := anyKept(t, len(x.want), 1)
+	o := KeepOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
+	before, err := x.seq.Positions(nil, 0)
+	require.NoError(t, err)
+	err = x.seq.Keep(m.stream(t), kept, o)
+	if errors.Is(err, ErrOutOfBlocks{}) {
+		return
+	}
+	require.NoError(t, err)
+	var want []token
+	var ids []uint32
+	same := 0
+	for i, from := range kept[0] {
+		tk := x.want[from]
+		if o.Reposition {
+			tk.turn += i - before[from]
+		}
+		if same == i && from == i && tk == x.want[i] {
+			same++
+		}
+		want, ids = append(want, tk), append(ids, x.tokens[from])
+	}
+	if slices.Equal(want, x.want) { // all of it, where it was
+		return
+	}
+	x.want, x.tokens = want, ids
+	m.quiet[x] = true
+	m.changed(x, same)
+	m.note(x)
+}
+
 func (m *reuseMachine[B]) Reserve(t *rapid.T) {
 	x := m.pick(t)
 	n := rapid.IntRange(0, m.pool.cfg.Capacity).Draw(t, "tokens")
@@ -75,7 +109,7 @@ func (m *reuseMachine[B]) Reserve(t *rapid.T) {
 func (m *reuseMachine[B]) KeepPromise(t *rapid.T) {
 	x := m.pick(t)
 	n := rapid.IntRange(1, 12).Draw(t, "tokens")
-	n = min(n, m.pool.cfg.Capacity-len(x.tokens))
+	n = min(n, m.pool.cfg.Capacity-x.seq.Next())
 	if n == 0 || m.pool.Reserve(Reservation[B]{x.seq, len(x.tokens) + n}) != nil {
 		t.Skip("no room")
 	}

@@ -62,6 +62,11 @@ func (r *rig[B]) close() {
 	require.Zero(r.t, st.Held, "blocks leaked")
 	require.Zero(r.t, st.Logical)
 	require.Equal(r.t, st.Blocks, st.Free+st.Cached)
+	if recent := r.pool.recent; recent != nil {
+		st, err := recent.Stats()
+		require.NoError(r.t, err)
+		require.Zero(r.t, st.Held+st.Logical+st.Sequences, "recent blocks leaked")
+	}
 	require.NoError(r.t, r.pool.Close())
 	require.Zero(r.t, r.be.Info().Buffers, "device memory leaked")
 	require.NoError(r.t, r.s.Close())
@@ -125,7 +130,10 @@ func (r *rig[B]) plan(s backend.Stream, feeds ...feed[B]) error {
 }
 
 // write appends the rows of the planned step in every layer.
-func (r *rig[B]) write(s backend.Stream, feeds ...feed[B]) {
+func (r *rig[B]) write(s backend.Stream, feeds ...feed[B]) { r.writeWith(s, nil, feeds...) }
+
+// writeWith is write with the queries of some layers.
+func (r *rig[B]) writeWith(s backend.Stream, queries map[int]B, feeds ...feed[B]) {
 	r.t.Helper()
 	var ids []uint32
 	for _, f := range feeds {
@@ -135,7 +143,15 @@ func (r *rig[B]) write(s backend.Stream, feeds ...feed[B]) {
 	for l := range c.Layers {
 		k := r.vector(s, rows(ids, l, c.KVHeads, c.HeadDim, false))
 		v := r.vector(s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
-		require.NoError(r.t, r.step.Append(l, k, v))
+		if q, there := queries[l]; there {
+			require.NoError(r.t, r.step.AppendQueries(l, q, k, v))
+		} else if c.hadamard(l) {
+			q := r.vector(s, make([]float32, len(ids)*c.QHeads*c.HeadDim))
+			require.NoError(r.t, r.step.AppendQueries(l, q, k, v))
+			r.free(q)
+		} else {
+			require.NoError(r.t, r.step.Append(l, k, v))
+		}
 		r.free(k, v)
 	}
 }
@@ -235,36 +251,99 @@ func turnError(dt backend.DType) float64 {
 	return 1e-4
 }
 
+// rounding bounds how far elements below 1 in magnitude are off in a quantized type:
+// half of its step.
+func rounding(dt backend.DType) float64 {
+	switch dt {
+	case backend.Int8:
+		return 0.5 / 127
+	case backend.Int8Asym:
+		return 0.5 * 2 / 255 * 1.02
+	case backend.FP8E4M3:
+		return 1.0 / 32
+	case backend.FP8E5M2:
+		return 1.0 / 16
+	case backend.Int4, backend.Int4G64, backend.Int4Channel:
+		return 0.5 * 2 / 15 * 1.02
+	}
+	return 0
+}
+
+// within bounds an element of a key. What turns keys keeps the length of pairs, with
+// Hadamard of the whole row, in which one element may be all of the error; so does the
+// step grow with the largest element.
+func (p placed) within(dt backend.DType, dim int, hadamard bool) float64 {
+	switch step := rounding(dt); {
+	case step == 0 && p.turn == 0:
+		return 0
+	case step == 0:
+		return turnError(dt)
+	case hadamard:
+		return 2.5 * math.Sqrt(float64(dim)) * step * float64(p.rounds+1)
+	case p.rounds > 0:
+		return 2.2 * step * float64(p.rounds+1)
+	default:
+		return step
+	}
+}
+
 // expect gathers every layer of seq on stream s and compares it with the tokens:
 // values and unturned keys exactly, turned keys within turnError.
 func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 	r.t.Helper()
-	require.Equal(r.t, len(want), seq.Len())
+	h := newHistory(r.pool.cfg.Layers)
+	for l := range h.layers {
+		for i, tk := range want {
+			h.layers[l] = append(h.layers[l], placed{token: tk, pos: i})
+		}
+	}
+	r.expectContent(s, seq, h)
+}
+
+// expectHistory is expect with positions, for quantized types, too: within their bounds.
+func (r *rig[B]) expectHistory(s backend.Stream, seq *Sequence[B], h *history) {
+	r.t.Helper()
+	require.Equal(r.t, h.next, seq.Next())
+	for l, list := range h.layers {
+		positions, err := seq.Positions(nil, l)
+		require.NoError(r.t, err)
+		require.Len(r.t, positions, len(list))
+		for i, p := range list {
+			require.Equal(r.t, p.pos, positions[i], "position of token %d in layer %d", i, l)
+		}
+	}
+	r.expectContent(s, seq, h)
+}
+
+func (r *rig[B]) expectContent(s backend.Stream, seq *Sequence[B], want *history) {
+	r.t.Helper()
+	require.Equal(r.t, want.len(), seq.Len())
 	layers, err := seq.Layers(s)
 	require.NoError(r.t, err)
 	c := r.pool.Config()
-	n := len(want)
+	n := want.len()
 	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
 	require.NoError(r.t, err)
 	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
 	require.NoError(r.t, err)
 	hk, hv := make([]float32, k.Len()), make([]float32, v.Len())
-	within := turnError(c.K)
 	for l := range layers {
 		require.Equal(r.t, n, layers[l].Len)
 		require.NoError(r.t, layers[l].Gather(s, k, v))
 		require.NoError(r.t, backend.Download(r.be, s, hk, k, 0))
 		require.NoError(r.t, backend.Download(r.be, s, hv, v, 0))
+		f := c.format(l)
 		for h := range c.KVHeads {
-			for i, tk := range want {
+			for i, p := range want.layers[l] {
+				within := p.within(f.K, c.HeadDim, c.hadamard(l))
 				got := hk[(h*n+i)*c.HeadDim:][:c.HeadDim]
-				for d, w := range tk.key(l, h, c.HeadDim) {
-					if math.Abs(float64(got[d])-w) > within || tk.turn == 0 && float64(got[d]) != w {
-						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v", l, h, i, got, tk.key(l, h, c.HeadDim), tk)
+				for d, w := range p.key(l, h, c.HeadDim) {
+					if !(math.Abs(float64(got[d])-w) <= within) {
+						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v within %v", l, h, i, got, p.key(l, h, c.HeadDim), p, within)
 					}
 				}
 				for d := range c.VHeadDim {
-					if got, w := hv[(h*n+i)*c.VHeadDim+d], element(tk.id, l, h, d, true); got != w {
+					if got, w := hv[(h*n+i)*c.VHeadDim+d], element(p.id, l, h, d, true); !(math.Abs(float64(got-w)) <= rounding(f.V)) {
 						require.Failf(r.t, "value differs", "layer %d head %d token %d dim %d: got %v, want %v", l, h, i, d, got, w)
 					}
 				}

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -14,20 +15,33 @@ type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
 	blocks   []block.Block
 	len      int
-	origin            // where its blocks belong in the prefix tree
-	tokens   []uint32 // the sequence's, and behind them those of an open step
+	recent   *Sequence[B] // its last tokens, with Config.Residual: len counts those before
+	places   places       // where its tokens are in the text
+	origin                // where its blocks belong in the prefix tree
+	tokens   []uint32     // the sequence's, and behind them those of an open step
 	claim    block.Claim
 	fence    *fence    // the last step that used the sequence
 	step     *Batch[B] // the open step it is part of
 	failed   error     // a device error left its content undefined
 	released bool
 
+	stale   bool      // slots behind the last token have scores of tokens that are gone
+	scratch []float32 // a block's scores
+
 	layers []KvCache[B] // made by Layers
 	table  table[B]
 }
 
 // Len is the number of tokens, those of an open step not counted.
-func (s *Sequence[B]) Len() int { return s.len }
+func (s *Sequence[B]) Len() int {
+	if s.recent != nil {
+		return s.len + s.recent.len
+	}
+	return s.len
+}
+
+// Pool is what the sequence lies in.
+func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 
 // Blocks is the numbers of the sequence's blocks in order, appended to dst.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
@@ -68,17 +82,44 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	if err := p.usable(); err != nil {
 		return nil, err
 	}
-	if err := p.alloc.RetainN(s.blocks); err != nil {
-		return nil, err
+	child, err := s.twin()
+	if err == nil {
+		err = p.alloc.RetainN(s.blocks)
 	}
-	child := p.newSequence()
+	if err != nil {
+		return nil, errors.Join(err, child.discard())
+	}
 	child.blocks = append(child.blocks, s.blocks...)
-	child.len = s.len
+	child.len, child.places, child.stale = s.len, s.places.clone(), s.stale
 	child.fence = s.fence.hold()
 	child.origin = s.origin
 	child.tokens = append(child.tokens, s.tokens...)
 	p.logical += len(child.blocks)
 	return child, nil
+}
+
+// twin is a new sequence, which shares the recent tokens.
+func (s *Sequence[B]) twin() (*Sequence[B], error) {
+	child := s.pool.newSequence()
+	if s.recent == nil {
+		return child, nil
+	}
+	recent, err := s.recent.Fork()
+	if err != nil {
+		return child, err
+	}
+	err = child.recent.Release()
+	child.recent = recent
+	return child, err
+}
+
+// discard ends a sequence that has no blocks.
+func (s *Sequence[B]) discard() (err error) {
+	if s.recent != nil {
+		err = s.recent.Release()
+	}
+	s.pool.dropSequence(s)
+	return err
 }
 
 // Truncate keeps the first n tokens and gives back the blocks behind them. A
@@ -92,11 +133,15 @@ func (s *Sequence[B]) Truncate(n int) error {
 	if err := s.idle("truncate"); err != nil {
 		return err
 	}
-	if n < 0 || n > s.len {
-		return backend.ErrShape{Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.len)}
+	if n < 0 || n > s.Len() {
+		return backend.ErrShape{Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.Len())}
+	}
+	if s.recent != nil {
+		return s.truncateTiers(n)
 	}
 	err := s.giveBack(ceilDiv(n, p.cfg.slots()))
-	s.len = n
+	s.len, s.stale = n, true
+	s.places.truncate(n)
 	s.withdraw()
 	return err
 }
@@ -124,6 +169,9 @@ func (s *Sequence[B]) Release() error {
 		return err
 	}
 	err := s.giveBack(0)
+	if s.recent != nil {
+		err = firstOf(err, s.recent.Release())
+	}
 	p.alloc.Cancel(&s.claim)
 	p.fences.drop(s.fence)
 	s.freeTable()
@@ -209,6 +257,15 @@ func (p *Pool[B]) promise(claims []block.Reservation, rs []Reservation[B]) error
 		claims[i] = block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)}
 	}
 	return p.patiently(func() error { return p.alloc.Reserve(claims) })
+}
+
+// restore makes a reservation as large again as it was before blocks were taken that have
+// been given back.
+func (s *Sequence[B]) restore(claimed int) error {
+	if s.claim.Blocks() >= claimed {
+		return nil
+	}
+	return s.pool.alloc.Reserve([]block.Reservation{{Claim: &s.claim, Blocks: claimed}})
 }
 
 // growing are the sequences that have fewer tokens than is reserved.

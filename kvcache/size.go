@@ -16,21 +16,13 @@ func (c Config) slots() int {
 	return c.Capacity
 }
 
-// plane is the storage of a layer's keys or values.
-type plane struct {
-	dt  backend.DType
-	dim int
-}
-
-func (c Config) planes() [2]plane { return [2]plane{{c.K, c.HeadDim}, {c.V, c.VHeadDim}} }
-
 // planeLen is the elements of one layer's keys or values.
 func (c Config) planeLen(dim int) (int, bool) {
 	return backend.Mul(c.Blocks, c.KVHeads, c.slots(), dim)
 }
 
-// Bytes is the device memory that a pool of this configuration allocates: keys,
-// values, the RoPE table and the masks' vectors. Batches and sequences add their
+// Bytes is the device memory that a pool of this configuration allocates: keys and
+// values with their scales, scores, the RoPE table and the masks' vectors. Batches and sequences add their
 // index vectors, a few bytes a token of a step.
 func (c Config) Bytes() (int64, error) {
 	c, err := c.Resolve()
@@ -49,8 +41,8 @@ func (c Config) bytes() (int64, error) {
 	if int64(c.Blocks) > (math.MaxInt64-fixed)/perBlock {
 		return 0, c.tooLarge()
 	}
-	for _, plane := range c.planes() {
-		if _, ok := c.planeLen(plane.dim); !ok || c.Blocks > maxSetting {
+	for _, dim := range [...]int{c.HeadDim, c.VHeadDim} {
+		if _, ok := c.planeLen(dim); !ok || c.Blocks > maxSetting {
 			return 0, c.tooLarge()
 		}
 	}
@@ -100,18 +92,17 @@ func (c Config) Fits(free int64, caps backend.Caps) error {
 	if err != nil {
 		return err
 	}
-	// Every buffer may waste most of a page: keys and values of the layers, the RoPE table,
-	// the masks' vectors.
+	// Every buffer may waste most of a page.
 	room := free
 	if caps.Page > 1 {
-		room = max(free-int64(2*c.Layers+1+2*len(c.Masks))*(caps.Page-1), 0)
+		room = max(free-int64(c.buffers())*(caps.Page-1), 0)
 	}
 	blocks := int64(c.Blocks)
 	size := ErrPoolSize{Blocks: c.Blocks, MaxBlocks: c.Blocks, Contiguous: c.Layout == Contiguous}
 	if most := max(room-fixed, 0) / perBlock; free > 0 && most < blocks {
 		size.Bytes, size.Max, size.MaxBlocks = fixed+blocks*perBlock, room, int(most)
 	}
-	for _, plane := range c.planes() {
+	for _, plane := range c.largest() {
 		n, _ := c.planeLen(plane.dim) // Resolve checked that they fit
 		bytes, _ := plane.dt.Size(n)
 		if most := caps.MaxBuffer / (bytes / blocks); most < int64(size.MaxBlocks) {
@@ -124,7 +115,8 @@ func (c Config) Fits(free int64, caps backend.Caps) error {
 	return size
 }
 
-// BytesPerToken is the keys and values of one token in all layers.
+// BytesPerToken is what one token takes in all layers: keys and values with their
+// scales, and scores.
 func (c Config) BytesPerToken() (int64, error) {
 	c, err := c.Resolve()
 	if err != nil {
@@ -137,13 +129,30 @@ func (c Config) BytesPerToken() (int64, error) {
 // parts are the bytes that do not depend on the number of blocks, and those of
 // one block in all layers. c is filled in.
 func (c Config) parts() (fixed, perBlock int64, err error) {
-	for _, plane := range c.planes() {
-		n, ok := backend.Mul(c.KVHeads, c.slots(), plane.dim)
-		bytes, fits := plane.dt.Size(n)
-		if !ok || !fits || bytes > math.MaxInt64/4/int64(c.Layers) {
+	formats, layers := c.formats()
+	for i, f := range formats {
+		for _, plane := range c.planes(f) {
+			block, once, ok := c.blockBytes(plane)
+			if !ok || block > math.MaxInt64/8/int64(c.Layers) {
+				return 0, 0, c.tooLarge()
+			}
+			perBlock, fixed = perBlock+int64(layers[i])*block, fixed+int64(layers[i])*once
+		}
+	}
+	if c.Scores {
+		n, ok := backend.Mul(c.Layers, c.KVHeads, c.slots())
+		if !ok || int64(n) > math.MaxInt64/32 {
 			return 0, 0, c.tooLarge()
 		}
-		perBlock += bytes * int64(c.Layers)
+		perBlock += 4 * int64(n)
+	}
+	if c.Residual > 0 {
+		r := c.residual()
+		_, block, err := r.parts()
+		if err != nil || int64(r.Blocks) > math.MaxInt64/8/block {
+			return 0, 0, c.tooLarge()
+		}
+		fixed += int64(r.Blocks) * block
 	}
 	floats := 0
 	if c.RoPE != nil {
@@ -160,7 +169,30 @@ func (c Config) parts() (fixed, perBlock int64, err error) {
 	for _, m := range c.Masks {
 		floats += len(m.ALiBi) + len(m.SinkLogits)
 	}
-	return 4 * int64(floats), perBlock, nil
+	return fixed + 4*int64(floats), perBlock, nil
+}
+
+// largest are the planes of all formats.
+func (c Config) largest() (all []plane) {
+	formats, _ := c.formats()
+	for _, f := range formats {
+		planes := c.planes(f)
+		all = append(all, planes[:]...)
+	}
+	return all
+}
+
+// buffers is the most that a pool allocates: keys, values and their scales, scores, the
+// RoPE table, the masks' vectors.
+func (c Config) buffers() int {
+	n := 2*c.Layers + 1 + 2*len(c.Masks)
+	if c.K.Quantized() || c.V.Quantized() {
+		n += 2 * c.Layers
+	}
+	if c.Scores {
+		n += c.Layers
+	}
+	return n
 }
 
 func (c Config) tooLarge() error {

@@ -15,7 +15,8 @@ type Stats struct {
 	// blocks' worth of memory is saved by sharing while no step is open or in flight.
 	Logical       int
 	Sequences     int
-	BytesPerBlock int64 // keys and values in all layers
+	BytesPerBlock int64 // keys, values, their scales, and scores, in all layers
+	BytesHeld     int64 // of the held blocks, with those of Config.Residual
 	BytesShared   int64 // what Logical − Held saves
 	// Prefix is the reuse of prefixes; its Blocks are those that can be found.
 	Prefix prefix.Stats
@@ -38,6 +39,11 @@ func (p *Pool[B]) Stats() (Stats, error) {
 		Retired: retired, Reserved: p.alloc.Reserved(), Peak: p.alloc.Peak(),
 		Logical: p.logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
 	}
+	stats.BytesHeld = int64(stats.Held) * perBlock
+	if p.recent != nil {
+		recent, of := p.recent.Stats()
+		stats.BytesHeld, err = stats.BytesHeld+recent.BytesHeld, firstOf(err, of)
+	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
 	if p.tree != nil {
 		stats.Prefix = p.tree.Stats()
@@ -55,6 +61,11 @@ func (p *Pool[B]) Check() error {
 	}
 	if p.tree != nil {
 		if err := p.tree.Check(); err != nil {
+			return err
+		}
+	}
+	if p.recent != nil {
+		if err := p.recent.Check(); err != nil {
 			return err
 		}
 	}

@@ -8,41 +8,67 @@ import (
 )
 
 func allocationChecks[B backend.Buffer]() []check[B] {
-	return []check[B]{{"a warm step allocates nothing on the Go heap", checkWarmStep[B]}}
+	return []check[B]{
+		{"a warm step allocates nothing on the Go heap", func(r *rig[B]) { checkWarmStep(r, r.plain()) }},
+		{"a warm step of a quantized cache", func(r *rig[B]) {
+			checkWarmStep(r, r.quantized())
+			checkWarmConvert(r)
+		}},
+	}
 }
 
-// checkWarmStep plans, uploads, copies blocks, appends, attends and merges with
+// checkWarmStep plans, uploads, copies and moves, appends, attends and merges with
 // operands that exist.
-func checkWarmStep[B backend.Buffer](r *rig[B]) {
+func checkWarmStep[B backend.Buffer](r *rig[B], f backend.Format) {
 	if raceDetector {
 		r.skip("the race detector allocates")
 	}
-	f := r.plain()
+	in := kind[B]{format: func(*rig[B]) backend.Format { return f }}
 	s := small("warm step", sequence{1, 900}, sequence{1, 30}, sequence{6, 40})
 	s.format, s.output = f, outputSpec{lse: true}
 	s.kDim, s.vDim = r.dims(64, 64)
 	a := newAttend(r, s)
 	e := rotary{10000, s.kDim, backend.HalfSplit, 1}
 	appended := newAppend(r, appendSpec{qHeads: s.qHeads, kvHeads: s.kvHeads, kDim: s.kDim, vDim: s.vDim,
-		block: s.block(), blocks: 4, tokens: 8, format: f, rotary: &e})
+		block: s.block(), blocks: 4, tokens: 8, format: f, rotary: &e, hadamard: f.K.Quantized()})
 	merged := backend.MergeParams[B]{Parts: 1, Tokens: s.tokens(), Heads: s.qHeads, Dim: s.vDim, In: a.out.buf,
 		LSE: r.region("log-sum-exp", backend.F32, 0, s.tokens()*s.qHeads).buf,
 		Out: r.vectors("merged", f.Act, s.tokens(), s.qHeads*s.vDim, false).rows()}
-	copied := copyOperation[B]().good(r)
+	copied, moved, gathered, rotated := copyOperation(in).good(r), moveOperation(in).good(r), gatherOperation(in).good(r), rotateOperation(in).good(r)
 	r.push()
 	lens := backend.BytesOf(a.shape.ContextLens)
 	a.shape.Work = make([]uint32, 0, len(a.params.Plan.Work))
-	for name, step := range map[string]func() error{
+	r.warm(map[string]func() error{
 		"plan": func() error {
 			_, err := r.be.PlanAttend(a.shape)
 			return err
 		},
 		"upload": func() error { return r.be.Upload(r.s, a.params.Batch.ContextLens, 0, lens) },
 		"copy":   func() error { return r.be.CopyBlocks(r.s, copied) },
+		"move":   func() error { return r.be.MoveSlots(r.s, moved) },
+		"gather": func() error { return r.be.Gather(r.s, gathered) },
+		"rotate": func() error { return r.be.Rotate(r.s, rotated) },
 		"append": func() error { return r.be.Append(r.s, appended.params) },
 		"attend": func() error { return r.be.Attend(r.s, a.params) },
 		"merge":  func() error { return r.be.Merge(r.s, merged) },
-	} {
+	})
+}
+
+// checkWarmConvert quantizes blocks and reads them back.
+func checkWarmConvert[B backend.Buffer](r *rig[B]) {
+	pack := convertOperation[B]().good(r)
+	unpack := backend.ConvertBlocksParams[B]{From: pack.To, To: pack.From, N: 1, Pairs: constant(r, "pairs back", backend.U32, []uint32{2, 1}).buf}
+	r.push()
+	require.NoError(r, r.be.ConvertBlocks(r.s, pack)) // what is there to be read back
+	r.warm(map[string]func() error{
+		"pack":   func() error { return r.be.ConvertBlocks(r.s, pack) },
+		"unpack": func() error { return r.be.ConvertBlocks(r.s, unpack) },
+	})
+}
+
+// warm counts the allocations of steps that have been done before.
+func (r *rig[B]) warm(steps map[string]func() error) {
+	for name, step := range steps {
 		for range 5 { // until every worker has its scratch
 			require.NoError(r, step(), name)
 		}

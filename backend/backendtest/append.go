@@ -16,7 +16,12 @@ type appendSpec struct {
 	format                      backend.Format
 	strided                     bool
 	rotary                      *rotary // nil: keys are stored as they come
+	hadamard                    bool    // keys and queries are turned, after the rotation
+	adversarial                 bool    // rows that quantizing might get wrong
 }
+
+// turns reports whether keys and queries are not stored as they come.
+func (s appendSpec) turns() bool { return s.rotary != nil || s.hadamard }
 
 // ropePositions is the rows of the tables that checks make; positions lie
 // anywhere below.
@@ -24,8 +29,8 @@ const ropePositions = 300
 
 func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	var specs []appendSpec
-	for i, f := range caps.Formats {
-		if f.Act.Float() && f.K.Float() && f.V.Float() {
+	for i, f := range sampled(caps) {
+		if f.K != backend.Int4Channel {
 			specs = append(specs, appendSpec{name: "stores " + formatName(f), kvHeads: 2, kDim: 64, vDim: 64,
 				block: 8, blocks: 6, tokens: 19, format: f, strided: i%2 == 0}.listed(caps))
 		}
@@ -60,12 +65,16 @@ func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 		specs = append(specs, appendSpec{name: fmt.Sprintf("block of %d", block), kvHeads: 1, kDim: kDim, vDim: vDim,
 			block: block, blocks: 3, tokens: block + 1, format: plainFormat(caps)})
 	}
+	specs = append(specs, quantizedAppends(caps)...)
 	var out []check[B]
 	for _, s := range specs {
 		out = append(out, check[B]{s.name, func(r *rig[B]) { checkAppend(r, s) }})
 	}
+	out = append(out, finiteChecks[B](caps)...)
 	one := appendSpec{kvHeads: 8, kDim: 128, vDim: 128, block: 16, blocks: 2, tokens: 1, format: plainFormat(caps)}.listed(caps)
-	return append(out, check[B]{"one token", func(r *rig[B]) { checkAppend(r, one) }}, check[B]{"no tokens", checkAppendNothing[B]})
+	return append(out, check[B]{"one token", func(r *rig[B]) { checkAppend(r, one) }},
+		check[B]{"no tokens", func(r *rig[B]) { checkAppendNothing(r, r.plain()) }},
+		check[B]{"no tokens of a quantized cache", func(r *rig[B]) { checkAppendNothing(r, r.quantized()) }})
 }
 
 // listed is a case that is not about head dims and block sizes, with ones that
@@ -91,9 +100,13 @@ type appendRun[B backend.Buffer] struct {
 func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	a := &appendRun[B]{appendSpec: s}
 	a.cache = r.cache(geometry{s.kvHeads, s.block, s.blocks, s.kDim, s.vDim, s.format})
+	a.cache.k.hadamard = s.hadamard
 	a.k = r.vectors("K", s.format.Act, s.tokens, s.kvHeads*s.kDim, s.strided).fill(r)
 	a.v = r.vectors("V", s.format.Act, s.tokens, s.kvHeads*s.vDim, s.strided).fill(r)
-	a.v.put(0, borderValues(a.v.width)) // conversion at its borders, where no rotation blurs it
+	a.v.put(0, borderValues(a.v.width, s.format.V)) // conversion at its borders, where no rotation blurs it
+	if s.adversarial {
+		a.resist(r)
+	}
 	order := r.rng.Perm(a.cache.slots())
 	for i := range s.tokens {
 		slot := int64(order[i])
@@ -106,11 +119,10 @@ func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	a.positions[0], a.positions[len(a.positions)-1] = 0, ropePositions-1
 	a.params = backend.AppendParams[B]{Cache: a.cache.view(), Tokens: s.tokens, K: a.k.rows(), V: a.v.rows(),
 		Slots: constant(r, "slots", backend.I64, a.slots).buf}
-	if s.rotary == nil {
-		return a
+	if s.rotary != nil {
+		a.params.Rope = r.rope(*s.rotary, s.kDim, ropePositions)
+		a.params.Positions = backend.Some(constant(r, "positions", backend.U32, a.positions).buf)
 	}
-	a.params.Rope = r.rope(*s.rotary, s.kDim, ropePositions)
-	a.params.Positions = backend.Some(constant(r, "positions", backend.U32, a.positions).buf)
 	if s.qHeads > 0 {
 		a.q = r.vectors("Q", s.format.Act, s.tokens, s.qHeads*s.kDim, s.strided).fill(r)
 		a.params.QHeads, a.params.Q = s.qHeads, a.q.rows()
@@ -118,10 +130,14 @@ func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	return a
 }
 
-// borderValues is n values at which rounding to a half type changes its rule.
-func borderValues(n int) []float32 {
+// borderValues is n values at which rounding to a half type changes its rule; finite
+// ones in every type where they are to be quantized.
+func borderValues(n int, dt backend.DType) []float32 {
 	special := []float32{0, float32(math.Copysign(0, -1)), 1 + 1./1024, 1 + 1./2048, 1 + 3./2048, 1 + 1./256, 1 + 3./256,
-		65504, 65519, 65520, -1e6, 6.1e-5, 6.0e-5, 5.9e-8, 2.9e-8, 3.0e-8, 1e-12, float32(math.Inf(1)), float32(math.Inf(-1))}
+		65504, 6.1e-5, 6.0e-5, 5.9e-8, 2.9e-8, 3.0e-8, 1e-12}
+	if !dt.Quantized() {
+		special = append(special, 65519, 65520, -1e6, float32(math.Inf(1)), float32(math.Inf(-1)))
+	}
 	out := make([]float32, n)
 	for i := range out {
 		out[i] = special[i%len(special)]
@@ -141,34 +157,40 @@ func checkAppend[B backend.Buffer](r *rig[B], s appendSpec) {
 }
 
 // checkAppendNothing appends none of the rows of a good call.
-func checkAppendNothing[B backend.Buffer](r *rig[B]) {
-	p := appendOperation[B]().good(r)
+func checkAppendNothing[B backend.Buffer](r *rig[B], f backend.Format) {
+	p := appendOperation(kind[B]{format: func(*rig[B]) backend.Format { return f }}).good(r)
 	p.Tokens = 0
 	r.push()
 	require.NoError(r, r.be.Append(r.s, p))
 	r.verify()
 }
 
-// accept brings the images to what the cache and the queries must hold now.
+// accept brings the images to what the cache and the queries must hold now: the values
+// of the call, with the bits that the host's codec makes of them where nothing turns them.
 func (a *appendRun[B]) accept(r *rig[B]) {
-	gotK := r.fetch(a.cache.k.region)
+	gotK, gotV := r.content(a.cache.k), r.content(a.cache.v)
 	for i, slot := range a.slots {
 		for head := range a.kvHeads {
 			if slot < 0 {
 				continue
 			}
+			k := decode(a.k.dt, a.k.part(a.k.image, i*a.k.stride+head*a.kDim, a.kDim))
 			v := decode(a.v.dt, a.v.part(a.v.image, i*a.v.stride+head*a.vDim, a.vDim))
-			a.cache.v.put(int(slot), head, encode(a.format.V, v))
-			k := a.k.part(a.k.image, i*a.k.stride+head*a.kDim, a.kDim)
-			a.cache.k.put(int(slot), head, encode(a.format.K, decode(a.k.dt, k)))
-			if a.rotary != nil {
-				where := fmt.Sprintf("key of token %d, head %d", i, head)
-				require.NoError(r, a.rotary.accept(where, a.cache.k.region, a.cache.k.element(int(slot), head), gotK,
-					decode(a.k.dt, k), int(a.positions[i]), coarsest(a.format.Act, a.format.K)))
+			where := fmt.Sprintf("of token %d, head %d", i, head)
+			require.NoError(r, a.acceptRow(r, a.cache.v, gotV, int(slot), head, v), "value %s", where)
+			switch k64 := widen(k); {
+			case !a.turns():
+				require.NoError(r, a.acceptRow(r, a.cache.k, gotK, int(slot), head, k), "key %s", where)
+			case a.format.K.Quantized():
+				require.NoError(r, a.cache.k.settle(gotK, int(slot), head, a.turned(k64, i), r.lost()), "key %s", where)
+			default:
+				a.cache.k.put(int(slot), head, k)
+				require.NoError(r, a.rotary.accept("key "+where, a.cache.k.region, a.cache.k.element(int(slot), head), gotK.data,
+					k, int(a.positions[i]), coarsest(a.format.Act, a.format.K)))
 			}
 		}
 	}
-	if a.q == nil {
+	if a.q == nil || !a.turns() {
 		return
 	}
 	gotQ := r.fetch(a.q.region)
@@ -176,8 +198,34 @@ func (a *appendRun[B]) accept(r *rig[B]) {
 		for head := range a.qHeads {
 			at := i*a.q.stride + head*a.kDim
 			where := fmt.Sprintf("query of token %d, head %d", i, head)
-			require.NoError(r, a.rotary.accept(where, a.q.region, at, gotQ,
-				decode(a.q.dt, a.q.part(a.q.image, at, a.kDim)), int(a.positions[i]), coarsest(a.format.Act)))
+			q := decode(a.q.dt, a.q.part(a.q.image, at, a.kDim))
+			if a.hadamard {
+				have := a.q.part(gotQ, at, a.kDim)
+				require.NoError(r, compareRows(where, widen(decode(a.q.dt, have)), a.turned(widen(q), i), a.kDim, coarsest(a.format.Act)))
+				a.q.set(at, have)
+				continue
+			}
+			require.NoError(r, a.rotary.accept(where, a.q.region, at, gotQ, q, int(a.positions[i]), coarsest(a.format.Act)))
 		}
 	}
+}
+
+// acceptRow is a row that nothing turns.
+func (a *appendRun[B]) acceptRow(r *rig[B], p *plane[B], got stored, slot, head int, values []float32) error {
+	if r.flushes && p.dt.Quantized() && faint(values) {
+		return p.settle(got, slot, head, widen(values), r.lost())
+	}
+	p.put(slot, head, values)
+	return nil
+}
+
+// turned is a head of token i as it is stored.
+func (a *appendRun[B]) turned(head []float64, i int) []float64 {
+	if a.rotary != nil {
+		head = a.rotary.turn(head, int(a.positions[i]))
+	}
+	if a.hadamard {
+		head = hadamard(head)
+	}
+	return head
 }

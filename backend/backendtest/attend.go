@@ -29,7 +29,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	for _, s := range formatSpecs(caps) {
 		specs = append(specs, s.listed(caps))
 	}
-	specs = append(specs, dimSpecs()...)
+	specs = append(append(specs, dimSpecs()...), quantizedSpecs(caps)...)
 	if !o.Reduced {
 		specs = append(specs, largeSpecs()...)
 	}
@@ -42,7 +42,8 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 			checkAttend(r, s)
 		}})
 	}
-	return out
+	out = append(out, roundedQueryChecks[B](caps)...)
+	return append(out, check[B]{"appended, turned and attended", checkTurnedStep[B]})
 }
 
 // checkAttend runs a case and compares it with the reference.
@@ -142,16 +143,13 @@ func dimSpecs() []attendSpec {
 	}
 }
 
-// formatSpecs is a small case in every format that the device lists and the suite
-// can decode.
+// formatSpecs is a small case in the formats that the device lists.
 func formatSpecs(caps backend.Caps) []attendSpec {
 	var out []attendSpec
-	for _, f := range caps.Formats {
-		if f.Act.Float() && f.K.Float() && f.V.Float() {
-			s := small(fmt.Sprintf("format %s", formatName(f)), sequence{1, 17}, sequence{4, 9})
-			s.format = f
-			out = append(out, s)
-		}
+	for _, f := range sampled(caps) {
+		s := small(fmt.Sprintf("format %s", formatName(f)), sequence{1, 17}, sequence{4, 9})
+		s.format = f
+		out = append(out, s)
 	}
 	return out
 }

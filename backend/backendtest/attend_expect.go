@@ -54,8 +54,8 @@ func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) []float64 {
 	h := newHistory(a.kDim, a.vDim, context)
 	for token := range context {
 		slot := a.slot(seq, token)
-		set(h.keys, token, decode(a.format.K, a.cache.k.row(a.cache.k.image, slot, kv)))
-		set(h.values, token, decode(a.format.V, a.cache.v.row(a.cache.v.image, slot, kv)))
+		set(h.keys, token, a.key(slot, kv))
+		set(h.values, token, a.value(slot, kv))
 	}
 	mass := make([]float64, context)
 	group := a.qHeads / a.kvHeads
@@ -85,14 +85,14 @@ func (a *attendRun[B]) visibility(head int) visibility {
 // compare holds the device's results against the reference and then every buffer
 // against its image.
 func (a *attendRun[B]) compare(e expected) {
-	limit := coarsest(a.format.Act)
+	limit, lse := a.limits()
 	got := a.r.fetch(a.out.region)
 	require.NoError(a.r, compareRows("output", a.out.values(got), e.out, a.vDim, limit,
 		axisOf{"token", a.tokens()}, axisOf{"head", a.qHeads}))
 	a.out.accept(got)
 	if a.lse != nil {
 		got := a.lse.part(a.r.fetch(a.lse), 0, a.lse.n)
-		require.NoError(a.r, compareLSE(widen(decode(backend.F32, got)), e.lse,
+		require.NoError(a.r, compareLSE(widen(decode(backend.F32, got)), e.lse, lse,
 			axisOf{"token", a.tokens()}, axisOf{"head", a.qHeads}))
 		a.lse.set(0, got)
 	}

@@ -23,7 +23,8 @@ type attendRun[B backend.Buffer] struct {
 	logits  []float32
 	shape   backend.AttendShape
 	params  backend.AttendParams[B]
-	queries [][]float32 // [tokens] of [qHeads*kDim], as stored
+	queries [][]float32             // [tokens] of [qHeads*kDim], as stored
+	exact   [2]map[[2]int][]float32 // keys and values by slot and head, where the reference wants them unrounded
 }
 
 // newAttend allocates and fills the operands of a case and plans it.
@@ -39,7 +40,7 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 	a.out = r.vectors("output", s.format.Act, s.tokens(), s.qHeads*s.vDim, s.strided)
 	a.params = backend.AttendParams[B]{
 		Cache: a.cache.view(), Batch: a.batch(), Q: a.q.rows(), QHeads: s.qHeads, Scale: s.scale(),
-		Mask: a.mask(), Out: a.outputs(),
+		Mask: a.mask(), Out: a.outputs(), Int8Query: s.int8Query,
 	}
 	a.shape = backend.AttendShape{
 		QHeads: s.qHeads, KVHeads: s.kvHeads, KDim: s.kDim, VDim: s.vDim, BlockSize: s.block(), Format: s.format,
@@ -84,6 +85,7 @@ func (a *attendRun[B]) layBlocks() {
 		blocks = len(a.seqs) + 1
 	}
 	a.cache = a.r.cache(geometry{a.kvHeads, block, blocks, a.kDim, a.vDim, a.format})
+	a.cache.k.hadamard = a.hadamard
 	order := a.r.rng.Perm(blocks)
 	for i, seq := range a.seqs {
 		n := (seq.context + block - 1) / block
@@ -107,6 +109,7 @@ func (a *attendRun[B]) slot(seq, i int) int {
 // fillCache writes the slots that a sequence uses and no others.
 func (a *attendRun[B]) fillCache() {
 	written := map[int]bool{}
+	a.exact = [2]map[[2]int][]float32{{}, {}}
 	for i, seq := range a.seqs {
 		for token := range seq.context {
 			slot := a.slot(i, token)
@@ -115,21 +118,42 @@ func (a *attendRun[B]) fillCache() {
 			}
 			written[slot] = true
 			for head := range a.kvHeads {
-				a.cache.k.put(slot, head, encode(a.format.K, a.random(a.kDim)))
-				a.cache.v.put(slot, head, encode(a.format.V, a.r.normal(a.vDim)))
+				k, v := a.random(a.kDim), a.r.normal(a.vDim)
+				a.cache.k.put(slot, head, k)
+				a.cache.v.put(slot, head, v)
+				if a.unquantized {
+					a.exact[0][[2]int{slot, head}], a.exact[1][[2]int{slot, head}] = k, v
+				}
 			}
 		}
 	}
 }
 
+// key and value are what the reference reads at a slot.
+func (a *attendRun[B]) key(slot, head int) []float32 {
+	if a.unquantized {
+		return a.exact[0][[2]int{slot, head}]
+	}
+	return a.cache.k.values(a.cache.k.now(), slot, head)
+}
+
+func (a *attendRun[B]) value(slot, head int) []float32 {
+	if a.unquantized {
+		return a.exact[1][[2]int{slot, head}]
+	}
+	return a.cache.v.values(a.cache.v.now(), slot, head)
+}
+
 // random is the values of a query or key.
 func (a *attendRun[B]) random(n int) []float32 {
-	if !a.smallIntegers {
+	if !a.smallIntegers && !a.int8Query {
 		return a.r.normal(n)
 	}
 	out := make([]float32, n)
 	for i := range out {
-		out[i] = float32(a.r.rng.IntN(3) - 1)
+		if out[i] = float32(a.r.rng.IntN(3) - 1); a.int8Query {
+			out[i] = float32(2*a.r.rng.Float64() - 1)
+		}
 	}
 	return out
 }

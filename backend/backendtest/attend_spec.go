@@ -3,6 +3,7 @@ package backendtest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -49,6 +50,9 @@ type attendSpec struct {
 	strided       bool
 	smallIntegers bool                       // queries and keys of −1, 0, 1 and no scale: large scores that are exact
 	omitOffsets   bool                       // one query a sequence, and no QueryOffsets
+	hadamard      bool                       // keys and queries are turned already, so that attention is what it was
+	int8Query     bool                       // queries are rounded, too
+	unquantized   bool                       // the reference reads what was stored before it was rounded
 	planned       func(*backend.AttendShape) // what the plan serves beyond the case; nil: nothing
 }
 
@@ -161,6 +165,9 @@ var (
 	}
 )
 
+// gridFormats are the formats of the grid, quantized ones included.
+func gridFormats() []backend.Format { return append(slices.Clone(formatAxis), quantizedFormats(0)...) }
+
 // contiguousBlock is what "block" means for the contexts of a contiguous layout.
 const contiguousBlock = 16
 
@@ -168,13 +175,13 @@ const contiguousBlock = 16
 // of values is a case that it runs; all of them where it lists none.
 func listedFormats(caps backend.Caps) []backend.Format {
 	var out []backend.Format
-	for _, f := range formatAxis {
+	for _, f := range gridFormats() {
 		if caps.Supports(f) {
 			out = append(out, f)
 		}
 	}
 	if out == nil {
-		return formatAxis
+		return gridFormats()
 	}
 	return out
 }

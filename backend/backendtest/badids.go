@@ -1,7 +1,6 @@
 package backendtest
 
 import (
-	"bytes"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -12,14 +11,22 @@ import (
 // cache. A device may do the rest of the call or nothing of it; it writes
 // nowhere else, and reports where its Caps say that it does.
 func badIDChecks[B backend.Buffer]() []check[B] {
-	return []check[B]{
+	out := []check[B]{{"convert blocks outside the cache", checkConvertOutside[B]}}
+	for _, c := range []struct {
+		name string
+		run  func(r *rig[B], f backend.Format)
+	}{
 		{"append to slots outside the cache", checkAppendOutside[B]},
 		{"rotate slots outside the cache", checkRotateOutside[B]},
 		{"move slots outside the cache", checkMoveOutside[B]},
 		{"copy blocks outside the cache", checkCopyOutside[B]},
 		{"gather blocks outside the cache", checkGatherOutside[B]},
 		{"attend over blocks outside the cache", checkAttendOutside[B]},
+	} {
+		out = append(out, check[B]{c.name, func(r *rig[B]) { c.run(r, r.plain()) }},
+			check[B]{c.name + ", quantized", func(r *rig[B]) { c.run(r, r.quantized()) }})
 	}
+	return out
 }
 
 // outside are slots that no cache of the suite has.
@@ -41,37 +48,41 @@ func (r *rig[B]) reported(err error) {
 }
 
 // either takes rows over into the image that the call was free to write or not.
-func (p *plane[B]) either(r *rig[B], got []byte, slot int, written func(head int) []byte) {
+func (p *plane[B]) either(r *rig[B], got stored, slot int, written func(head int) []float32) {
 	for head := range p.kvHeads {
-		have := p.row(got, slot, head)
-		if bytes.Equal(have, written(head)) {
-			p.put(slot, head, have)
-			continue
+		before := p.now().clone()
+		p.put(slot, head, written(head))
+		if !p.same(got, p.now(), slot, head) {
+			require.True(r, p.same(got, before, slot, head), "slot %d, head %d is neither old nor new", slot, head)
+			p.take(before, slot, slot, head)
 		}
-		require.Equal(r, p.row(p.image, slot, head), have, "slot %d, head %d is neither old nor new", slot, head)
 	}
 }
 
-func checkAppendOutside[B backend.Buffer](r *rig[B]) {
+func checkAppendOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 	kDim, vDim := r.dims(64, 64)
-	a := newAppend(r, appendSpec{kvHeads: 2, kDim: kDim, vDim: vDim, block: r.blockSize(16), blocks: 3, tokens: 9, format: r.plain()})
+	a := newAppend(r, appendSpec{kvHeads: 2, kDim: kDim, vDim: vDim, block: r.blockSize(16), blocks: 3, tokens: 9, format: f})
 	a.slots = append([]int64{5, 6}, outside(a.cache.geometry)...)
 	a.slots = append(a.slots, 7, 8)
 	a.params.Slots = constant(r, "slots outside", backend.I64, a.slots).buf
 	r.push()
 	r.reported(r.be.Append(r.s, a.params))
-	gotK, gotV := r.fetch(a.cache.k.region), r.fetch(a.cache.v.region)
+	gotK, gotV := r.content(a.cache.k), r.content(a.cache.v)
 	for i, slot := range a.slots {
 		if slot >= 5 && slot <= 8 {
-			a.cache.k.either(r, gotK, int(slot), func(h int) []byte { return a.k.part(a.k.image, i*a.k.stride+h*kDim, kDim) })
-			a.cache.v.either(r, gotV, int(slot), func(h int) []byte { return a.v.part(a.v.image, i*a.v.stride+h*vDim, vDim) })
+			a.cache.k.either(r, gotK, int(slot), func(h int) []float32 {
+				return decode(f.Act, a.k.part(a.k.image, i*a.k.stride+h*kDim, kDim))
+			})
+			a.cache.v.either(r, gotV, int(slot), func(h int) []float32 {
+				return decode(f.Act, a.v.part(a.v.image, i*a.v.stride+h*vDim, vDim))
+			})
 		}
 	}
 	r.verify()
 }
 
-func checkRotateOutside[B backend.Buffer](r *rig[B]) {
-	c := r.smallCache()
+func checkRotateOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+	c := r.smallCache(f)
 	slots := outside(c.geometry)
 	p := rotateParams(r, c, rotary{10000, c.kDim, backend.HalfSplit, 1}, slots, make([]int32, len(slots)))
 	r.push()
@@ -79,30 +90,30 @@ func checkRotateOutside[B backend.Buffer](r *rig[B]) {
 	r.verify()
 }
 
-func checkMoveOutside[B backend.Buffer](r *rig[B]) {
-	c := r.smallCache()
+func checkMoveOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+	c := r.smallCache(f)
 	var pairs []int64
 	for _, slot := range outside(c.geometry) {
 		pairs = append(pairs, slot, 1, 2, slot)
 	}
-	p := backend.MoveSlotsParams[B]{Cache: c.view(), Pairs: constant(r, "pairs", backend.I64, pairs).buf, N: len(pairs) / 2}
+	p := backend.MoveSlotsParams[B]{Cache: c.view(), Mass: c.massOperand(), Pairs: constant(r, "pairs", backend.I64, pairs).buf, N: len(pairs) / 2}
 	r.push()
 	r.reported(r.be.MoveSlots(r.s, p))
 	r.verify()
 }
 
-func checkCopyOutside[B backend.Buffer](r *rig[B]) {
-	c := r.smallCache()
+func checkCopyOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+	c := r.smallCache(f)
 	pairs := []uint32{uint32(c.blocks), 1, 2, uint32(c.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
-	p := backend.CopyBlocksParams[B]{Cache: c.view(), Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
+	p := backend.CopyBlocksParams[B]{Cache: c.view(), Mass: c.massOperand(), Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
 	r.push()
 	r.reported(r.be.CopyBlocks(r.s, p))
 	r.verify()
 }
 
-func checkGatherOutside[B backend.Buffer](r *rig[B]) {
-	c := r.smallCache()
-	k := r.region("gathered K", c.format.K, 0, c.kvHeads*3*c.block*c.kDim)
+func checkGatherOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+	c := r.smallCache(f)
+	k := r.region("gathered K", gatherable(f.K), 0, c.kvHeads*3*c.block*c.kDim)
 	k.scratch = true
 	p := backend.GatherParams[B]{Cache: c.view(), Len: 3 * c.block, K: backend.Some(k.buf),
 		Table: backend.Some(constant(r, "block table", backend.U32, []uint32{1, math.MaxUint32, uint32(c.blocks)}).buf)}
@@ -111,9 +122,21 @@ func checkGatherOutside[B backend.Buffer](r *rig[B]) {
 	r.verify()
 }
 
-func checkAttendOutside[B backend.Buffer](r *rig[B]) {
+func checkConvertOutside[B backend.Buffer](r *rig[B]) {
+	kDim, vDim := r.dims(64, 64)
+	for _, unpack := range []bool{false, true} {
+		a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, unpack: unpack})
+		pairs := []uint32{uint32(a.from.blocks), 1, 2, uint32(a.to.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
+		a.params.Pairs, a.params.N = constant(r, "pairs outside", backend.U32, pairs).buf, len(pairs)/2
+		r.push()
+		r.reported(r.be.ConvertBlocks(r.s, a.params))
+		r.verify()
+	}
+}
+
+func checkAttendOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 	s := small("ids outside", sequence{3, 40}, sequence{1, 40})
-	s.format, s.layout.block, s.output = r.plain(), r.blockSize(16), outputSpec{lse: true}
+	s.format, s.layout.block, s.output = f, r.blockSize(16), outputSpec{lse: true}
 	s.kDim, s.vDim = r.dims(64, 64)
 	a := newAttend(r, s)
 	ids := make([]uint32, 2*a.params.Batch.TableStride)

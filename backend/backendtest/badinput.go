@@ -20,29 +20,50 @@ type operation[B backend.Buffer, P any] struct {
 	call func(r *rig[B], p P) error
 }
 
+// kind is what a good call stores.
+type kind[B backend.Buffer] struct {
+	name   string
+	format func(r *rig[B]) backend.Format
+}
+
+func plainly[B backend.Buffer]() kind[B] { return kind[B]{"", (*rig[B]).plain} }
+
 func badInputChecks[B backend.Buffer]() []check[B] {
-	appends, attends, merges := appendOperation[B](), attendOperation[B](), mergeOperation[B]()
-	gathers, copies, moves, rotates := gatherOperation[B](), copyOperation[B](), moveOperation[B](), rotateOperation[B]()
-	var out []check[B]
+	out := quantizedRefusals[B]()
+	plain := plainly[B]()
+	appends, attends, merges := appendOperation(plain), attendOperation(plain), mergeOperation[B]()
+	gathers, copies, moves, rotates := gatherOperation(plain), copyOperation(plain), moveOperation(plain), rotateOperation(plain)
 	out = append(out, refusals(appends, appendSpoils[B]())...)
-	out = append(out, refusals(appends, cacheSpoils(func(p *backend.AppendParams[B]) *backend.CacheView[B] { return &p.Cache }))...)
+	out = append(out, refusals(appends, cacheSpoils(appendCache[B]))...)
 	out = append(out, refusals(appends, ropeSpoils(func(p *backend.AppendParams[B]) *backend.Rope[B] { return &p.Rope }))...)
 	out = append(out, refusals(attends, attendSpoils[B]())...)
 	out = append(out, refusals(attends, batchSpoils[B]())...)
-	out = append(out, refusals(attends, cacheSpoils(func(p *backend.AttendParams[B]) *backend.CacheView[B] { return &p.Cache }))...)
+	out = append(out, refusals(attends, cacheSpoils(attendCache[B]))...)
 	out = append(out, refusals(merges, mergeSpoils[B]())...)
 	out = append(out, refusals(gathers, gatherSpoils[B]())...)
-	out = append(out, refusals(gathers, cacheSpoils(func(p *backend.GatherParams[B]) *backend.CacheView[B] { return &p.Cache }))...)
+	out = append(out, refusals(gathers, cacheSpoils(gatherCache[B]))...)
 	out = append(out, refusals(copies, copySpoils[B]())...)
-	out = append(out, refusals(copies, cacheSpoils(func(p *backend.CopyBlocksParams[B]) *backend.CacheView[B] { return &p.Cache }))...)
+	out = append(out, refusals(copies, cacheSpoils(copyCache[B]))...)
 	out = append(out, refusals(moves, moveSpoils[B]())...)
-	out = append(out, refusals(moves, cacheSpoils(func(p *backend.MoveSlotsParams[B]) *backend.CacheView[B] { return &p.Cache }))...)
+	out = append(out, refusals(moves, cacheSpoils(moveCache[B]))...)
 	out = append(out, refusals(rotates, rotateSpoils[B]())...)
-	out = append(out, refusals(rotates, cacheSpoils(func(p *backend.RotateParams[B]) *backend.CacheView[B] { return &p.Cache }))...)
+	out = append(out, refusals(rotates, cacheSpoils(rotateCache[B]))...)
 	out = append(out, refusals(rotates, ropeSpoils(func(p *backend.RotateParams[B]) *backend.Rope[B] { return &p.Rope }))...)
 	return append(out, accepted(appends), accepted(attends), accepted(merges), accepted(gathers), accepted(copies),
 		accepted(moves), accepted(rotates))
 }
+
+// The cache of each operation that has one.
+func appendCache[B backend.Buffer](p *backend.AppendParams[B]) *backend.CacheView[B] { return &p.Cache }
+func attendCache[B backend.Buffer](p *backend.AttendParams[B]) *backend.CacheView[B] { return &p.Cache }
+func gatherCache[B backend.Buffer](p *backend.GatherParams[B]) *backend.CacheView[B] { return &p.Cache }
+func copyCache[B backend.Buffer](p *backend.CopyBlocksParams[B]) *backend.CacheView[B] {
+	return &p.Cache
+}
+func moveCache[B backend.Buffer](p *backend.MoveSlotsParams[B]) *backend.CacheView[B] {
+	return &p.Cache
+}
+func rotateCache[B backend.Buffer](p *backend.RotateParams[B]) *backend.CacheView[B] { return &p.Cache }
 
 // refusals are checks that a spoiled call is a typed error and changes nothing.
 // A missing operand may be reported as no buffer of the device.
@@ -107,6 +128,10 @@ func cacheSpoils[B backend.Buffer, P any](view func(p *P) *backend.CacheView[B])
 	})
 	add("quantized keys without scales", func(r *rig[B], v *backend.CacheView[B]) {
 		v.K.Data = r.region("quantized keys", backend.Int8, 0, v.Blocks*v.KVHeads*v.BlockSize*v.K.Dim).buf
+	})
+	plain("keys that are turned and not quantized", func(v *backend.CacheView[B]) { v.K.Hadamard = true })
+	add("scales of values that have none", func(r *rig[B], v *backend.CacheView[B]) {
+		v.V.Scales = backend.Some(r.region("value scales", backend.F32, 0, v.Blocks*v.KVHeads*v.BlockSize).buf)
 	})
 	return out
 }

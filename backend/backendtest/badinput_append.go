@@ -10,14 +10,14 @@ import (
 const badTokens = 7
 
 // appendOperation appends rotated keys and rotates queries.
-func appendOperation[B backend.Buffer]() operation[B, backend.AppendParams[B]] {
+func appendOperation[B backend.Buffer](in kind[B]) operation[B, backend.AppendParams[B]] {
 	return operation[B, backend.AppendParams[B]]{
-		name: "append",
+		name: "append" + in.name,
 		good: func(r *rig[B]) backend.AppendParams[B] {
 			kDim, vDim := r.dims(64, 64)
 			e := rotary{10000, kDim, backend.HalfSplit, 1}
 			return newAppend(r, appendSpec{qHeads: 4, kvHeads: 2, kDim: kDim, vDim: vDim, block: r.blockSize(16), blocks: 3,
-				tokens: badTokens, format: r.plain(), rotary: &e}).params
+				tokens: badTokens, format: in.format(r), rotary: &e}).params
 		},
 		call: func(r *rig[B], p backend.AppendParams[B]) error { return r.be.Append(r.s, p) },
 	}

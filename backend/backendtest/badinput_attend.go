@@ -8,12 +8,12 @@ import (
 
 // attendOperation attends with every mask and output; its long context makes a
 // device that splits contexts ask for a workspace.
-func attendOperation[B backend.Buffer]() operation[B, backend.AttendParams[B]] {
+func attendOperation[B backend.Buffer](in kind[B]) operation[B, backend.AttendParams[B]] {
 	return operation[B, backend.AttendParams[B]]{
-		name: "attend",
+		name: "attend" + in.name,
 		good: func(r *rig[B]) backend.AttendParams[B] {
 			s := small("bad input", sequence{3, 20}, sequence{1, 600})
-			s.format, s.layout.block = r.plain(), r.blockSize(16)
+			s.format, s.layout.block = in.format(r), r.blockSize(16)
 			s.kDim, s.vDim = r.dims(64, 64)
 			s.mask, s.output = maskAxis[len(maskAxis)-1], outputSpec{lse: true, mass: true}
 			return newAttend(r, s).params

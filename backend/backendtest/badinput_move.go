@@ -6,12 +6,20 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// smallCache is a filled cache of four blocks in a format of the device.
-func (r *rig[B]) smallCache() *cache[B] {
+// smallCache is a filled cache of four blocks with attention mass.
+func (r *rig[B]) smallCache(f backend.Format) *cache[B] {
 	kDim, vDim := r.dims(64, 64)
-	c := r.cache(geometry{2, r.blockSize(16), 4, kDim, vDim, r.plain()})
-	c.fill(r)
+	c := r.cache(geometry{2, r.blockSize(16), 4, kDim, vDim, f}).fill(r)
+	c.addMass(r)
 	return c
+}
+
+// gatherable is a type as which a plane can be gathered.
+func gatherable(dt backend.DType) backend.DType {
+	if dt.Quantized() {
+		return backend.F32
+	}
+	return dt
 }
 
 func mergeOperation[B backend.Buffer]() operation[B, backend.MergeParams[B]] {
@@ -62,16 +70,16 @@ func mergeSpoils[B backend.Buffer]() []spoil[B, backend.MergeParams[B]] {
 	return out
 }
 
-func gatherOperation[B backend.Buffer]() operation[B, backend.GatherParams[B]] {
+func gatherOperation[B backend.Buffer](in kind[B]) operation[B, backend.GatherParams[B]] {
 	return operation[B, backend.GatherParams[B]]{
-		name: "gather",
+		name: "gather" + in.name,
 		good: func(r *rig[B]) backend.GatherParams[B] {
-			c := r.smallCache()
+			c := r.smallCache(in.format(r))
 			n := 2 * c.block
 			return backend.GatherParams[B]{Cache: c.view(), Begin: 3, Len: n,
 				Table: backend.Some(constant(r, "block table", backend.U32, []uint32{2, 0, 3}).buf),
-				K:     backend.Some(r.region("gathered K", c.format.K, 0, c.kvHeads*n*c.kDim).buf),
-				V:     backend.Some(r.region("gathered V", c.format.V, 0, c.kvHeads*n*c.vDim).buf)}
+				K:     backend.Some(r.region("gathered K", gatherable(c.format.K), 0, c.kvHeads*n*c.kDim).buf),
+				V:     backend.Some(r.region("gathered V", gatherable(c.format.V), 0, c.kvHeads*n*c.vDim).buf)}
 		},
 		call: func(r *rig[B], p backend.GatherParams[B]) error { return r.be.Gather(r.s, p) },
 	}
@@ -106,11 +114,12 @@ func gatherSpoils[B backend.Buffer]() []spoil[B, backend.GatherParams[B]] {
 	return out
 }
 
-func copyOperation[B backend.Buffer]() operation[B, backend.CopyBlocksParams[B]] {
+func copyOperation[B backend.Buffer](in kind[B]) operation[B, backend.CopyBlocksParams[B]] {
 	return operation[B, backend.CopyBlocksParams[B]]{
-		name: "copy blocks",
+		name: "copy blocks" + in.name,
 		good: func(r *rig[B]) backend.CopyBlocksParams[B] {
-			return backend.CopyBlocksParams[B]{Cache: r.smallCache().view(), N: 2,
+			c := r.smallCache(in.format(r))
+			return backend.CopyBlocksParams[B]{Cache: c.view(), Mass: c.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.U32, []uint32{0, 2, 1, 3}).buf}
 		},
 		call: func(r *rig[B], p backend.CopyBlocksParams[B]) error { return r.be.CopyBlocks(r.s, p) },
@@ -119,14 +128,16 @@ func copyOperation[B backend.Buffer]() operation[B, backend.CopyBlocksParams[B]]
 
 func copySpoils[B backend.Buffer]() []spoil[B, backend.CopyBlocksParams[B]] {
 	type params = backend.CopyBlocksParams[B]
-	return pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
+	return append(pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N }),
+		massSpoils(func(p *params) *backend.Opt[B] { return &p.Mass })...)
 }
 
-func moveOperation[B backend.Buffer]() operation[B, backend.MoveSlotsParams[B]] {
+func moveOperation[B backend.Buffer](in kind[B]) operation[B, backend.MoveSlotsParams[B]] {
 	return operation[B, backend.MoveSlotsParams[B]]{
-		name: "move slots",
+		name: "move slots" + in.name,
 		good: func(r *rig[B]) backend.MoveSlotsParams[B] {
-			return backend.MoveSlotsParams[B]{Cache: r.smallCache().view(), N: 2,
+			c := r.smallCache(in.format(r))
+			return backend.MoveSlotsParams[B]{Cache: c.view(), Mass: c.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.I64, []int64{0, 2, 1, 3}).buf}
 		},
 		call: func(r *rig[B], p backend.MoveSlotsParams[B]) error { return r.be.MoveSlots(r.s, p) },
@@ -135,7 +146,14 @@ func moveOperation[B backend.Buffer]() operation[B, backend.MoveSlotsParams[B]] 
 
 func moveSpoils[B backend.Buffer]() []spoil[B, backend.MoveSlotsParams[B]] {
 	type params = backend.MoveSlotsParams[B]
-	return pairSpoils(backend.I64, backend.U32, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
+	return append(pairSpoils(backend.I64, backend.U32, func(p *params) (*B, *int) { return &p.Pairs, &p.N }),
+		massSpoils(func(p *params) *backend.Opt[B] { return &p.Mass })...)
+}
+
+func massSpoils[B backend.Buffer, P any](mass func(p *P) *backend.Opt[B]) []spoil[B, P] {
+	var out []spoil[B, P]
+	optSpoils(func(name string, do func(r *rig[B], p *P)) { out = append(out, spoil[B, P]{name, do}) }, "attention mass", mass)
+	return out
 }
 
 // pairSpoils break a list of two pairs.
@@ -162,11 +180,11 @@ func pairSpoils[B backend.Buffer, P any](dt, other backend.DType, pairs func(p *
 	}
 }
 
-func rotateOperation[B backend.Buffer]() operation[B, backend.RotateParams[B]] {
+func rotateOperation[B backend.Buffer](in kind[B]) operation[B, backend.RotateParams[B]] {
 	return operation[B, backend.RotateParams[B]]{
-		name: "rotate",
+		name: "rotate" + in.name,
 		good: func(r *rig[B]) backend.RotateParams[B] {
-			c := r.smallCache()
+			c := r.smallCache(in.format(r))
 			return rotateParams(r, c, rotary{10000, c.kDim, backend.HalfSplit, 1}, []int64{1, 2, 3}, []int32{1, -1, 5})
 		},
 		call: func(r *rig[B], p backend.RotateParams[B]) error { return r.be.Rotate(r.s, p) },

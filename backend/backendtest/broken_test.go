@@ -12,31 +12,33 @@ import (
 )
 
 type (
-	device  = backend.Backend[*cpu.Buffer]
-	appendP = backend.AppendParams[*cpu.Buffer]
-	attendP = backend.AttendParams[*cpu.Buffer]
-	mergeP  = backend.MergeParams[*cpu.Buffer]
-	gatherP = backend.GatherParams[*cpu.Buffer]
-	copyP   = backend.CopyBlocksParams[*cpu.Buffer]
-	moveP   = backend.MoveSlotsParams[*cpu.Buffer]
-	rotateP = backend.RotateParams[*cpu.Buffer]
+	device   = backend.Backend[*cpu.Buffer]
+	appendP  = backend.AppendParams[*cpu.Buffer]
+	attendP  = backend.AttendParams[*cpu.Buffer]
+	mergeP   = backend.MergeParams[*cpu.Buffer]
+	gatherP  = backend.GatherParams[*cpu.Buffer]
+	copyP    = backend.CopyBlocksParams[*cpu.Buffer]
+	moveP    = backend.MoveSlotsParams[*cpu.Buffer]
+	convertP = backend.ConvertBlocksParams[*cpu.Buffer]
+	rotateP  = backend.RotateParams[*cpu.Buffer]
 )
 
 // broken is a CPU with a defect: methods that are set replace the CPU's.
 type broken struct {
 	device
-	alloc  func(dt backend.DType, n int) (*cpu.Buffer, error)
-	free   func(b *cpu.Buffer) error
-	upload func(s backend.Stream, b *cpu.Buffer, off int, src []byte) error
-	fill   func(s backend.Stream, b *cpu.Buffer, off, n int, v float64) error
-	append func(s backend.Stream, p appendP) error
-	plan   func(s backend.AttendShape) (backend.AttendPlan, error)
-	attend func(s backend.Stream, p attendP) error
-	merge  func(s backend.Stream, p mergeP) error
-	gather func(s backend.Stream, p gatherP) error
-	copy   func(s backend.Stream, p copyP) error
-	move   func(s backend.Stream, p moveP) error
-	rotate func(s backend.Stream, p rotateP) error
+	alloc   func(dt backend.DType, n int) (*cpu.Buffer, error)
+	free    func(b *cpu.Buffer) error
+	upload  func(s backend.Stream, b *cpu.Buffer, off int, src []byte) error
+	fill    func(s backend.Stream, b *cpu.Buffer, off, n int, v float64) error
+	append  func(s backend.Stream, p appendP) error
+	plan    func(s backend.AttendShape) (backend.AttendPlan, error)
+	attend  func(s backend.Stream, p attendP) error
+	merge   func(s backend.Stream, p mergeP) error
+	gather  func(s backend.Stream, p gatherP) error
+	copy    func(s backend.Stream, p copyP) error
+	move    func(s backend.Stream, p moveP) error
+	convert func(s backend.Stream, p convertP) error
+	rotate  func(s backend.Stream, p rotateP) error
 }
 
 func (b *broken) Alloc(dt backend.DType, n int) (*cpu.Buffer, error) { return b.alloc(dt, n) }
@@ -51,16 +53,17 @@ func (b *broken) Append(s backend.Stream, p appendP) error { return b.append(s, 
 func (b *broken) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
 	return b.plan(s)
 }
-func (b *broken) Attend(s backend.Stream, p attendP) error   { return b.attend(s, p) }
-func (b *broken) Merge(s backend.Stream, p mergeP) error     { return b.merge(s, p) }
-func (b *broken) Gather(s backend.Stream, p gatherP) error   { return b.gather(s, p) }
-func (b *broken) CopyBlocks(s backend.Stream, p copyP) error { return b.copy(s, p) }
-func (b *broken) MoveSlots(s backend.Stream, p moveP) error  { return b.move(s, p) }
-func (b *broken) Rotate(s backend.Stream, p rotateP) error   { return b.rotate(s, p) }
+func (b *broken) Attend(s backend.Stream, p attendP) error         { return b.attend(s, p) }
+func (b *broken) Merge(s backend.Stream, p mergeP) error           { return b.merge(s, p) }
+func (b *broken) Gather(s backend.Stream, p gatherP) error         { return b.gather(s, p) }
+func (b *broken) CopyBlocks(s backend.Stream, p copyP) error       { return b.copy(s, p) }
+func (b *broken) MoveSlots(s backend.Stream, p moveP) error        { return b.move(s, p) }
+func (b *broken) ConvertBlocks(s backend.Stream, p convertP) error { return b.convert(s, p) }
+func (b *broken) Rotate(s backend.Stream, p rotateP) error         { return b.rotate(s, p) }
 
 func newBroken(be device) *broken {
 	return &broken{be, be.Alloc, be.Free, be.Upload, be.Fill, be.Append, be.PlanAttend, be.Attend, be.Merge, be.Gather,
-		be.CopyBlocks, be.MoveSlots, be.Rotate}
+		be.CopyBlocks, be.MoveSlots, be.ConvertBlocks, be.Rotate}
 }
 
 // changed is buffer content of a device, edited by a defect.
@@ -73,11 +76,13 @@ func changed[T backend.Number](be device, s backend.Stream, b *cpu.Buffer, n int
 	return backend.Upload(be, s, b, 0, data)
 }
 
-// defects are mistakes that real kernels make, and the room that must see each.
-var defects = []struct {
+// defect is a mistake that real kernels make, and the room that must see it.
+type defect struct {
 	name, room string
 	breakIt    func(b *broken, be device)
-}{
+}
+
+var defects = []defect{
 	{"loses the last byte of an upload", "memory", func(b *broken, be device) {
 		b.upload = func(s backend.Stream, buf *cpu.Buffer, off int, src []byte) error {
 			if len(src) == bytesOf(backend.F32, 42) {
@@ -303,7 +308,7 @@ func attending(be device, change func(s backend.Stream, p *attendP)) func(backen
 }
 
 func TestDefectsAreCaught(t *testing.T) {
-	for _, d := range defects {
+	for _, d := range append(quantizedDefects, defects...) {
 		t.Run(d.name, func(t *testing.T) {
 			if raceDetector && d.room == "allocations" {
 				t.Skip("the race detector allocates")
@@ -339,24 +344,4 @@ func firstFailure(t *testing.T, dev device, name string) error {
 		}
 	}
 	return nil
-}
-
-// A check that panics or fails late has its buffers freed and its reason told.
-func TestAttempt(t *testing.T) {
-	be, err := cpu.Open(cpu.Options{Threads: 1})
-	require.NoError(t, err)
-	b := bench[*cpu.Buffer]{be: be}
-	require.NoError(t, b.attempt(func(r *rig[*cpu.Buffer]) { r.region("x", backend.F32, 0, 5) }))
-	require.ErrorContains(t, b.attempt(func(r *rig[*cpu.Buffer]) {
-		r.region("x", backend.F32, 0, 5)
-		require.Equal(r, 1, 2, "a reason")
-	}), "a reason")
-	require.ErrorContains(t, b.attempt(func(r *rig[*cpu.Buffer]) {
-		r.region("x", backend.F32, 0, 5)
-		panic("a crash")
-	}), "a crash")
-	require.ErrorAs(t, b.attempt(func(r *rig[*cpu.Buffer]) { r.skip("no such %s", "thing") }), &skipped{})
-	require.Zero(t, be.Info().Buffers)
-	require.ErrorContains(t, b.attempt(func(*rig[*cpu.Buffer]) { _, _ = be.Alloc(backend.F32, 1) }), "live buffers")
-	require.NoError(t, be.Close())
 }

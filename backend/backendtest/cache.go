@@ -18,68 +18,75 @@ func (g geometry) slots() int { return g.blocks * g.block }
 type cache[B backend.Buffer] struct {
 	geometry
 	k, v *plane[B]
-}
-
-// plane is a region of shape [blocks, heads, block, dim].
-type plane[B backend.Buffer] struct {
-	*region[B]
-	geometry
-	dim int
+	mass *plane[B] // the slots' attention mass, as values of one dim; nil: none
 }
 
 func (r *rig[B]) cache(g geometry) *cache[B] {
-	plane := func(name string, dt backend.DType, dim int) *plane[B] {
-		return &plane[B]{r.region(name, dt, 0, g.slots()*g.kvHeads*dim), g, dim}
-	}
-	return &cache[B]{g, plane("K cache", g.format.K, g.kDim), plane("V cache", g.format.V, g.vDim)}
+	return &cache[B]{geometry: g, k: r.plane("K cache", g, g.format.K, g.kDim), v: r.plane("V cache", g, g.format.V, g.vDim)}
 }
 
 // view is the operand.
 func (c *cache[B]) view() backend.CacheView[B] {
-	return backend.CacheView[B]{
-		K:      backend.Plane[B]{Data: c.k.buf, Dim: c.kDim},
-		V:      backend.Plane[B]{Data: c.v.buf, Dim: c.vDim},
-		Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block,
+	return backend.CacheView[B]{K: c.k.operand(), V: c.v.operand(), Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block}
+}
+
+// addMass gives each slot and head some attention mass.
+func (c *cache[B]) addMass(r *rig[B]) {
+	c.mass = r.plane("attention mass", c.geometry, backend.F32, 1)
+	c.mass.set(0, encode(backend.F32, r.normal(c.mass.n)))
+}
+
+// massOperand is the attention mass, if there is any.
+func (c *cache[B]) massOperand() backend.Opt[B] {
+	if c.mass == nil {
+		return backend.Opt[B]{}
 	}
+	return backend.Some(c.mass.buf)
 }
 
 // planes is both halves of the cache.
 func (c *cache[B]) planes() []*plane[B] { return []*plane[B]{c.k, c.v} }
 
+// moving is what goes along with a slot.
+func (c *cache[B]) moving() []*plane[B] {
+	if c.mass == nil {
+		return c.planes()
+	}
+	return append(c.planes(), c.mass)
+}
+
 // fill gives every slot values of the standard normal distribution.
-func (c *cache[B]) fill(r *rig[B]) {
+func (c *cache[B]) fill(r *rig[B]) *cache[B] {
 	for slot := range c.slots() {
 		c.write(r, slot)
 	}
+	return c
 }
 
 // write gives one slot values of the standard normal distribution.
 func (c *cache[B]) write(r *rig[B], slot int) {
 	for head := range c.kvHeads {
 		for _, p := range c.planes() {
-			p.put(slot, head, encode(p.dt, r.normal(p.dim)))
+			p.put(slot, head, r.normal(p.dim))
 		}
 	}
-}
-
-// element is where the row of a slot and head begins.
-func (p *plane[B]) element(slot, head int) int {
-	return ((slot/p.block*p.kvHeads+head)*p.block + slot%p.block) * p.dim
-}
-
-// put sets a row of the image.
-func (p *plane[B]) put(slot, head int, data []byte) { p.set(p.element(slot, head), data) }
-
-// row is a row of data, which has the layout of the image.
-func (p *plane[B]) row(data []byte, slot, head int) []byte {
-	return p.part(data, p.element(slot, head), p.dim)
 }
 
 // move copies a slot over another in the image.
 func (c *cache[B]) move(from, to int) {
 	for head := range c.kvHeads {
-		for _, p := range c.planes() {
-			p.put(to, head, append([]byte(nil), p.row(p.image, from, head)...))
+		for _, p := range c.moving() {
+			p.take(p.now(), from, to, head)
 		}
+	}
+}
+
+// moveBlock copies a block over another in the image.
+func (c *cache[B]) moveBlock(from, to int) {
+	for _, p := range c.planes() {
+		p.shareScales(from, to)
+	}
+	for i := range c.block {
+		c.move(from*c.block+i, to*c.block+i)
 	}
 }

@@ -18,8 +18,8 @@ func bytesOf(dt backend.DType, n int) int {
 	return int(size)
 }
 
-// poison is n elements that no result may depend on: quiet NaNs with a payload,
-// or integers that are no index.
+// poison is n elements that no result may depend on: NaNs, with a payload where there
+// is room, or integers that are no index.
 func poison(dt backend.DType, n int) []byte {
 	out := make([]byte, bytesOf(dt, n))
 	for i := 0; i < len(out); {
@@ -33,6 +33,9 @@ func poison(dt backend.DType, n int) []byte {
 		case backend.BF16:
 			binary.LittleEndian.PutUint16(out[i:], 0x7fed)
 			i += 2
+		case backend.FP8E4M3, backend.FP8E5M2:
+			out[i] = 0x7f
+			i++
 		default:
 			out[i] = 0xa5
 			i++

@@ -11,7 +11,8 @@ import (
 // zeros has no relative error.
 const rowFloor = 0.01
 
-// lseLimit is the largest difference of a log-sum-exp, which is always f32.
+// lseLimit is the largest difference of a log-sum-exp, which is always f32, but where
+// queries are rounded.
 const lseLimit = 1e-4
 
 // limits are the largest error of a row by the coarsest type on its way.
@@ -56,7 +57,7 @@ func compareRows(what string, got, want []float64, width int, limit float64, sha
 }
 
 // compareLSE compares log-sum-exps [tokens, heads]; −∞ must be −∞.
-func compareLSE(got, want []float64, shape ...axisOf) error {
+func compareLSE(got, want []float64, limit float64, shape ...axisOf) error {
 	worst, at := 0.0, -1
 	for i, w := range want {
 		e := math.Abs(got[i] - w)
@@ -69,10 +70,10 @@ func compareLSE(got, want []float64, shape ...axisOf) error {
 			worst, at = e, i
 		}
 	}
-	if worst <= lseLimit {
+	if worst <= limit {
 		return nil
 	}
-	return fmt.Errorf("log-sum-exp: error %.3g at %s, limit %g: have %v, want %v", worst, locate(at, shape), lseLimit, got[at], want[at])
+	return fmt.Errorf("log-sum-exp: error %.3g at %s, limit %g: have %v, want %v", worst, locate(at, shape), limit, got[at], want[at])
 }
 
 // axisOf is a dimension of a row-major index: its name and length.

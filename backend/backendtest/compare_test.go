@@ -28,10 +28,10 @@ func TestCompareRowsNamesTheWorst(t *testing.T) {
 
 func TestCompareLSE(t *testing.T) {
 	inf := math.Inf(-1)
-	require.NoError(t, compareLSE([]float64{inf, 1}, []float64{inf, 1.00005}))
-	require.Error(t, compareLSE([]float64{inf, 1}, []float64{inf, 1.001}))
+	require.NoError(t, compareLSE([]float64{inf, 1}, []float64{inf, 1.00005}, lseLimit))
+	require.Error(t, compareLSE([]float64{inf, 1}, []float64{inf, 1.001}, lseLimit))
 	for _, pair := range [][2]float64{{inf, 1}, {1, inf}, {math.NaN(), 1}, {math.NaN(), inf}, {math.Inf(1), inf}} {
-		require.Error(t, compareLSE([]float64{pair[0]}, []float64{pair[1]}), "have %v, want %v", pair[0], pair[1])
+		require.Error(t, compareLSE([]float64{pair[0]}, []float64{pair[1]}, lseLimit), "have %v, want %v", pair[0], pair[1])
 	}
 }
 

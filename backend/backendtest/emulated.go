@@ -18,9 +18,9 @@ func Emulated(device backend.Info) bool { return strings.Contains(device.Device,
 const emulatedWork = 1 << 20
 
 // OptionsFor are the options for a GPU: the reduced grid and small cases where it is
-// emulated. The variable FERRUM_TEST_MAXWORK replaces MaxWork.
+// emulated; Apple's flush subnormal numbers. The variable FERRUM_TEST_MAXWORK replaces MaxWork.
 func OptionsFor(t require.TestingT, device backend.Info) Options {
-	var o Options
+	o := Options{Flushes: strings.HasPrefix(device.Name, "metal")}
 	if Emulated(device) {
 		o = Options{Reduced: true, MaxWork: emulatedWork}
 	}

@@ -16,6 +16,7 @@ type gatherSpec struct {
 	widen       bool // to f32 instead of the storage type
 	noK, noV    bool
 	tableOffset int
+	hadamard    bool // keys are stored turned, and turned back on their way
 }
 
 func gatherChecks[B backend.Buffer]() []check[B] {
@@ -36,18 +37,33 @@ func gatherChecks[B backend.Buffer]() []check[B] {
 			out = append(out, check[B]{fmt.Sprintf("%s of %s", s.name, dt), func(r *rig[B]) { checkGather(r, s, dt) }})
 		}
 	}
+	for _, dt := range quantizedTypes {
+		for _, s := range []gatherSpec{
+			{name: "a whole sequence", block: 8, n: 45, table: true},
+			{name: "from inside a block", block: 16, begin: 13, n: 40, table: true, tableOffset: 5},
+			{name: "keys alone", block: 8, n: 20, table: true, noV: true},
+			{name: "values alone", block: 8, n: 20, table: true, noK: true},
+			{name: "one block by its number", block: 32, n: 32, tableOffset: 1},
+			{name: "turned keys", block: 8, begin: 3, n: 30, table: true, hadamard: true},
+		} {
+			s.widen = true
+			out = append(out, check[B]{fmt.Sprintf("%s of %s", s.name, dt), func(r *rig[B]) { checkGather(r, s, dt) }})
+		}
+		out = append(out, check[B]{"storage type of " + dt.String(), func(r *rig[B]) { checkGatherStored(r, dt) }})
+	}
 	return out
 }
 
 // checkGather reads a sequence that lies in shuffled blocks.
 func checkGather[B backend.Buffer](r *rig[B], s gatherSpec, dt backend.DType) {
-	f := backend.Format{Act: dt, K: dt, V: dt}
+	f := r.storing(dt)
 	kDim, vDim := r.dims(192, 128)
 	if s.table {
 		s.block = r.blockSize(s.block)
 	}
 	r.needs(f, kDim, vDim, s.block, s.table)
 	c := r.cache(geometry{3, s.block, max(8, 64/s.block), kDim, vDim, f})
+	c.k.hadamard = s.hadamard
 	order := r.rng.Perm(c.blocks)
 	if !s.table {
 		order = []int{s.tableOffset}
@@ -74,15 +90,44 @@ func checkGather[B backend.Buffer](r *rig[B], s gatherSpec, dt backend.DType) {
 	}
 	r.push()
 	require.NoError(r, r.be.Gather(r.s, p))
+	if s.hadamard {
+		turnBack(r, c, k, func(i int) int { return slot(s.begin + i) }, s.n)
+	}
 	for head := range c.kvHeads {
 		for i := range s.n {
-			if row := (head*s.n + i); !s.noK {
-				k.set(row*c.kDim, encode(to, decode(dt, c.k.row(c.k.image, slot(s.begin+i), head))))
+			row := head*s.n + i
+			if !s.noK && !s.hadamard {
+				k.set(row*c.kDim, encode(to, c.k.values(c.k.now(), slot(s.begin+i), head)))
 			}
-			if row := (head*s.n + i); !s.noV {
-				v.set(row*c.vDim, encode(to, decode(dt, c.v.row(c.v.image, slot(s.begin+i), head))))
+			if !s.noV {
+				v.set(row*c.vDim, encode(to, c.v.values(c.v.now(), slot(s.begin+i), head)))
 			}
 		}
 	}
+	r.verify()
+}
+
+// turnBack compares n gathered keys with the stored ones, turned back, and takes them over.
+func turnBack[B backend.Buffer](r *rig[B], c *cache[B], k *region[B], slot func(i int) int, n int) {
+	got := r.fetch(k)
+	for head := range c.kvHeads {
+		for i := range n {
+			at := (head*n + i) * c.kDim
+			want := hadamard(widen(c.k.values(c.k.now(), slot(i), head)))
+			require.NoError(r, compareRows(fmt.Sprintf("key %d, head %d", i, head), widen(decode(k.dt, k.part(got, at, c.kDim))),
+				want, c.kDim, rounding))
+			k.set(at, k.part(got, at, c.kDim))
+		}
+	}
+}
+
+// checkGatherStored asks for codes without their scales.
+func checkGatherStored[B backend.Buffer](r *rig[B], dt backend.DType) {
+	kDim, vDim := r.dims(64, 64)
+	c := r.cache(geometry{2, r.blockSize(16), 4, kDim, vDim, r.storing(dt)}).fill(r)
+	codes := backend.Some(r.region("gathered K", dt, 0, c.kvHeads*c.block*kDim).buf)
+	p := backend.GatherParams[B]{Cache: c.view(), TableOffset: 1, Len: c.block, K: codes}
+	r.push()
+	require.ErrorIs(r, r.be.Gather(r.s, p), backend.ErrUnsupported{})
 	r.verify()
 }

@@ -14,6 +14,7 @@ func lifetimeChecks[B backend.Buffer]() []check[B] {
 		{"use after close", checkUseAfterClose[B]},
 		{"no buffer and no stream", checkNothing[B]},
 		{"free while work is queued", checkFreeQueued[B]},
+		{"scales and mass of another device", checkScalesOfAnother[B]},
 	}
 }
 

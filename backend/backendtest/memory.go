@@ -10,8 +10,8 @@ import (
 )
 
 // storageTypes are all types that a buffer can have.
-var storageTypes = []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8, backend.FP8E4M3,
-	backend.FP8E5M2, backend.Int4, backend.U32, backend.I32, backend.I64}
+var storageTypes = []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8, backend.Int8Asym, backend.FP8E4M3,
+	backend.FP8E5M2, backend.Int4, backend.Int4G64, backend.Int4Channel, backend.U32, backend.I32, backend.I64}
 
 func memoryChecks[B backend.Buffer]() []check[B] {
 	var out []check[B]

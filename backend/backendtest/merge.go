@@ -88,7 +88,7 @@ func checkMerge[B backend.Buffer](r *rig[B], s mergeSpec) {
 	out.accept(got)
 	if merged != nil {
 		got := merged.part(r.fetch(merged), 0, rows)
-		require.NoError(r, compareLSE(widen(decode(backend.F32, got)), wantLSE, shape...))
+		require.NoError(r, compareLSE(widen(decode(backend.F32, got)), wantLSE, lseLimit, shape...))
 		merged.set(0, got)
 	}
 	r.verify()

@@ -1,8 +1,6 @@
 package backendtest
 
 import (
-	"fmt"
-
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
 )
@@ -10,8 +8,8 @@ import (
 func moveChecks[B backend.Buffer]() []check[B] {
 	out := []check[B]{
 		{"no pairs", func(r *rig[B]) {
-			checkCopyBlocks(r, r.plain(), nil)
-			checkMoveSlots(r, r.plain(), nil)
+			r.moved(r.plain(), false).copyBlocks(r, nil)
+			r.moved(r.plain(), false).moveSlots(r, nil)
 		}},
 	}
 	chains := []struct {
@@ -27,16 +25,26 @@ func moveChecks[B backend.Buffer]() []check[B] {
 		{"one destination, many sources", [][2]int64{{1, 9}, {2, 9}, {3, 9}}},
 		{"gaps closed in place", gaps(48)},
 	}
-	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
-		f := backend.Format{Act: dt, K: dt, V: dt}
-		out = append(out, check[B]{"blocks of " + dt.String(), func(r *rig[B]) {
-			checkCopyBlocks(r, f, [][2]uint32{{0, 5}, {3, 2}, {0, 4}})
-		}})
-		for _, c := range chains {
-			out = append(out, check[B]{fmt.Sprintf("%s of %s", c.name, dt), func(r *rig[B]) { checkMoveSlots(r, f, c.pairs) }})
+	for _, dt := range append([]backend.DType{backend.F32, backend.F16, backend.BF16}, quantizedTypes...) {
+		for _, mass := range []bool{false, true} {
+			name := dt.String()
+			if mass {
+				name += " with mass"
+			}
+			out = append(out, check[B]{"blocks of " + name, func(r *rig[B]) {
+				r.moved(r.storing(dt), mass).copyBlocks(r, [][2]uint32{{0, 5}, {3, 2}, {0, 4}})
+			}})
+			for _, chain := range chains {
+				if dt != backend.Int4Channel {
+					out = append(out, check[B]{chain.name + " of " + name, func(r *rig[B]) {
+						r.moved(r.storing(dt), mass).moveSlots(r, chain.pairs)
+					}})
+				}
+			}
 		}
 	}
-	return append(out, check[B]{"random lists of slots", checkRandomMoves[B]})
+	return append(out, check[B]{"random lists of slots", checkRandomMoves[B]},
+		check[B]{"single slots of blocks that share scales", checkSlotsThatShare[B]})
 }
 
 // gaps are the moves, sorted by destination, that close the gaps left by every
@@ -62,32 +70,32 @@ func flat[T uint32 | int64](pairs [][2]T) []T {
 }
 
 // moved is a filled cache of at least 48 slots and 6 blocks.
-func (r *rig[B]) moved(f backend.Format) *cache[B] {
+func (r *rig[B]) moved(f backend.Format, mass bool) *cache[B] {
 	kDim, vDim := r.dims(192, 128)
 	block := r.blockSize(8)
 	r.needs(f, kDim, vDim, block, true)
-	c := r.cache(geometry{3, block, max(6, 48/block), kDim, vDim, f})
-	c.fill(r)
+	c := r.cache(geometry{3, block, max(6, 48/block), kDim, vDim, f}).fill(r)
+	if mass {
+		c.addMass(r)
+	}
 	return c
 }
 
-func checkCopyBlocks[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]uint32) {
-	c := r.moved(f)
-	p := backend.CopyBlocksParams[B]{Cache: c.view(), N: len(pairs), Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf}
+func (c *cache[B]) copyBlocks(r *rig[B], pairs [][2]uint32) {
+	p := backend.CopyBlocksParams[B]{Cache: c.view(), Mass: c.massOperand(), N: len(pairs),
+		Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.CopyBlocks(r.s, p))
 	for _, pair := range pairs {
-		for i := range c.block {
-			c.move(int(pair[0])*c.block+i, int(pair[1])*c.block+i)
-		}
+		c.moveBlock(int(pair[0]), int(pair[1]))
 	}
 	r.verify()
 }
 
-// checkMoveSlots compares with the pairs done one after another on the image.
-func checkMoveSlots[B backend.Buffer](r *rig[B], f backend.Format, pairs [][2]int64) {
-	c := r.moved(f)
-	p := backend.MoveSlotsParams[B]{Cache: c.view(), N: len(pairs), Pairs: constant(r, "pairs", backend.I64, flat(pairs)).buf}
+// moveSlots compares with the pairs done one after another on the image.
+func (c *cache[B]) moveSlots(r *rig[B], pairs [][2]int64) {
+	p := backend.MoveSlotsParams[B]{Cache: c.view(), Mass: c.massOperand(), N: len(pairs),
+		Pairs: constant(r, "pairs", backend.I64, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.MoveSlots(r.s, p))
 	for _, pair := range pairs {
@@ -104,6 +112,29 @@ func checkRandomMoves[B backend.Buffer](r *rig[B]) {
 		for i := range pairs {
 			pairs[i] = [2]int64{r.rng.Int64N(48), r.rng.Int64N(48)}
 		}
-		checkMoveSlots(r, r.plain(), pairs)
+		r.moved(r.plain(), false).moveSlots(r, pairs)
 	}
+}
+
+// checkSlotsThatShare asks for what cannot be done to one slot of a block whose scales
+// belong to all of its slots.
+func checkSlotsThatShare[B backend.Buffer](r *rig[B]) {
+	f := r.storing(backend.Int4Channel)
+	c := r.moved(f, false)
+	const tokens = 3
+	slots := constant(r, "slots", backend.I64, []int64{1, 2, 3}).buf
+	pairs := constant(r, "pairs", backend.I64, []int64{0, 9}).buf
+	rotated := rotateParams(r, c, rotary{10000, c.kDim, backend.HalfSplit, 1}, rotatedSlots, rotatedBy)
+	appended := backend.AppendParams[B]{Cache: c.view(), Tokens: tokens, Slots: slots,
+		K: r.vectors("K", f.Act, tokens, c.kvHeads*c.kDim, false).fill(r).rows(),
+		V: r.vectors("V", f.Act, tokens, c.kvHeads*c.vDim, false).fill(r).rows()}
+	r.push()
+	for name, err := range map[string]error{
+		"append": r.be.Append(r.s, appended),
+		"move":   r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: c.view(), Pairs: pairs, N: 1}),
+		"rotate": r.be.Rotate(r.s, rotated),
+	} {
+		require.ErrorIs(r, err, backend.ErrUnsupported{}, name)
+	}
+	r.verify()
 }

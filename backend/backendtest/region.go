@@ -102,7 +102,7 @@ func (reg *region[B]) diff(got []byte) error {
 	}
 	size := max(1, reg.dt.Bits()/8)
 	i -= i % size
-	element, where := i/size-reg.lead, "payload"
+	element, where := i*8/reg.dt.Bits()-reg.lead, "payload"
 	if reg.scratch {
 		element += reg.lead + reg.n
 	}

@@ -15,8 +15,9 @@ import (
 
 // bench is an open device and the way to open another.
 type bench[B backend.Buffer] struct {
-	be   backend.Backend[B]
-	open func() backend.Backend[B]
+	be      backend.Backend[B]
+	open    func() backend.Backend[B]
+	flushes bool // subnormal numbers count as 0
 }
 
 // rig is what one check works with: the device, a stream, the buffers it made,

@@ -20,6 +20,13 @@ func rotateChecks[B backend.Buffer]() []check[B] {
 			out = append(out, check[B]{name, func(r *rig[B]) { checkRotate(r, dt, e) }})
 		}
 	}
+	for i, dt := range rowTypes {
+		for _, turned := range []bool{false, true} {
+			e := rotary{500000, 64, backend.Pairing(i % 2), 1}
+			name := fmt.Sprintf("%s, Hadamard %v", dt, turned)
+			out = append(out, check[B]{name, func(r *rig[B]) { checkRotateQuantized(r, dt, e, turned) }})
+		}
+	}
 	return append(out, check[B]{"there and back", checkRoundTrip[B]}, check[B]{"as if appended there", checkShift[B]})
 }
 
@@ -30,24 +37,55 @@ func checkRotate[B backend.Buffer](r *rig[B], dt backend.DType, e rotary) {
 	kDim, vDim := r.dims(64, 64)
 	block := r.blockSize(16)
 	r.needs(f, kDim, vDim, block, true)
-	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f})
-	c.fill(r)
-	slots := []int64{3, 63, -1, 0, 17, 16, 15, -1, 40}
-	deltas := []int32{1, -1, 5, 0, ropePositions - 1, 1 - ropePositions, 100, -7, -200}
-	p := rotateParams(r, c, e, slots, deltas)
+	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f}).fill(r)
+	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
 	p.Rope.Magnitude = 1.25 // must be left out
 	r.push()
 	require.NoError(r, r.be.Rotate(r.s, p))
 	got := r.fetch(c.k.region)
-	for i, slot := range slots {
+	eachRotated(c, func(slot, head, delta int, where string) {
+		require.NoError(r, e.accept(where, c.k.region, c.k.element(slot, head), got, c.k.values(c.k.now(), slot, head), delta, coarsest(dt)))
+	})
+	r.verify()
+}
+
+// Slots that are turned, and how far.
+var (
+	rotatedSlots = []int64{3, 63, -1, 0, 17, 16, 15, -1, 40}
+	rotatedBy    = []int32{1, -1, 5, 0, ropePositions - 1, 1 - ropePositions, 100, -7, -200}
+)
+
+func eachRotated[B backend.Buffer](c *cache[B], do func(slot, head, delta int, where string)) {
+	for i, slot := range rotatedSlots {
 		for head := range c.kvHeads {
 			if slot >= 0 {
-				before := decode(dt, c.k.row(c.k.image, int(slot), head))
-				require.NoError(r, e.accept(fmt.Sprintf("key at slot %d, head %d, turned by %d", slot, head, deltas[i]),
-					c.k.region, c.k.element(int(slot), head), got, before, int(deltas[i]), coarsest(dt)))
+				do(int(slot), head, int(rotatedBy[i]), fmt.Sprintf("key at slot %d, head %d, turned by %d", slot, head, rotatedBy[i]))
 			}
 		}
 	}
+}
+
+// checkRotateQuantized turns keys that are quantized, and that may be turned by a Hadamard
+// matrix, too: what they are worth is turned, and then rounded once.
+func checkRotateQuantized[B backend.Buffer](r *rig[B], dt backend.DType, e rotary, turned bool) {
+	kDim, vDim := r.dims(80, 80)
+	block := r.blockSize(16)
+	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, r.storing(dt)}).fill(r)
+	c.k.hadamard = turned
+	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
+	p.Rope.Magnitude = 1.25 // must be left out
+	r.push()
+	require.NoError(r, r.be.Rotate(r.s, p))
+	got := r.content(c.k)
+	eachRotated(c, func(slot, head, delta int, where string) {
+		want := widen(c.k.values(c.k.now(), slot, head))
+		if turned {
+			want = hadamard(e.turn(hadamard(want), delta))
+		} else {
+			want = e.turn(want, delta)
+		}
+		require.NoError(r, c.k.settle(got, slot, head, want, 0), where)
+	})
 	r.verify()
 }
 
@@ -76,7 +114,7 @@ func checkRoundTrip[B backend.Buffer](r *rig[B]) {
 	got := r.fetch(c.k.region)
 	for slot := range slots {
 		for head := range c.kvHeads {
-			before := decode(f.K, c.k.row(c.k.image, slot, head))
+			before := c.k.values(c.k.now(), slot, head)
 			require.NoError(r, e.accept(fmt.Sprintf("key at slot %d, head %d", slot, head), c.k.region,
 				c.k.element(slot, head), got, before, 0, 2*coarsest(f.K)))
 		}
@@ -113,10 +151,9 @@ func checkShift[B backend.Buffer](r *rig[B]) {
 	require.NoError(r, r.be.Append(r.s, appends[0]))
 	require.NoError(r, r.be.Append(r.s, appends[1]))
 	require.NoError(r, r.be.Rotate(r.s, p))
-	got := r.fetch(c.k.region)
+	got := r.content(c.k)
 	for i := range tokens {
-		moved, there := c.k.row(got, int(slots[0][i]), 0), c.k.row(got, int(slots[1][i]), 0)
-		require.NoError(r, compareRows(fmt.Sprintf("moved key %d", i), widen(decode(f.K, moved)), widen(decode(f.K, there)),
-			kDim, 2*coarsest(f.K)))
+		moved, there := c.k.values(got, int(slots[0][i]), 0), c.k.values(got, int(slots[1][i]), 0)
+		require.NoError(r, compareRows(fmt.Sprintf("moved key %d", i), widen(moved), widen(there), kDim, 2*coarsest(f.K)))
 	}
 }

@@ -129,12 +129,14 @@ func checkDefaultQueue[B backend.Buffer](r *rig[B]) {
 	r.verify()
 }
 
-// checkGoroutines runs checks of memory, moving and attention at the same time.
+// checkGoroutines runs checks of memory, moving, converting and attention at the same time.
 func checkGoroutines[B backend.Buffer](r *rig[B]) {
 	f := r.plain()
 	runs := []func(r *rig[B]){
 		func(r *rig[B]) { checkCopy(r, backend.F32) },
-		func(r *rig[B]) { checkMoveSlots(r, f, gaps(48)) },
+		func(r *rig[B]) { r.moved(f, false).moveSlots(r, gaps(48)) },
+		func(r *rig[B]) { r.moved(r.quantized(), true).moveSlots(r, gaps(48)) },
+		checkConvertBack[B],
 	}
 	for _, output := range outputAxis {
 		s := small("concurrent "+output.name, sequence{1, 700}, sequence{20, 60})

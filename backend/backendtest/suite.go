@@ -16,6 +16,9 @@ type Options struct {
 	// MaxWork skips, by name, attention cases of more multiply-adds; 0: no limit.
 	// The largest case of the full suite has 1.1e9.
 	MaxWork int
+	// Flushes says that the device's arithmetic takes subnormal numbers for 0: rows of
+	// such numbers may then be quantized to 0.
+	Flushes bool
 }
 
 // Run checks a device against the contract of package backend, then its erased
@@ -72,6 +75,7 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 		{"rotate", rotateChecks[B]()},
 		{"gather", gatherChecks[B]()},
 		{"move", moveChecks[B]()},
+		{"convert", convertChecks[B](caps)},
 		{"plan", planChecks[B]()},
 		{"attend", attendChecks[B](caps, o)},
 		{"merge", mergeChecks[B]()},
@@ -83,7 +87,7 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 
 func runForm[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
 	be := open(t)
-	b := bench[B]{be: be, open: func() backend.Backend[B] { return open(t) }}
+	b := bench[B]{be: be, open: func() backend.Backend[B] { return open(t) }, flushes: o.Flushes}
 	defer func() {
 		require.Zero(t, be.Info().Buffers, "buffers left at the end")
 		require.NoError(t, be.Close())

@@ -67,8 +67,12 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads}
 	rows := l.tileTokens() * l.qHeads / l.kvHeads
-	return extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: rows * chunk, rows: rows,
+	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: rows * chunk, rows: rows,
 		vectors: chunk * max(p.Cache.K.Dim, p.Cache.V.Dim)}
+	if p.Int8Query {
+		need.rounded, need.integers = need.q, p.Cache.K.Dim
+	}
+	return need
 }
 
 // bind resolves checked parameters.

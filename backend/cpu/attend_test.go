@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,17 +30,28 @@ func compare(t require.TestingT, c scene, got, want result) {
 	}
 }
 
+// wholeBytes is dim, or one more where rows would not fill whole bytes.
+func wholeBytes(dt backend.DType, dim int) int {
+	if dt.Bits() < 8 {
+		return dim + dim%2
+	}
+	return dim
+}
+
 func TestAttendAgainstReference(t *testing.T) {
 	float := rapid.SampledFrom([]backend.DType{backend.F32, backend.F16, backend.BF16})
+	key, value := rapid.SampledFrom(storageTypes), rapid.SampledFrom(storageTypes[:len(storageTypes)-1])
 	rapid.Check(t, func(r *rapid.T) {
 		c := scene{
 			kvHeads: rapid.IntRange(1, 3).Draw(r, "kv heads"),
 			kDim:    rapid.IntRange(1, 40).Draw(r, "k dim"), vDim: rapid.IntRange(1, 40).Draw(r, "v dim"),
-			act: float.Draw(r, "act"), k: float.Draw(r, "k"), v: float.Draw(r, "v"),
+			act: float.Draw(r, "act"), k: key.Draw(r, "k"), v: value.Draw(r, "v"),
 			block:   rapid.SampledFrom([]int{0, 1, 2, 8, 16, 64}).Draw(r, "block"),
 			threads: rapid.IntRange(1, 3).Draw(r, "threads"),
 			mass:    rapid.Bool().Draw(r, "mass"),
 		}
+		c.kDim, c.vDim = wholeBytes(c.k, c.kDim), wholeBytes(c.v, c.vDim)
+		c.int8Query = slices.Contains(int8Query(), c.k) && rapid.Bool().Draw(r, "int8 query")
 		c.qHeads = c.kvHeads * rapid.SampledFrom([]int{1, 2, 5, 40}).Draw(r, "group")
 		for range rapid.IntRange(1, 3).Draw(r, "seqs") {
 			c.ctx = append(c.ctx, rapid.SampledFrom([]int{0, 1, 7, 8, 9, 33, 70}).Draw(r, "ctx"))
@@ -130,8 +142,16 @@ func TestAttendNarrowerWindow(t *testing.T) {
 // The same tokens give the same bits in every layout, whether their prompt is
 // attended at once or in chunks, alone or in a batch, on one thread or several.
 func TestAttendBitsDoNotDependOnLayout(t *testing.T) {
-	base := scene{qHeads: 6, kvHeads: 2, kDim: 16, vDim: 24, act: backend.F32, k: backend.F16, v: backend.BF16,
-		ctx: []int{130, 77}, queries: []int{130, 5}, threads: 1}
+	for _, base := range []scene{
+		{k: backend.F16, v: backend.BF16}, {k: backend.Int8Asym, v: backend.Int4}, {k: backend.Int4G64, v: backend.FP8E5M2, int8Query: true},
+	} {
+		base.qHeads, base.kvHeads, base.kDim, base.vDim, base.act = 6, 2, 16, 24, backend.F32
+		base.ctx, base.queries, base.threads = []int{130, 77}, []int{130, 5}, 1
+		t.Run(fmt.Sprint(base.k, base.v, base.int8Query), func(t *testing.T) { sameBits(t, base) })
+	}
+}
+
+func sameBits(t *testing.T, base scene) {
 	want := base.set(t, 3).attend(t)
 	for _, block := range []int{0, 8, 16, 32, 64} {
 		for _, threads := range []int{1, 2, 5} {
@@ -145,11 +165,10 @@ func TestAttendBitsDoNotDependOnLayout(t *testing.T) {
 	st := base.set(t, 3)
 	row := base.qHeads * base.vDim
 	for _, n := range []int{1, 31, 100} { // the last n tokens of the first sequence alone
-		c := scene{qHeads: 6, kvHeads: 2, kDim: 16, vDim: 24, ctx: []int{130}, queries: []int{n}}
 		p := st.params
 		p.Batch.Seqs, p.Batch.Tokens = 1, n
 		p.Batch.QueryOffsets = backend.Some(numbers(t, st.be, st.s, backend.U32, []uint32{0, uint32(n)}))
-		p.Q.Offset = (130 - n) * c.qHeads * c.kDim
+		p.Q.Offset = (130 - n) * base.qHeads * base.kDim
 		sub := &stage{be: st.be, s: st.s, params: p, shape: st.shape}
 		sub.shape.ContextLens, sub.shape.QueryLens = []uint32{130}, []uint32{uint32(n)}
 		sub.plan(t)

@@ -55,22 +55,39 @@ func Open(o Options) (*Backend, error) {
 	}
 	return &Backend{
 		pool:     newPool(o.Threads),
-		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), DeviceTable: true},
+		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), DeviceTable: true, Int8Query: int8Query()},
 		model:    modelName(),
 		maxBytes: o.MaxBytes,
 		buffers:  map[*Buffer]struct{}{},
 	}, nil
 }
 
-// formats is every combination of the types that are computed with.
+// formats is every combination of an activation type and two storage types, the usual
+// ones, with keys and values alike, first. Values are not stored by channel.
 func formats() []backend.Format {
-	floats := [...]backend.DType{backend.F32, backend.F16, backend.BF16}
-	var out []backend.Format
-	for _, act := range floats {
-		for _, k := range floats {
-			for _, v := range floats {
-				out = append(out, backend.Format{Act: act, K: k, V: v})
+	var alike, mixed []backend.Format
+	for act := range decode {
+		for k := range decode {
+			for v := range decode {
+				f := backend.Format{Act: backend.DType(act), K: backend.DType(k), V: backend.DType(v)}
+				switch {
+				case !f.Act.Float() || decode[k] == nil || decode[v] == nil || f.V == backend.Int4Channel:
+				case k == v:
+					alike = append(alike, f)
+				default:
+					mixed = append(mixed, f)
+				}
 			}
+		}
+	}
+	return append(alike, mixed...)
+}
+
+// int8Query is the types whose products with rounded queries have a kernel.
+func int8Query() (out []backend.DType) {
+	for dt, kernel := range scoreInt8 {
+		if kernel != nil {
+			out = append(out, backend.DType(dt))
 		}
 	}
 	return out
@@ -96,8 +113,8 @@ func (be *Backend) Info() backend.Info {
 	return info
 }
 
-// Caps says what the device accepts: every combination of f32, f16 and bf16, any
-// head dim, any power of two as block size.
+// Caps says what the device accepts: f32, f16 and bf16 with every combination of
+// storage types but values of Int4Channel, any head dim, any power of two as block size.
 func (be *Backend) Caps() backend.Caps { return be.caps }
 
 // Close waits for the operations that run, frees every buffer and ends the

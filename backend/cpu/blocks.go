@@ -23,10 +23,14 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 		}
 	}
 	keys, values := planeOf(p.Cache, p.Cache.K), planeOf(p.Cache, p.Cache.V)
+	mass, slots := optional[float32](p.Mass), p.Cache.KVHeads*p.Cache.BlockSize
 	for ; len(pairs) > 0; pairs = pairs[2:] {
 		from, to := int(pairs[0]), int(pairs[1])
-		copy(keys.whole(to), keys.whole(from))
-		copy(values.whole(to), values.whole(from))
+		keys.copyBlock(to, from)
+		values.copyBlock(to, from)
+		if mass != nil {
+			copy(mass[to*slots:][:slots], mass[from*slots:])
+		}
 	}
 	return nil
 }
@@ -36,6 +40,7 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 type moveTask struct {
 	pairs        []int64
 	keys, values plane
+	mass         []float32 // of each slot, nil: none
 }
 
 // MoveSlots copies single slots within a cache, one after another. A slot outside
@@ -52,7 +57,8 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 	c := be.pool.borrow(extent{})
 	defer be.pool.giveBack(c)
 	t := &c.move
-	*t = moveTask{pairs: view[int64](p.Pairs)[:2*p.N], keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V)}
+	*t = moveTask{pairs: view[int64](p.Pairs)[:2*p.N], mass: optional[float32](p.Mass),
+		keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V)}
 	for i, slot := range t.pairs {
 		if slots := int64(p.Cache.Blocks) * int64(p.Cache.BlockSize); slot < 0 || slot >= slots {
 			return backend.ErrShape{Op: "move slots", What: fmt.Sprintf("pairs: element %d is slot %d, the cache has %d", i, slot, slots)}
@@ -62,11 +68,15 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 }
 
 func (t *moveTask) part(i int, _ *scratch) {
-	plane, head := &t.keys, i
+	plane, head, mass := &t.keys, i, t.mass
 	if i >= t.keys.heads {
-		plane, head = &t.values, i-t.keys.heads
+		plane, head, mass = &t.values, i-t.keys.heads, nil // which goes with the keys
 	}
 	for pairs := t.pairs; len(pairs) > 0; pairs = pairs[2:] {
-		copy(plane.slot(int(pairs[1]), head), plane.slot(int(pairs[0]), head))
+		from, to := int(pairs[0]), int(pairs[1])
+		plane.copySlot(to, from, head)
+		if mass != nil {
+			mass[plane.index(to, head)] = mass[plane.index(from, head)]
+		}
 	}
 }

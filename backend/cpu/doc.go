@@ -1,12 +1,18 @@
 // Package cpu is the device that is always there: host memory, a bounded pool
-// of workers, and every operation of the contract in Go, for any head dim and
-// for f32, f16 and bf16 in every combination.
+// of workers, and every operation of the contract in Go, for any head dim, for
+// activations of f32, f16 and bf16, and for keys and values of those and of every
+// quantized type, in every combination.
 //
 // Memory is mapped outside the Go heap, so a cache of many gigabytes costs the
 // garbage collector nothing and Free returns it to the system. Operations run at
 // once, on the goroutine that calls and on the workers, so a stream is ordered
 // by itself. What they read from their buffers (slots, tables, lengths) is
-// range-checked before anything is written: a call that fails has changed nothing.
+// range-checked before anything is written, and so is that what they quantize is
+// finite: a call that fails has changed nothing.
+//
+// Quantized keys and values are read as they are stored: attention decodes a run of
+// rows at a time, next to where it uses them. What that costs and what it saves
+// in memory traffic is up to the kernels (see kernels.go).
 //
 // Results do not depend on scheduling. Attention gives the same bits for any
 // layout, block size and batching of the same tokens, as long as a context is not

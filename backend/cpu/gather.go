@@ -81,9 +81,13 @@ func (t *gatherTask) head(from *plane, head int, dst []byte, dt backend.DType) {
 		n := min(end-key, from.block-offset)
 		src := from.at(t.table.at(key/from.block), head, offset, n)
 		if dt == from.dt {
-			copy(dst, src)
+			copy(dst, src.data)
 		} else {
-			decode[from.dt](of[float32](dst[:n*row]), src)
+			x := of[float32](dst[:n*row])
+			decode[from.dt](x, src)
+			if from.hadamard {
+				hadamard(x, from.dim)
+			}
 		}
 		key, dst = key+n, dst[n*row:]
 	}

@@ -6,54 +6,53 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
-func decodeF32(dst []float32, src []byte) { copy(dst, of[float32](src)) }
+func decodeF32(dst []float32, src stored) { copy(dst, of[float32](src.data)) }
 
-func decodeF16(dst []float32, src []byte) {
-	halves := of[uint16](src)
+func decodeF16(dst []float32, src stored) {
+	halves := of[uint16](src.data)
 	dst = dst[:len(halves)]
 	for i, h := range halves {
 		dst[i] = quant.FromF16(h)
 	}
 }
 
-func decodeBF16(dst []float32, src []byte) {
-	halves := of[uint16](src)
+func decodeBF16(dst []float32, src stored) {
+	halves := of[uint16](src.data)
 	dst = dst[:len(halves)]
 	for i, h := range halves {
 		dst[i] = quant.FromBF16(h)
 	}
 }
 
-func encodeF32(dst []byte, src []float32) { copy(of[float32](dst), src) }
+func encodeF32(dst stored, src []float32, _ bool) bool {
+	copy(of[float32](dst.data), src)
+	return true
+}
 
-func encodeF16(dst []byte, src []float32) {
-	halves := of[uint16](dst)[:len(src)]
+func encodeF16(dst stored, src []float32, _ bool) bool {
+	halves := of[uint16](dst.data)[:len(src)]
 	for i, f := range src {
 		halves[i] = quant.F16(f)
 	}
+	return true
 }
 
-func encodeBF16(dst []byte, src []float32) {
-	halves := of[uint16](dst)[:len(src)]
+func encodeBF16(dst stored, src []float32, _ bool) bool {
+	halves := of[uint16](dst.data)[:len(src)]
 	for i, f := range src {
 		halves[i] = quant.BF16(f)
 	}
+	return true
 }
 
-func scoreF32(dst []float32, stride int, q []float32, keys []byte, dim int, _ []float32) {
-	scoreRows(dst, stride, q, of[float32](keys), dim)
+func scoreF32(dst []float32, stride int, q []float32, keys stored, _ []float32) {
+	scoreRows(dst, stride, q, of[float32](keys.data), keys.dim)
 }
 
-func scoreF16(dst []float32, stride int, q []float32, keys []byte, dim int, scratch []float32) {
-	scratch = scratch[:len(keys)/2]
-	decodeF16(scratch, keys)
-	scoreRows(dst, stride, q, scratch, dim)
-}
-
-func scoreBF16(dst []float32, stride int, q []float32, keys []byte, dim int, scratch []float32) {
-	scratch = scratch[:len(keys)/2]
-	decodeBF16(scratch, keys)
-	scoreRows(dst, stride, q, scratch, dim)
+func scoreDecoded(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
+	scratch = scratch[:keys.rows()*keys.dim]
+	decode[keys.dt](scratch, keys)
+	scoreRows(dst, stride, q, scratch, keys.dim)
 }
 
 // scoreRows takes two query rows and four keys at a time: eight sums stay in
@@ -117,20 +116,14 @@ func dot(x, y []float32) float32 {
 	return sum
 }
 
-func mixF32(acc, p []float32, stride int, values []byte, dim int, _ []float32) {
-	mixRows(acc, p, stride, of[float32](values), dim)
+func mixF32(acc, p []float32, stride int, values stored, _ []float32) {
+	mixRows(acc, p, stride, of[float32](values.data), values.dim)
 }
 
-func mixF16(acc, p []float32, stride int, values []byte, dim int, scratch []float32) {
-	scratch = scratch[:len(values)/2]
-	decodeF16(scratch, values)
-	mixRows(acc, p, stride, scratch, dim)
-}
-
-func mixBF16(acc, p []float32, stride int, values []byte, dim int, scratch []float32) {
-	scratch = scratch[:len(values)/2]
-	decodeBF16(scratch, values)
-	mixRows(acc, p, stride, scratch, dim)
+func mixDecoded(acc, p []float32, stride int, values stored, scratch []float32) {
+	scratch = scratch[:values.rows()*values.dim]
+	decode[values.dt](scratch, values)
+	mixRows(acc, p, stride, scratch, values.dim)
 }
 
 func mixRows(acc, p []float32, stride int, values []float32, dim int) {

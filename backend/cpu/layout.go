@@ -23,9 +23,13 @@ func (v *vectors) at(i, col, n int) []byte {
 	return v.mem[(v.offset+i*v.stride+col)*v.size:][:n*v.size]
 }
 
-func (v *vectors) load(dst []float32, i, col int) { decode[v.dt](dst, v.at(i, col, len(dst))) }
+func (v *vectors) load(dst []float32, i, col int) {
+	decode[v.dt](dst, stored{dt: v.dt, data: v.at(i, col, len(dst))})
+}
 
-func (v *vectors) store(i, col int, src []float32) { encode[v.dt](v.at(i, col, len(src)), src) }
+func (v *vectors) store(i, col int, src []float32) {
+	encode[v.dt](stored{dt: v.dt, data: v.at(i, col, len(src))}, src, false)
+}
 
 // plane is the keys or values of a layer as memory, [blocks, heads, block, row].
 type plane struct {
@@ -33,24 +37,61 @@ type plane struct {
 	dt           backend.DType
 	heads, block int
 	dim, row     int // elements and bytes of a row
+	hadamard     bool
+	scales       []uint32
+	// The scales of a block, of one head of it and of one row; shared is how many go with
+	// any rows of a head.
+	perBlock, perHead, perRow, shared int
 }
 
 func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) plane {
-	return plane{mem: p.Data.mem, dt: p.Data.dt, heads: v.KVHeads, block: v.BlockSize, dim: p.Dim, row: p.Dim * p.Data.dt.Bits() / 8}
+	out := plane{mem: p.Data.mem, dt: p.Data.dt, heads: v.KVHeads, block: v.BlockSize, dim: p.Dim, row: p.Dim * p.Data.dt.Bits() / 8,
+		hadamard: p.Hadamard, scales: optional[uint32](p.Scales)}
+	switch out.dt {
+	case backend.FP8E4M3, backend.FP8E5M2:
+		out.perHead, out.shared = 1, 1
+	case backend.Int4Channel:
+		out.perBlock, out.perHead, out.shared = v.KVHeads*p.Dim, p.Dim, p.Dim
+	default:
+		out.perRow = out.dt.Groups(p.Dim)
+		out.perHead = v.BlockSize * out.perRow
+		out.perBlock = v.KVHeads * out.perHead
+	}
+	return out
 }
 
-// at is the memory of n rows of one head from a block's offset on.
-func (p *plane) at(block, head, offset, n int) []byte {
-	return p.mem[((block*p.heads+head)*p.block+offset)*p.row:][:n*p.row]
+// at is n rows of one head from a block's offset on.
+func (p *plane) at(block, head, offset, n int) stored {
+	return stored{
+		dt: p.dt, dim: p.dim,
+		data:   p.mem[((block*p.heads+head)*p.block+offset)*p.row:][:n*p.row],
+		scales: p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow],
+	}
 }
 
 // slot is the row of one head at a slot: block*BlockSize + offset.
-func (p *plane) slot(slot, head int) []byte {
+func (p *plane) slot(slot, head int) stored {
 	return p.at(slot/p.block, head, slot%p.block, 1)
 }
 
-// whole is the memory of one block.
-func (p *plane) whole(block int) []byte { return p.at(block, 0, 0, p.heads*p.block) }
+// index is the number of one head's row at a slot, where rows lie [blocks, heads, block].
+func (p *plane) index(slot, head int) int {
+	return (slot/p.block*p.heads+head)*p.block + slot%p.block
+}
+
+// copySlot copies one head's row, and the scales of its own, to another slot.
+func (p *plane) copySlot(to, from, head int) {
+	dst, src := p.slot(to, head), p.slot(from, head)
+	copy(dst.data, src.data)
+	copy(dst.scales[p.shared:], src.scales[p.shared:])
+}
+
+// copyBlock copies a whole block and the scales in it.
+func (p *plane) copyBlock(to, from int) {
+	n := p.heads * p.block * p.row
+	copy(p.mem[to*n:][:n], p.mem[from*n:][:n])
+	copy(p.scales[to*p.perBlock:][:p.perBlock], p.scales[from*p.perBlock:][:p.perBlock])
+}
 
 // blockTable maps the blocks of a sequence's tokens to blocks of a cache. Without
 // ids the sequence lies in one block.

@@ -21,7 +21,7 @@ func (m weighing) part(i int, w *scratch) {
 // weigh adds what a tile's queries give to the keys in a shard's blocks.
 func (m weighing) weigh(t *tile, shard int, w *scratch) {
 	scores := w.scores[:t.rows*chunk]
-	var q []float32 // decoded for the first block that counts
+	var q queries // loaded for the first block that counts
 	for key := t.keys.From(0); key < t.keys.Hi; {
 		limit := t.keys.Hi
 		if key < t.keys.Sinks {
@@ -29,10 +29,10 @@ func (m weighing) weigh(t *tile, shard int, w *scratch) {
 		}
 		block, offset, n := m.run(t, key, min(limit-key, chunk))
 		if block%m.shards == shard {
-			if q == nil {
+			if q.rows == nil {
 				q = m.load(t, w)
 			}
-			m.score(t, key, n, q, scores, w)
+			m.score(t, key, n, &q, scores, w)
 			m.add(t, scores, m.mass[(block*m.kvHeads+t.head)*m.keys.block+offset:][:n])
 		}
 		key = t.keys.From(key + n)

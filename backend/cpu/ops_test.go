@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,6 +21,7 @@ type cached struct {
 	move   backend.MoveSlotsParams[*Buffer]
 	blocks backend.CopyBlocksParams[*Buffer]
 	gather backend.GatherParams[*Buffer]
+	pack   backend.ConvertBlocksParams[*Buffer] // into the cache, where it is quantized
 }
 
 const (
@@ -30,9 +32,19 @@ const (
 func newCached(t testing.TB, be *Backend, s backend.Stream, k, v backend.DType) *cached {
 	rng := rand.New(rand.NewPCG(1, 2))
 	slots := cacheBlocks * cacheHeads * cacheBlock
-	view := backend.CacheView[*Buffer]{Blocks: cacheBlocks, KVHeads: cacheHeads, BlockSize: cacheBlock,
-		K: backend.Plane[*Buffer]{Data: floats(t, be, k, randoms(rng, slots*cacheKDim)), Dim: cacheKDim},
-		V: backend.Plane[*Buffer]{Data: floats(t, be, v, randoms(rng, slots*cacheVDim)), Dim: cacheVDim}}
+	view := backend.CacheView[*Buffer]{Blocks: cacheBlocks, KVHeads: cacheHeads, BlockSize: cacheBlock}
+	view.K = planeFrom(t, be, view, k, cacheKDim, randoms(rng, slots*cacheKDim))
+	view.V = planeFrom(t, be, view, v, cacheVDim, randoms(rng, slots*cacheVDim))
+	view.K.Hadamard = k.Quantized()
+	plain := backend.CacheView[*Buffer]{Blocks: cacheBlocks + 1, KVHeads: cacheHeads, BlockSize: cacheBlock}
+	slots = plain.Blocks * cacheHeads * cacheBlock
+	plain.K = planeFrom(t, be, plain, backend.F32, cacheKDim, randoms(rng, slots*cacheKDim))
+	plain.V = planeFrom(t, be, plain, backend.F32, cacheVDim, randoms(rng, slots*cacheVDim))
+	gathered := v
+	if v.Quantized() {
+		gathered = backend.F32
+	}
+	mass := backend.Some(floats(t, be, backend.F32, randoms(rng, cacheBlocks*cacheHeads*cacheBlock)))
 	rope := backend.RoPE{Dims: 4}
 	table, err := rope.Table(cacheKDim, 10)
 	require.NoError(t, err)
@@ -46,21 +58,35 @@ func newCached(t testing.TB, be *Backend, s backend.Stream, k, v backend.DType) 
 			QHeads:    2, Q: backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*2*cacheKDim)))},
 		rotate: backend.RotateParams[*Buffer]{Cache: view, N: 3, Rope: r,
 			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Deltas: numbers(t, be, s, backend.I32, []int32{9, 99, -9})},
-		move:   backend.MoveSlotsParams[*Buffer]{Cache: view, N: 2, Pairs: numbers(t, be, s, backend.I64, []int64{1, 0, 2, 1})},
-		blocks: backend.CopyBlocksParams[*Buffer]{Cache: view, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
+		move:   backend.MoveSlotsParams[*Buffer]{Cache: view, Mass: mass, N: 2, Pairs: numbers(t, be, s, backend.I64, []int64{1, 0, 2, 1})},
+		blocks: backend.CopyBlocksParams[*Buffer]{Cache: view, Mass: mass, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
+		pack:   backend.ConvertBlocksParams[*Buffer]{From: plain, To: view, N: 2, Pairs: numbers(t, be, s, backend.U32, []uint32{5, 1, 0, 4})},
 		gather: backend.GatherParams[*Buffer]{Cache: view, Begin: 3, Len: 9, Table: backend.Some(numbers(t, be, s, backend.U32, []uint32{4, 0})),
 			K: backend.Some(floats(t, be, backend.F32, make([]float32, 9*cacheHeads*cacheKDim))),
-			V: backend.Some(floats(t, be, v, make([]float32, 9*cacheHeads*cacheVDim)))},
+			V: backend.Some(floats(t, be, gathered, make([]float32, 9*cacheHeads*cacheVDim)))},
 	}
+}
+
+// buffers is the memory of the cache.
+func (c *cached) buffers() []*Buffer {
+	v := c.append.Cache
+	out := []*Buffer{v.K.Data, v.V.Data, c.move.Mass.Buf}
+	for _, scales := range []backend.Opt[*Buffer]{v.K.Scales, v.V.Scales} {
+		if scales.Set {
+			out = append(out, scales.Buf)
+		}
+	}
+	return out
 }
 
 // An id outside the cache is reported before anything is written.
 func TestIDsOutOfRangeChangeNothing(t *testing.T) {
 	be, s := open(t, 2)
-	c := newCached(t, be, s, backend.F32, backend.F16)
+	c := newCached(t, be, s, backend.Int8, backend.Int4)
 	slots, positions := view[int64](c.append.Slots), view[uint32](c.append.Positions.Buf)
 	turned, deltas := view[int64](c.rotate.Slots), view[int32](c.rotate.Deltas)
 	moved, copied, table := view[int64](c.move.Pairs), view[uint32](c.blocks.Pairs), view[uint32](c.gather.Table.Buf)
+	packed := view[uint32](c.pack.Pairs)
 	attempts := map[string]struct {
 		spoil func() (restore func())
 		run   func() error
@@ -78,8 +104,10 @@ func TestIDsOutOfRangeChangeNothing(t *testing.T) {
 		"source block":      {spoil(&copied[0], 5), func() error { return be.CopyBlocks(s, c.blocks) }},
 		"destination block": {spoil(&copied[1], math.MaxUint32), func() error { return be.CopyBlocks(s, c.blocks) }},
 		"table entry":       {spoil(&table[1], 5), func() error { return be.Gather(s, c.gather) }},
+		"plain block":       {spoil(&packed[2], 6), func() error { return be.ConvertBlocks(s, c.pack) }},
+		"packed block":      {spoil(&packed[3], 5), func() error { return be.ConvertBlocks(s, c.pack) }},
 	}
-	bufs := []*Buffer{c.append.Cache.K.Data, c.append.Cache.V.Data, c.append.Q.Buf, c.gather.K.Buf, c.gather.V.Buf}
+	bufs := append(c.buffers(), c.append.Q.Buf, c.gather.K.Buf, c.gather.V.Buf)
 	for name, a := range attempts {
 		var before [][]byte
 		for _, b := range bufs {
@@ -172,17 +200,24 @@ func TestNoAllocationsWhenWarm(t *testing.T) {
 		"small":    {ctx: []int{40, 3}, queries: []int{1, 1}, threads: 2},
 		"parallel": {ctx: []int{2000, 900}, queries: []int{1, 40}, threads: 3},
 		"split":    {ctx: []int{3000}, queries: []int{1}, threads: 4, mass: true},
+		"int8":     {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.Int8, v: backend.Int8Asym, int8Query: true},
+		"int4":     {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.Int4, v: backend.Int4G64, int8Query: true},
+		"fp8":      {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.FP8E4M3, v: backend.FP8E5M2, mass: true},
 	}
 	for name, c := range scenes {
 		t.Run(name, func(t *testing.T) {
 			c.qHeads, c.kvHeads, c.kDim, c.vDim, c.block = 4, 2, 32, 32, 16
-			c.act, c.k, c.v = backend.F32, backend.F16, backend.BF16
+			c.act = backend.F32
+			if c.k == backend.Invalid {
+				c.k, c.v = backend.F16, backend.BF16
+			}
 			if c.mass {
 				c.kvHeads = 1
 			}
 			st := c.set(t, 1)
 			be, s := st.be, st.s
-			ops := newCached(t, be, s, backend.F16, backend.F32)
+			ops := newCached(t, be, s, c.k, c.v)
+			unpack := backend.ConvertBlocksParams[*Buffer]{From: ops.pack.To, To: ops.pack.From, N: 2, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 5, 4, 0})}
 			st.shape.Work = make([]uint32, 0, len(st.params.Plan.Work))
 			merge := backend.MergeParams[*Buffer]{Parts: 1, Tokens: 1, Heads: 4, Dim: c.vDim, In: st.params.Out.Rows.Buf, LSE: st.params.Out.LSE.Buf,
 				Out: backend.Dense(floats(t, be, backend.F32, make([]float32, 4*c.vDim)))}
@@ -194,10 +229,15 @@ func TestNoAllocationsWhenWarm(t *testing.T) {
 				"gather": func() error { return be.Gather(s, ops.gather) },
 				"move":   func() error { return be.MoveSlots(s, ops.move) },
 				"blocks": func() error { return be.CopyBlocks(s, ops.blocks) },
+				"pack":   func() error { return be.ConvertBlocks(s, ops.pack) },
+				"unpack": func() error { return be.ConvertBlocks(s, unpack) },
 				"merge":  func() error { return be.Merge(s, merge) },
 				"fill":   func() error { return be.Fill(s, st.params.Out.LSE.Buf, 0, 1, 1) },
 				"upload": func() error { return be.Upload(s, st.params.Out.LSE.Buf, 0, make([]byte, 4)) },
 			} {
+				if !c.k.Quantized() && strings.HasSuffix(name, "pack") {
+					continue
+				}
 				require.NoError(t, op(), name)
 				require.Zero(t, testing.AllocsPerRun(20, func() { _ = op() }), name)
 			}
@@ -209,10 +249,11 @@ func TestNoAllocationsWhenWarm(t *testing.T) {
 // buffers come and go.
 func TestConcurrentUse(t *testing.T) {
 	be, _ := open(t, 3)
-	c := scene{qHeads: 4, kvHeads: 2, kDim: 16, vDim: 16, act: backend.F32, k: backend.F16, v: backend.F16,
-		ctx: []int{300, 40}, queries: []int{3, 40}, block: 16, mass: true}
 	var group sync.WaitGroup
-	for i := range 4 {
+	for i, f := range []backend.Format{{K: backend.F16, V: backend.F16}, {K: backend.BF16, V: backend.F32},
+		{K: backend.Int8, V: backend.Int4}, {K: backend.Int4Channel, V: backend.FP8E4M3}} {
+		c := scene{qHeads: 4, kvHeads: 2, kDim: 16, vDim: 16, act: backend.F32, k: f.K, v: f.V, int8Query: f.K == backend.Int8,
+			ctx: []int{300, 40}, queries: []int{3, 40}, block: 16, mass: true}
 		group.Go(func() {
 			s, err := be.NewStream()
 			if err != nil {

@@ -32,7 +32,7 @@ func floats(t testing.TB, be *Backend, dt backend.DType, values []float32) *Buff
 	b, err := be.Alloc(dt, len(values))
 	require.NoError(t, err)
 	if len(values) > 0 {
-		encode[dt](b.mem, values)
+		encode[dt](stored{dt: dt, data: b.mem}, values, false)
 	}
 	return b
 }
@@ -41,7 +41,7 @@ func floats(t testing.TB, be *Backend, dt backend.DType, values []float32) *Buff
 func values(b *Buffer) []float32 {
 	out := make([]float32, b.n)
 	if b.n > 0 {
-		decode[b.dt](out, b.mem)
+		decode[b.dt](out, stored{dt: b.dt, data: b.mem})
 	}
 	return out
 }
@@ -72,6 +72,7 @@ type scene struct {
 	threads                     int  // 0: 2
 	mask                        mask // of the call
 	mass                        bool
+	int8Query                   bool // the reference has the rounded queries
 }
 
 type mask struct {
@@ -119,8 +120,8 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		tokens += c.queries[i]
 		longest = max(longest, n)
 		lens, qlens, offsets = append(lens, uint32(n)), append(qlens, uint32(c.queries[i])), append(offsets, uint32(tokens))
-		st.keys = append(st.keys, rounded(c.k, randoms(rng, n*c.kvHeads*c.kDim)))
-		st.values = append(st.values, rounded(c.v, randoms(rng, n*c.kvHeads*c.vDim)))
+		st.keys = append(st.keys, randoms(rng, n*c.kvHeads*c.kDim))
+		st.values = append(st.values, randoms(rng, n*c.kvHeads*c.vDim))
 	}
 	st.q = rounded(c.act, randoms(rng, tokens*c.qHeads*c.kDim))
 	st.slopes, st.logits = randoms(rng, c.qHeads), randoms(rng, c.qHeads)
@@ -166,17 +167,34 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 			}
 		}
 	}
-	view.K = backend.Plane[*Buffer]{Data: floats(t, be, c.k, k), Dim: c.kDim}
-	view.V = backend.Plane[*Buffer]{Data: floats(t, be, c.v, v), Dim: c.vDim}
+	view.K = planeFrom(t, be, view, c.k, c.kDim, k)
+	view.V = planeFrom(t, be, view, c.v, c.vDim, v)
+	keys, values := planeOf(view, view.K), planeOf(view, view.V)
+	for i, n := range c.ctx { // what is stored is what counts
+		for pos := range n {
+			slot := st.table[i][pos/block]*block + pos%block
+			for h := range c.kvHeads {
+				decode[c.k](st.keys[i][(pos*c.kvHeads+h)*c.kDim:][:c.kDim], keys.slot(slot, h))
+				decode[c.v](st.values[i][(pos*c.kvHeads+h)*c.vDim:][:c.vDim], values.slot(slot, h))
+			}
+		}
+	}
 
 	p := &st.params
-	*p = backend.AttendParams[*Buffer]{Cache: view, QHeads: c.qHeads, Scale: 1 / float32(math.Sqrt(float64(c.kDim)))}
+	*p = backend.AttendParams[*Buffer]{Cache: view, QHeads: c.qHeads, Scale: 1 / float32(math.Sqrt(float64(c.kDim))), Int8Query: c.int8Query}
 	p.Batch = backend.Ragged[*Buffer]{Seqs: len(c.ctx), Tokens: tokens, ContextLens: numbers(t, be, s, backend.U32, lens),
 		QueryOffsets: backend.Some(numbers(t, be, s, backend.U32, offsets))}
 	if stride > 0 {
 		p.Batch.Table, p.Batch.TableStride = backend.Some(numbers(t, be, s, backend.U32, ids)), stride
 	}
 	p.Q = backend.Dense(floats(t, be, c.act, st.q))
+	if c.int8Query {
+		for q := st.q; len(q) > 0; q = q[c.kDim:] {
+			codes := make([]byte, c.kDim)
+			scale, _ := quant.EncodeInt8(codes, q[:c.kDim], false)
+			quant.DecodeInt8(q[:c.kDim], codes, scale)
+		}
+	}
 	p.Mask = backend.Mask[*Buffer]{NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, SoftCap: c.mask.softCap}
 	if c.mask.alibi {
 		p.Mask.ALiBi = backend.Some(floats(t, be, backend.F32, st.slopes))

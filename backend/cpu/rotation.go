@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // rotation is a Rope as memory. The zero value rotates nothing.
@@ -61,7 +62,7 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 	if err := ops.Rotate(p); err != nil {
 		return err
 	}
-	c := be.pool.borrow(extent{vectors: p.Rope.Dims})
+	c := be.pool.borrow(extent{vectors: p.Cache.K.Dim})
 	defer be.pool.giveBack(c)
 	t := &c.rotate
 	*t = rotateTask{keys: planeOf(p.Cache, p.Cache.K), slots: view[int64](p.Slots)[:p.N], deltas: view[int32](p.Deltas)[:p.N], rope: rotationOf(p.Rope)}
@@ -77,15 +78,27 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 }
 
 func (t *rotateTask) part(head int, w *scratch) {
-	x := w.vectors[:t.rope.dims]
+	x, bytes := w.vectors[:t.keys.dim], t.keys.row
+	if t.keys.dt.Float() { // the other dims stay as they are
+		x, bytes = x[:t.rope.dims], bytes/t.keys.dim*t.rope.dims
+	}
 	for i, slot := range t.slots {
 		if slot < 0 || t.deltas[i] == 0 {
 			continue
 		}
-		row := t.keys.slot(int(slot), head)[:t.keys.row/t.keys.dim*t.rope.dims]
+		row := t.keys.slot(int(slot), head)
+		row.data = row.data[:bytes]
 		decode[t.keys.dt](x, row)
+		if t.keys.hadamard {
+			quant.Hadamard(x)
+		}
 		t.rope.turn(x, int(t.deltas[i]), 1)
-		encode[t.keys.dt](row, x)
+		if t.keys.hadamard {
+			quant.Hadamard(x)
+		}
+		if !encode[t.keys.dt](row, x, false) {
+			row.spoil() // it was not finite, or is no longer
+		}
 	}
 }
 

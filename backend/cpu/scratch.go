@@ -10,6 +10,9 @@ type scratch struct {
 	top            []float32 // a row's largest score
 	sum            []float64 // and the sum of its weights
 	vectors        []float32
+	rounded        []byte   // query rows as Int8
+	steps          []uint32 // and their scales
+	integers       integers
 }
 
 // extent is how much scratch a call needs, in elements.
@@ -17,15 +20,19 @@ type extent struct {
 	q, acc, scores int // of all rows of a tile
 	rows           int // of a tile
 	vectors        int // decoded rows of keys or values
+	rounded        int // query rows as Int8, of all rows of a tile
+	integers       int // of a key that is multiplied as integers
 }
 
 func (e extent) max(o extent) extent {
-	return extent{max(e.q, o.q), max(e.acc, o.acc), max(e.scores, o.scores), max(e.rows, o.rows), max(e.vectors, o.vectors)}
+	return extent{max(e.q, o.q), max(e.acc, o.acc), max(e.scores, o.scores), max(e.rows, o.rows), max(e.vectors, o.vectors),
+		max(e.rounded, o.rounded), max(e.integers, o.integers)}
 }
 
 func newScratch(e extent) *scratch {
 	return &scratch{size: e, q: make([]float32, e.q), acc: make([]float32, e.acc), scores: make([]float32, e.scores),
-		top: make([]float32, e.rows), sum: make([]float64, e.rows), vectors: make([]float32, e.vectors)}
+		top: make([]float32, e.rows), sum: make([]float64, e.rows), vectors: make([]float32, e.vectors),
+		rounded: make([]byte, e.rounded), steps: make([]uint32, e.rows), integers: newIntegers(e.integers)}
 }
 
 // call is one operation in progress: the parameters of its task, kept here so
@@ -36,6 +43,7 @@ type call struct {
 	rotate    rotateTask
 	gather    gatherTask
 	move      moveTask
+	convert   convertTask
 	merge     mergeTask
 	attention attention
 	attend    backend.AttendParams[*Buffer]

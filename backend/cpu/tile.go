@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
@@ -32,12 +33,27 @@ func (a *attention) row(t *tile, r int) (token, head, query int) {
 	return t.first + query, t.head*a.group + r%a.group, query
 }
 
+// queries is a tile's query rows.
+type queries struct {
+	rows    []float32
+	rounded stored // as Int8, where the call rounds them
+}
+
 // load decodes the tile's queries.
-func (a *attention) load(t *tile, w *scratch) []float32 {
+func (a *attention) load(t *tile, w *scratch) queries {
 	width := a.group * a.keys.dim
-	q := w.q[:t.rows*a.keys.dim]
+	q := queries{rows: w.q[:t.rows*a.keys.dim]}
 	for i := range t.q1 - t.q0 {
-		a.q.load(q[i*width:][:width], t.first+t.q0+i, t.head*width)
+		a.q.load(q.rows[i*width:][:width], t.first+t.q0+i, t.head*width)
+	}
+	if a.p.Int8Query {
+		q.rounded = stored{dt: backend.Int8, dim: a.keys.dim, data: w.rounded[:len(q.rows)], scales: w.steps[:t.rows]}
+		for i := range t.rows {
+			row := q.rounded.row(i)
+			if !encode[row.dt](row, q.rows[i*row.dim:][:row.dim], false) {
+				row.spoil()
+			}
+		}
 	}
 	return q
 }
@@ -50,11 +66,15 @@ func (a *attention) run(t *tile, key, n int) (block, offset, length int) {
 
 // score sets row r of scores, of stride chunk, to the final scores of keys
 // [key, key+n): scaled, capped, biased, and −∞ where the row does not see the key.
-func (a *attention) score(t *tile, key, n int, q, scores []float32, w *scratch) {
-	decoded := w.vectors[:chunk*max(a.keys.dim, a.values.dim)]
+func (a *attention) score(t *tile, key, n int, q *queries, scores []float32, w *scratch) {
 	for done := 0; done < n; {
 		block, offset, length := a.run(t, key+done, n-done)
-		score[a.keys.dt](scores[done:], chunk, q, a.keys.at(block, t.head, offset, length), a.keys.dim, decoded)
+		keys := a.keys.at(block, t.head, offset, length)
+		if a.p.Int8Query {
+			scoreInt8[keys.dt](scores[done:], chunk, q.rounded, keys, &w.integers)
+		} else {
+			score[keys.dt](scores[done:], chunk, q.rows, keys, w.vectors)
+		}
 		done += length
 	}
 	for r := range t.rows {
@@ -101,13 +121,13 @@ func (a *attention) part(i int, w *scratch) {
 			end = min(end, t.keys.Sinks)
 		}
 		n := end - key
-		a.score(&t, key, n, q, scores, w)
+		a.score(&t, key, n, &q, scores, w)
 		for r := range t.rows {
 			top[r] = weigh(scores[r*chunk:][:n], top[r], &sum[r], acc[r*a.vDim:][:a.vDim])
 		}
 		for done := 0; done < n; {
 			block, offset, length := a.run(&t, key+done, n-done)
-			mix[a.values.dt](acc, scores[done:], chunk, a.values.at(block, t.head, offset, length), a.vDim, w.vectors)
+			mix[a.values.dt](acc, scores[done:], chunk, a.values.at(block, t.head, offset, length), w.vectors)
 			done += length
 		}
 		key = t.keys.From(end)

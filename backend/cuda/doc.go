@@ -22,7 +22,8 @@
 //
 // While an imported stream is being captured into a graph, nothing may be freed,
 // uploaded, downloaded, or waited for: the events and copies of it would become part of
-// the graph, and waiting ends the capture.
+// the graph, and waiting ends the capture. The first write of quantized values takes
+// page-locked memory for the stream, so it comes before a capture, too.
 //
 // # A lost device
 //

@@ -22,7 +22,8 @@ func TestKernelsAreCompiled(t *testing.T) {
 		}
 		entry, ok := compiled.Find(k.Symbol())
 		require.True(t, ok, "%s is not in the MANIFEST", k.Symbol())
-		if k.Op == launch.OpAppend || k.Op == launch.OpRotate {
+		switch k.Op {
+		case launch.OpAppend, launch.OpAppendQuant, launch.OpRotate, launch.OpRotateQuant, launch.OpPackBlocks, launch.OpUnpackBlocks:
 			require.Equal(t, launch.UnitThreads, entry.Threads, k.Symbol())
 		}
 	}

@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
@@ -25,6 +26,7 @@ type stream struct {
 	ring   staging.Ring
 	marks  [staging.Chunks]driver.Event // of the ring's chunks
 	tail   driver.Event                 // what a buffer's release waits for; used in Free
+	status []byte                       // page-locked; nil until something is quantized
 }
 
 // NewStream returns a stream that does not wait for the legacy default stream.
@@ -120,7 +122,7 @@ func (s *stream) launch(k *kernel, c *launch.Call) error {
 	return s.be.ctx.Launch(r)
 }
 
-// Sync waits for everything enqueued.
+// Sync waits for everything enqueued, and reports values that could not be quantized.
 func (s *stream) Sync() error { return s.be.dev.Sync("sync", s) }
 
 // Record marks this point of the stream in e.
@@ -149,10 +151,22 @@ func (s *stream) Handle() backend.Handle { return backend.Handle{Addr: uintptr(s
 // Close waits for the stream's work and gives the stream back, unless it was imported.
 func (s *stream) Close() error { return s.be.dev.CloseStream(s) }
 
-// Drain and Destroy make a stream one that device.Device closes.
+// Drain, Status and Destroy make a stream one of device.Device.
 
 // Drain waits for the CUstream.
 func (s *stream) Drain() error { return s.be.ctx.Sync(s.cu) }
+
+// Status returns a word of page-locked memory, which has one address for the host and all
+// devices.
+func (s *stream) Status() (*uint32, launch.Place, error) {
+	mem, err := s.be.ctx.AllocHost(4)
+	if err != nil {
+		return nil, launch.Place{}, err
+	}
+	s.status = mem
+	word := unsafe.Pointer(unsafe.SliceData(mem))
+	return (*uint32)(word), launch.Place{At: uint64(uintptr(word))}, nil
+}
 
 // Destroy gives back what the stream has on the device.
 func (s *stream) Destroy() error {
@@ -163,8 +177,10 @@ func (s *stream) Destroy() error {
 			errs = append(errs, ctx.DestroyEvent(mark))
 		}
 	}
-	if mem := s.ring.Memory(); mem != nil {
-		errs = append(errs, ctx.FreeHost(mem))
+	for _, mem := range [...][]byte{s.ring.Memory(), s.status} {
+		if mem != nil {
+			errs = append(errs, ctx.FreeHost(mem))
+		}
 	}
 	if !s.imported {
 		errs = append(errs, ctx.DestroyStream(s.cu))

@@ -10,7 +10,7 @@ import (
 
 // Append writes new keys and values into the cache, rotated where Rope is set, in
 // one launch. A slot outside the cache is skipped, a position outside the rope table
-// is taken for its last.
+// is taken for its last. Sync reports values that could not be quantized.
 func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) error {
 	return be.dev.Append(s, p)
 }
@@ -50,8 +50,8 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 	return be.dev.Gather(s, p)
 }
 
-// CopyBlocks copies whole blocks within a cache. A pair with a block outside it is
-// skipped.
+// CopyBlocks copies whole blocks within a cache, a launch for the planes and others for
+// scales and attention mass. A pair with a block outside it is skipped.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	return be.dev.CopyBlocks(s, p)
 }
@@ -60,6 +60,13 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 // another. A pair with a slot outside it is skipped.
 func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer]) error {
 	return be.dev.MoveSlots(s, p)
+}
+
+// ConvertBlocks copies whole blocks between caches of different storage types, a launch
+// for each plane. A pair with a block outside its cache is skipped. Sync reports values
+// that could not be quantized.
+func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[*Buffer]) error {
+	return be.dev.ConvertBlocks(s, p)
 }
 
 // Rotate turns cached keys by a number of positions. A slot outside the cache, and a

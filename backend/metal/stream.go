@@ -34,6 +34,7 @@ type stream struct {
 	pinned mtl.Buffer // of the ring
 	base   uintptr    // where the host sees it
 	marks  [staging.Chunks]mtl.Mark
+	status mtl.Buffer // 0 until something is quantized
 }
 
 // NewStream returns a stream on a queue of its own.
@@ -171,7 +172,7 @@ func (s *stream) Drain() error {
 	return err
 }
 
-// Sync waits for everything enqueued.
+// Sync waits for everything enqueued, and reports values that could not be quantized.
 func (s *stream) Sync() error { return s.be.dev.Sync("sync", s) }
 
 // Record marks this point of the stream in e.
@@ -229,14 +230,26 @@ func (s *stream) Handle() backend.Handle {
 // Close waits for the stream's work and gives the stream back, unless it was imported.
 func (s *stream) Close() error { return s.be.dev.CloseStream(s) }
 
+// Status returns a word of memory that the device sees, too.
+func (s *stream) Status() (*uint32, launch.Place, error) {
+	b, err := s.be.gpu.NewBuffer(4)
+	if err != nil {
+		return nil, launch.Place{}, err
+	}
+	s.status = b
+	return (*uint32)(b.Describe().Contents), launch.Place{Memory: uintptr(b)}, nil
+}
+
 // Destroy gives back what the stream has on the device; nothing is enqueued any more.
 func (s *stream) Destroy() error {
 	for _, mark := range s.marks {
 		mark.Release()
 	}
 	s.queue.Close()
-	if s.pinned != 0 {
-		s.pinned.Release()
+	for _, b := range [...]mtl.Buffer{s.pinned, s.status} {
+		if b != 0 {
+			b.Release()
+		}
 	}
 	return nil
 }

@@ -42,10 +42,10 @@ func TestUnavailable(t *testing.T) {
 			"LIST metal, , backend: metal:1 is not available: simt device 1 (emulated on the CPU) does not share the host's memory\n"}},
 		{[]string{"FERRUM_SIMT_MACOS=13.0", "FERRUM_SIMT_APPLE=7"}, []string{
 			"OPEN <nil>\n", "LIST metal:0, macOS 13.0, <nil>\nLIST metal:1, macOS 13.0, <nil>\n",
-			"FORMATS [{f16 f16 f16} {f32 f32 f32} {f32 f16 f16}]\n"}},
+			"FORMATS [{f16 f16 f16} {f32 f32 f32} {f32 f16 f16} {f16 int8 int8} {f32 int8 int8} "}},
 		{[]string{"FERRUM_SIMT_MACOS=15.1", "FERRUM_SIMT_APPLE=9", "FERRUM_SIMT_DEVICES=1"}, []string{
 			"OPEN <nil>\n", "LIST metal:0, macOS 15.1, <nil>\n",
-			"FORMATS [{f16 f16 f16} {bf16 bf16 bf16} {f32 f32 f32} {f32 f16 f16} {f32 bf16 bf16}]\n"}},
+			"FORMATS [{f16 f16 f16} {bf16 bf16 bf16} {f32 f32 f32} {f32 f16 f16} {f32 bf16 bf16} {f16 int8 int8} {bf16 int8 int8} "}},
 	} {
 		out := gputest.Child(t, "^TestChildOpens$", c.env...)
 		for _, words := range c.words {

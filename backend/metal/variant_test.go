@@ -88,7 +88,33 @@ func (w *world[B]) cache(blocks, block int) backend.CacheView[B] {
 	return backend.CacheView[B]{K: plane(), V: plane(), Blocks: blocks, KVHeads: 1, BlockSize: block}
 }
 
-func (w *world[B]) append(f features) []float32 {
+// packed is v in int8, and unpacked is that in f32 again.
+func (w *world[B]) packed(v backend.CacheView[B]) backend.CacheView[B] {
+	plane := func() backend.Plane[B] {
+		scales := backend.Some(w.zeros(v.Blocks * v.BlockSize))
+		return backend.Plane[B]{Data: place(w, backend.Int8, make([]byte, v.Blocks*v.BlockSize*dim)...), Dim: dim, Scales: scales}
+	}
+	to := v
+	to.K, to.V = plane(), plane()
+	w.convert(v, to)
+	return to
+}
+
+func (w *world[B]) unpacked(v backend.CacheView[B]) backend.CacheView[B] {
+	to := w.cache(v.Blocks, v.BlockSize)
+	w.convert(v, to)
+	return to
+}
+
+func (w *world[B]) convert(from, to backend.CacheView[B]) {
+	var pairs []uint32
+	for i := range uint32(from.Blocks) {
+		pairs = append(pairs, i, i)
+	}
+	require.NoError(w, w.be.ConvertBlocks(w.s, backend.ConvertBlocksParams[B]{From: from, To: to, Pairs: place(w, backend.U32, pairs...), N: from.Blocks}))
+}
+
+func (w *world[B]) append(f features, quantized bool) []float32 {
 	const tokens = 5
 	p := backend.AppendParams[B]{Cache: w.cache(2, 16), Tokens: tokens, K: w.rows(f, tokens*dim), V: w.rows(f, tokens*dim),
 		Slots: place[int64](w, backend.I64, 3, -1, 20, 0, 31)}
@@ -100,15 +126,24 @@ func (w *world[B]) append(f features) []float32 {
 	if f.has(abi.WithQueries) {
 		p.QHeads, p.Q = 2, q
 	}
+	if quantized {
+		p.Cache = w.packed(p.Cache)
+	}
 	require.NoError(w, w.be.Append(w.s, p))
+	if quantized {
+		p.Cache = w.unpacked(p.Cache)
+	}
 	return w.read(p.Cache.K.Data, p.Cache.V.Data, q.Buf)
 }
 
-func (w *world[B]) gather(f features) []float32 {
+func (w *world[B]) gather(f features, quantized bool) []float32 {
 	const n = 20
 	p := backend.GatherParams[B]{Cache: w.cache(3, 32), TableOffset: 1, Begin: 5, Len: n, K: backend.Some(w.zeros(n * dim)), V: backend.Some(w.zeros(n * dim))}
 	if f.has(abi.WithTable) {
 		p.Table = backend.Some(place[uint32](w, backend.U32, 9, 2, 0))
+	}
+	if quantized {
+		p.Cache = w.packed(p.Cache)
 	}
 	require.NoError(w, w.be.Gather(w.s, p))
 	return w.read(p.K.Buf, p.V.Buf)
@@ -181,10 +216,10 @@ func (w *world[B]) attend(f features) []float32 {
 func (w *world[B]) call(op string, f features) []float32 {
 	w.rng = rand.New(rand.NewPCG(3, 4))
 	switch op {
-	case "append":
-		return w.append(f)
-	case "gather":
-		return w.gather(f)
+	case "append", "append int8":
+		return w.append(f, op != "append")
+	case "gather", "gather int8":
+		return w.gather(f, op != "gather")
 	case "merge":
 		return w.merge(f)
 	}
@@ -203,7 +238,8 @@ func TestPipelinesByConstants(t *testing.T) {
 		base, feature features
 	}{
 		{"append", with(abi.Wide), with(abi.WithRoPE)}, {"append", with(abi.Wide, abi.WithRoPE), with(abi.WithQueries)}, {"append", 0, with(abi.Wide)},
-		{"gather", 0, with(abi.WithTable)},
+		{"append int8", with(abi.Wide), with(abi.WithRoPE)}, {"append int8", with(abi.Wide, abi.WithRoPE), with(abi.WithQueries)}, {"append int8", 0, with(abi.Wide)},
+		{"gather", 0, with(abi.WithTable)}, {"gather int8", 0, with(abi.WithTable)},
 		{"merge", with(abi.Wide), with(abi.WithLSE)}, {"merge", 0, with(abi.Wide)},
 		{"attend", 0, with(abi.WithTable)}, {"attend", 0, paged}, {"attend", paged, with(abi.WithOffsets)}, {"attend", paged, with(abi.WithALiBi)},
 		{"attend", paged, with(abi.WithSinks)}, {"attend", paged, with(abi.WithSoftcap)}, {"attend", paged, with(abi.WithLSE)},

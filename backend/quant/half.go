@@ -1,6 +1,3 @@
-// Package quant converts between float32 and the storage formats of keys and
-// values. Today these are the two half-precision types; values are rounded to
-// nearest, ties to even.
 package quant
 
 import (

@@ -123,6 +123,9 @@ func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err er
 		if err != nil {
 			return err
 		}
+		if !kv.Float() {
+			return fmt.Errorf("--kv-dtype %s: is not measured; accepts f32, f16, bf16", shapes[i].DType)
+		}
 		shapes[i].DType = kv.String() // one spelling
 	}
 	if b.stream, err = b.be.NewStream(); err != nil {

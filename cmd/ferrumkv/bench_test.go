@@ -61,7 +61,7 @@ func TestBenchBadFlags(t *testing.T) {
 		"--layout paged --block-size 0":            {"--block-size 0", "power of two"},
 		"--batch 2000000000 --context 2000000000":  {"overflow"},
 		"--batch 10000 --context 10000000":         {"--batch 10000 --context 10000000", "TiB", "to spare"},
-		"--kv-dtype foo":                           {"--kv-dtype foo: cpu holds keys and values in f32, f16, bf16"},
+		"--kv-dtype foo":                           {"--kv-dtype foo: cpu holds keys and values in f32, f16, bf16, int8"},
 		"--time 0":                                 {"--time 0s: need more than 0"},
 		"--time -1s":                               {"--time -1s: need more than 0"},
 		"--footprint 0":                            {"--footprint 0"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
@@ -15,14 +16,19 @@ import (
 // environment and then to the library's defaults.
 type cacheFlags struct {
 	layout, kvDType, prefix string
-	blockSize               int
+	blockSize, residual     int
+	hadamard                bool
+	skipLayers              []int
 }
 
 func (f *cacheFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+kvcache.EnvPaged+" says, else contiguous)")
 	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block, a power of two; paged only (default: %d)", kvcache.DefaultBlockSize))
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), kvcache.EnvPrefix, prefix.Adaptive))
-	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values: f32, f16 or bf16 (default: what %s says, else %s)", kvcache.EnvDType, kvcache.DefaultDType))
+	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", kvcache.EnvDType, kvcache.DefaultDType))
+	cmd.Flags().IntVar(&f.residual, "residual", 0, "quantized types: leave at least the last `N` tokens as they were computed; paged only, and needed for "+backend.Int4Channel.String())
+	cmd.Flags().BoolVar(&f.hadamard, "hadamard", false, "quantized types: turn keys by a Hadamard matrix, so that large channels do less harm")
+	cmd.Flags().IntSliceVar(&f.skipLayers, "skip-layers", nil, "quantized types: leave the layers `N`, counted from 0, as they were computed")
 }
 
 // config is what the flags say of a cache; the types, which depend on the device,
@@ -43,7 +49,10 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 	if f.blockSize < 0 {
 		return cfg, fmt.Errorf("--block-size %d: accepts a power of two", f.blockSize)
 	}
-	cfg.BlockSize = f.blockSize
+	if f.residual < 0 {
+		return cfg, fmt.Errorf("--residual %d: accepts a number of tokens, or 0 for none", f.residual)
+	}
+	cfg.BlockSize, cfg.Residual, cfg.Hadamard, cfg.SkipLayers = f.blockSize, f.residual, f.hadamard, f.skipLayers
 	return cfg, nil
 }
 
@@ -51,23 +60,38 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 // where neither does. A type that be cannot hold comes with an error, a name that
 // is none with an error and no type.
 func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
-	if f.kvDType != "" {
-		return heldType(be, "--kv-dtype ", f.kvDType)
+	origin, name := "--kv-dtype ", f.kvDType
+	if name == "" {
+		origin, name = kvcache.EnvDType+"=", os.Getenv(kvcache.EnvDType)
 	}
-	if name := os.Getenv(kvcache.EnvDType); name != "" {
-		return heldType(be, kvcache.EnvDType+"=", name)
+	if name == "" {
+		return backend.Invalid, nil
 	}
-	return backend.Invalid, nil
+	dt, err := heldType(be, origin, name)
+	if err == nil && dt == backend.Int4Channel && f.residual == 0 {
+		return backend.Invalid, fmt.Errorf("%s%s: quantizes keys in whole blocks; say with --residual N how many tokens stay as they are until then, and --layout paged", origin, name)
+	}
+	return dt, err
 }
 
 // flagOf is the flag that sets a field of the library's configurations.
-var flagOf = map[string]string{"BlockSize": "--block-size", "Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p"}
+var flagOf = map[string]string{
+	"BlockSize": "--block-size", "Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p",
+	"Residual": "--residual", "Hadamard": "--hadamard", "SkipLayers": "--skip-layers",
+}
+
+// flagsOf names flags in what the library says of fields.
+var flagsOf = strings.NewReplacer("Prefix", "--prefix", "prefix.Off", "off", "Hadamard", "--hadamard", "SkipLayers", "--skip-layers")
 
 // asFlag names the flag where the library names a field.
 func asFlag(err error) error {
 	var config kvcache.ErrConfig
-	if errors.As(err, &config) && flagOf[config.Name] != "" {
-		return fmt.Errorf("%s %s: %s", flagOf[config.Name], config.Value, config.Why)
+	if !errors.As(err, &config) {
+		return err
+	}
+	field, _, _ := strings.Cut(config.Name, "[") // an element of a list
+	if flag := flagOf[field]; flag != "" {
+		return fmt.Errorf("%s %s: %s", flag, config.Value, flagsOf.Replace(config.Why))
 	}
 	return err
 }

@@ -70,9 +70,13 @@ func heldType(be anyBackend, origin, name string) (backend.DType, error) {
 // heldTypes lists the types in which a device can hold keys and values.
 func heldTypes(caps backend.Caps) []string {
 	var names []string
-	for dt := backend.F32; dt <= backend.Int4; dt++ {
+	for dt := backend.F32; dt <= backend.Int4Channel; dt++ {
+		v := dt
+		if dt == backend.Int4Channel { // which is for keys only
+			v = backend.Int4
+		}
 		for _, f := range caps.Formats {
-			if f.K == dt && f.V == dt {
+			if f.K == dt && f.V == v {
 				names = append(names, dt.String())
 				break
 			}

@@ -61,7 +61,7 @@ func TestOnDevice(t *testing.T) {
 		require.Positive(t, r["gbps"])
 		require.Positive(t, r["fraction"])
 	}
-	cmd := on("generate", "--kv-dtype", "int4")
+	cmd := on("generate", "--kv-dtype", "u32")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "holds keys and values in ")

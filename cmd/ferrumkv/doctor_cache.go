@@ -13,6 +13,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 )
 
@@ -23,6 +24,14 @@ type cacheStatus struct {
 	Settings      []settingStatus `json:"settings,omitempty"`
 	BytesPerToken int64           `json:"bytes_per_token,omitempty"`
 	Bytes         int64           `json:"bytes,omitempty"`
+	// ByType is the bytes of a token in the types that the device has, all scales included;
+	// those of int4channel, one for each channel of a block, as a share.
+	ByType []typeStatus `json:"bytes_by_type,omitempty"`
+}
+
+type typeStatus struct {
+	Type          string `json:"type"`
+	BytesPerToken int64  `json:"bytes_per_token"`
 }
 
 type settingStatus struct {
@@ -93,11 +102,31 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if s.Bytes, err = cfg.Bytes(); err != nil {
 		return nil, err
 	}
+	s.ByType = byType(cfg, be.Caps())
 	var size kvcache.ErrPoolSize
 	if info := be.Info(); errors.As(cfg.Fits(info.FreeMemory, be.Caps()), &size) {
 		problems = append(problems, tooLarge(size, info.Name))
 	}
 	return problems, nil
+}
+
+// byType is what a token takes in each type, of those that go with the rest of cfg.
+func byType(cfg kvcache.Config, caps backend.Caps) (all []typeStatus) {
+	for _, name := range heldTypes(caps) {
+		c := cfg
+		c.K, _ = backend.ParseDType(name) // it is the name of one
+		c.V = c.K
+		if c.K == backend.Int4Channel {
+			c.V, c.Residual, c.Prefix = backend.Int4, max(c.Residual, 1), prefix.Off
+		}
+		if !c.K.Quantized() {
+			c.Hadamard, c.Residual, c.StepTokens = false, 0, 0
+		}
+		if bytes, err := c.BytesPerToken(); err == nil {
+			all = append(all, typeStatus{name, bytes})
+		}
+	}
+	return all
 }
 
 // tooLarge says what of a cache does not fit a device, and how much would.
@@ -178,4 +207,9 @@ func (c cacheStatus) write(w *strings.Builder) {
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintf(w, "  %-16s %s\n  %-16s %s\n", "bytes of a token", byteSize(c.BytesPerToken), "bytes of all", byteSize(c.Bytes))
+	types := make([]string, len(c.ByType))
+	for i, t := range c.ByType {
+		types[i] = fmt.Sprintf("%s %d", t.Type, t.BytesPerToken)
+	}
+	fmt.Fprintf(w, "  %-16s %s\n", "bytes by type", strings.Join(types, ", "))
 }

@@ -13,7 +13,7 @@ func TestDoctor(t *testing.T) {
 	r := succeeds(t, "doctor")
 	require.Empty(t, r.stderr)
 	require.Regexp(t, `go1\.\d+.*, \d+ CPUs\n`, r.stdout)
-	require.Regexp(t, `\n  cpu +.+ units, \d+\.\d \wiB of memory, keys and values in f32, f16, bf16\n`, r.stdout)
+	require.Regexp(t, `\n  cpu +.+ units, \d+\.\d \wiB of memory, keys and values in `+cpuTypes+`\n`, r.stdout)
 	require.Regexp(t, `\n  cuda +not available: .+\n`, r.stdout)
 	require.Regexp(t, `\n  metal +not available: .+\n`, r.stdout)
 	require.Regexp(t, `cache, for 4 layers, 4 query heads, 2 KV heads of 64\n`, r.stdout)
@@ -59,7 +59,8 @@ func TestDoctorJSON(t *testing.T) {
 		b := b.(map[string]any)
 		if b["available"].(bool) {
 			require.NotContains(t, b, "why")
-			require.Equal(t, []any{"f32", "f16", "bf16"}, b["kv_types"])
+			require.Len(t, b["kv_types"], 10)
+			require.Subset(t, b["kv_types"], []any{"f32", "f16", "bf16", "int8", "int4channel"})
 			available = append(available, b["name"].(string))
 		} else {
 			require.NotEmpty(t, b["why"])
@@ -78,6 +79,34 @@ func TestDoctorJSON(t *testing.T) {
 	require.Equal(t, []any{}, lines[0]["problems"])
 }
 
+// What a token takes is counted to the byte: codes, scales and zero points.
+func TestDoctorBytesByType(t *testing.T) {
+	bytes := func(args ...string) map[string]float64 {
+		out := map[string]float64{}
+		cache := jsonLines(t, succeeds(t, append([]string{"doctor", "--json"}, args...)...).stdout)[0]["cache"].(map[string]any)
+		for _, of := range cache["bytes_by_type"].([]any) {
+			of := of.(map[string]any)
+			out[of["type"].(string)] = of["bytes_per_token"].(float64)
+		}
+		return out
+	}
+	const rows = 32 * 8 * 2 // layers, heads, keys and values
+	shape := []string{"--layers", "32", "--kv-heads", "8", "--q-heads", "32", "--head-dim", "128"}
+	contiguous := map[string]float64{"f32": rows * 512, "f16": rows * 256, "bf16": rows * 256, "int8": rows * (128 + 4), "int8asym": rows * (128 + 4),
+		"fp8e4m3": rows * 128, "fp8e5m2": rows * 128, "int4": rows * (64 + 4*4), "int4g64": rows * (64 + 2*4)}
+	require.Equal(t, contiguous, bytes(shape...))
+	paged := bytes(append(shape, "--layout", "paged", "--block-size", "32")...)
+	require.Equal(t, float64(rows/2*(64+128*4/32)+rows/2*(64+4*4)), paged["int4channel"], "a word for each channel of 32 keys")
+	delete(paged, "int4channel")
+	require.Equal(t, contiguous, paged)
+
+	skipping := bytes(append(shape, "--kv-dtype", "int8", "--skip-layers", "0,31")...)
+	require.Equal(t, float64(rows/32*(30*132+2*256)), skipping["int8"], "two layers in f16")
+	r := succeeds(t, "doctor", "--kv-dtype", "int4", "--layout", "paged", "--residual", "64")
+	require.Regexp(t, `\n  bytes of a token 640 B\n`, r.stdout)
+	require.Regexp(t, `\n  bytes by type    f32 4096, f16 2048, .*int4 640, int4g64 576, int4channel 704\n`, r.stdout)
+}
+
 func TestDoctorShowsTheErrorToo(t *testing.T) {
 	r := fails(t, []string{"doctor", "--kv-heads", "3"}, "--q-heads 4: must be a multiple of --kv-heads 3")
 	require.Contains(t, r.stdout, "error: ")
@@ -90,7 +119,7 @@ func TestDoctorShowsTheErrorToo(t *testing.T) {
 	fails(t, []string{"doctor", "--block-size", "16"}, "--block-size 16: applies to the paged layout only")
 	r = fails(t, []string{"doctor", "--backend", "cuda:0"}, "cuda is not available: ")
 	require.Regexp(t, `\n  cpu .*(\n.*)*\ncache\n  error: `, r.stdout, "the other devices all the same")
-	fails(t, []string{"doctor", "--kv-dtype", "foo"}, "--kv-dtype foo: cpu holds keys and values in f32, f16, bf16")
+	fails(t, []string{"doctor", "--kv-dtype", "foo"}, "--kv-dtype foo: cpu holds keys and values in "+cpuTypes)
 }
 
 func TestDoctorSaysWhatWouldFit(t *testing.T) {

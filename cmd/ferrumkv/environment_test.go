@@ -7,6 +7,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// cpuTypes are what the cpu backend can hold.
+const cpuTypes = "f32, f16, bf16, int8, int8asym, fp8e4m3, fp8e5m2, int4, int4g64, int4channel"
+
+// Every name that the flag takes is also one for the variable.
+func TestEnvironmentChoosesType(t *testing.T) {
+	for _, name := range strings.Split(cpuTypes, ", ") {
+		args := []string{"generate", "--json", "--max-tokens", "2"}
+		v := name
+		if name == "int4channel" {
+			args, v = append(args, "--layout", "paged", "--residual", "4"), "int4"
+		}
+		out, err := program(t, []string{"FERRUM_KV_DTYPE=" + name}, args...).Output()
+		require.NoError(t, err, name)
+		report := jsonLines(t, string(out))[1]["report"].(map[string]any)
+		require.Equal(t, []any{name, v}, []any{report["k_type"], report["v_type"]})
+	}
+}
+
 func TestEnvironmentChoosesLayout(t *testing.T) {
 	for value, layout := range map[string]string{"": "contiguous", "0": "contiguous", "1": "paged"} {
 		out, err := program(t, []string{"FERRUM_METAL_PAGED_KV=" + value}, "generate", "--json", "--max-tokens", "2").Output()
@@ -46,8 +64,8 @@ func TestErrorsNameVariables(t *testing.T) {
 			want: "the cache is full: it holds 1 sequence of 1024 tokens; raise FERRUM_PAGED_MAX_SEQS"},
 		{env: []string{"FERRUM_PAGED_MAX_SEQS=1000000000"},
 			want: "the cache does not fit the memory of cpu; lower FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY"},
-		{env: []string{"FERRUM_KV_DTYPE=int8"}, want: "FERRUM_KV_DTYPE=int8: cpu holds keys and values in f32, f16, bf16"},
-		{env: []string{"FERRUM_KV_DTYPE=foo"}, want: "FERRUM_KV_DTYPE=foo: cpu holds keys and values in f32, f16, bf16"},
+		{env: []string{"FERRUM_KV_DTYPE=int4channel"}, want: "FERRUM_KV_DTYPE=int4channel: quantizes keys in whole blocks; say with --residual N how many tokens stay as they are until then, and --layout paged"},
+		{env: []string{"FERRUM_KV_DTYPE=foo"}, want: "FERRUM_KV_DTYPE=foo: cpu holds keys and values in " + cpuTypes},
 		{env: []string{"FERRUM_KV_CAPACITY=10"},
 			want: "--prompt 1 of 1: its 17 tokens are more than the capacity of 10 tokens, which FERRUM_KV_CAPACITY sets"},
 	} {
@@ -116,12 +134,11 @@ func TestEnvironmentChoosesPrefixReuse(t *testing.T) {
 
 func TestDoctorFindsProblems(t *testing.T) {
 	for _, c := range []struct{ env, want string }{
-		{"FERRUM_KV_DTYPE=int8", "FERRUM_KV_DTYPE=int8: cpu holds keys and values in f32, f16, bf16"},
 		{"FERRUM_PAGED_MAX_SEQS=1000000000", `the cache of .* does not fit the memory of cpu, .*; lower FERRUM_PAGED_MAX_SEQS, FERRUM_KV_MAX_BLOCKS or FERRUM_KV_CAPACITY`},
 	} {
 		out, err := program(t, []string{c.env}, "doctor").Output()
 		require.Error(t, err)
-		require.Regexp(t, `\n  bytes of all .*\n  warning: `+c.want+`\n$`, string(out), "beside the settings")
+		require.Regexp(t, `\n  bytes by type .*\n  warning: `+c.want+`\n$`, string(out), "beside the settings")
 		cmd := program(t, []string{c.env}, "doctor", "--json")
 		out, err = cmd.Output()
 		require.Error(t, err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
 
@@ -19,13 +18,13 @@ const (
 
 // generateFlags are what generate can be told.
 type generateFlags struct {
-	model, tokenizer string
-	prompts, turns   []string
-	maxTokens        int
-	sampling         llama.Sampling
-	device           deviceFlags
-	cache            cacheFlags
-	json             bool
+	model          modelFlags
+	prompts, turns []string
+	maxTokens      int
+	sampling       llama.Sampling
+	device         deviceFlags
+	cache          cacheFlags
+	json           bool
 }
 
 func newGenerate() *cobra.Command {
@@ -46,6 +45,9 @@ like another one, or like the turn before it, is not computed again.`,
   # the same text from blocks of 8 tokens
   ferrumkv generate --layout paged --block-size 8
 
+  # keys and values in 4 bits, the last tokens exact
+  ferrumkv generate --layout paged --block-size 32 --kv-dtype int4channel --residual 32
+
   # two prompts as one batch, sampled, with the numbers as JSON
   ferrumkv generate --prompt "The big dog" --prompt "Lily wanted a cat" --temperature 0.8 --json
 
@@ -62,8 +64,7 @@ like another one, or like the turn before it, is not computed again.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
-	flags.StringVar(&f.tokenizer, "tokenizer", "", "`PATH` of a tokenizer file of llama2.c (default: what the model brings)")
+	f.model.register(cmd)
 	flags.StringArrayVar(&f.prompts, "prompt", []string{defaultPrompt}, "`TEXT` to continue; repeat it for a batch")
 	flags.StringArrayVar(&f.turns, "turn", nil, "`TEXT` to go on with behind each answer; repeat it for more turns")
 	flags.IntVar(&f.maxTokens, "max-tokens", defaultMaxTokens, "at most `N` new tokens for each prompt and turn")
@@ -98,7 +99,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if cfg.K, err = f.cache.kvType(be); err != nil {
 		return err
 	}
-	model, tokenizer, err := f.load()
+	model, tokenizer, err := f.model.load()
 	if err != nil {
 		return err
 	}
@@ -119,22 +120,10 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	}
 	err = t.finish()
 	if err == nil {
-		err = newReport(f, be.Info(), cfg, stats).show(cmd, f.json)
+		var r report
+		if r, err = newReport(f, be.Info(), cfg, stats); err == nil {
+			err = r.show(cmd, f.json)
+		}
 	}
 	return errors.Join(asVariable(failed, cfg, be.Info().Name), err)
-}
-
-// load reads the model that was asked for.
-func (f generateFlags) load() (*llama.Model, *llama.Tokenizer, error) {
-	switch {
-	case f.model != "":
-		model, tokenizer, err := llama.Load(f.model, f.tokenizer)
-		if err == nil && tokenizer == nil {
-			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary that can be used; name its tokenizer file with --tokenizer", f.model, model.Vocab)
-		}
-		return model, tokenizer, err
-	case f.tokenizer != "":
-		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
-	}
-	return llama.LoadFS(modeldata.Files, ".")
 }

@@ -35,6 +35,38 @@ func TestGenerateGolden(t *testing.T) {
 	noLeftovers(t)
 }
 
+// Rounded keys and values tell the story that exact ones do, nearly always; the report says
+// what is rounded, and counts its bytes.
+func TestGenerateQuantized(t *testing.T) {
+	first := golden(t)[0]
+	for _, c := range []struct {
+		args  string
+		same  int // bytes of the text
+		cache string
+	}{
+		{"--kv-dtype int8", 80, "contiguous, blocks of 1024 tokens, K int8, V int8, on cpu"},
+		{"--kv-dtype int4 --hadamard --layout paged", 40, "paged, blocks of 16 tokens, K int4, V int4, keys turned by Hadamard, on cpu"},
+		{"--kv-dtype int4 --skip-layers 0,3", 40, "contiguous, blocks of 1024 tokens, K int4, V int4, layers [0 3] not quantized, on cpu"},
+		{"--kv-dtype int4channel --residual 32 --layout paged --block-size 32", 80,
+			"paged, blocks of 32 tokens, K int4channel, V int4, at least the last 32 tokens not quantized, on cpu"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			args := append([]string{"generate", "--max-tokens", "80"}, strings.Fields(c.args)...)
+			r := succeeds(t, args...)
+			require.Contains(t, r.stderr, "\ncache    "+c.cache+"\n")
+			require.Equal(t, expected(first.Prompt, first.Text[:80])[:c.same], r.stdout[:c.same])
+		})
+	}
+	r := succeeds(t, "generate", "--json", "--max-tokens", "80", "--layout", "paged", "--block-size", "32", "--kv-dtype", "int4channel", "--residual", "32")
+	report := jsonLines(t, r.stdout)[1]["report"].(map[string]any)
+	require.Equal(t, 32., report["residual_tokens"])
+	require.Equal(t, 2., report["blocks_used"], "of 96 tokens 64 have left the window")
+	require.Equal(t, 2*32*640.+32*4096, report["bytes_used"], "the others lie as they were in a second pool")
+	// 256 blocks in 4 bits; and for 8 sequences windows of a block and two on their way, and
+	// those of two steps of 512 tokens.
+	require.Equal(t, 256*32*640.+(8*3+2*16)*32*4096, report["bytes_total"])
+}
+
 func TestGenerateSeveralPrompts(t *testing.T) {
 	cases := golden(t)
 	args := []string{"generate", "--max-tokens", "60"}
@@ -181,8 +213,18 @@ func TestGenerateBadFlags(t *testing.T) {
 		want []string
 	}{
 		{"--layout diagonal", []string{"--layout diagonal", "contiguous", "paged"}},
-		{"--kv-dtype foo", []string{"--kv-dtype foo: cpu holds keys and values in f32, f16, bf16\n"}},
-		{"--kv-dtype int8", []string{"--kv-dtype int8", "cpu", "f32, f16, bf16"}},
+		{"--kv-dtype foo", []string{"--kv-dtype foo: cpu holds keys and values in " + cpuTypes + "\n"}},
+		{"--kv-dtype u32", []string{"--kv-dtype u32: cpu holds keys and values in " + cpuTypes + "\n"}},
+		{"--kv-dtype int4channel", []string{"--kv-dtype int4channel: quantizes keys in whole blocks", "--residual N", "--layout paged"}},
+		{"--kv-dtype int4channel --residual 32", []string{"--residual 32: applies to the paged layout only\n"}},
+		{"--kv-dtype int8 --layout paged --residual -1", []string{"--residual -1: accepts a number of tokens"}},
+		{"--layout paged --residual 32", []string{"--residual 32: is for quantized keys and values; K is f16, V is f16\n"}},
+		{"--kv-dtype int4 --layout paged --residual 9 --prefix lru", []string{"--residual 9: is not for reused prefixes", "set --prefix to off\n"}},
+		{"--kv-dtype int4 --layout paged --residual 9 --skip-layers 0", []string{"--residual 9: goes with no --skip-layers\n"}},
+		{"--kv-dtype int4 --layout paged --residual 9 --hadamard", []string{"--residual 9: goes with neither --hadamard"}},
+		{"--hadamard", []string{"--hadamard true: is for quantized keys, K is f16\n"}},
+		{"--kv-dtype int4 --skip-layers 0,4", []string{"--skip-layers 4: accepts 0 to 3\n"}},
+		{"--kv-dtype int4 --skip-layers x", []string{"--skip-layers"}},
 		{"--backend cuda", []string{"cuda is not available: "}},
 		{"--backend cpu:fast", []string{"cpu:threads=N"}},
 		{"--threads -1", []string{"--threads -1"}},

@@ -1,6 +1,6 @@
 // Command ferrumkv shows the cache at work: it generates text with a small model
-// through it, measures its kernels, replays serving traces through its prefix cache,
-// and says what this machine can run.
+// through it, measures its kernels and what its storage formats and eviction policies
+// cost, replays serving traces through its prefix cache, and says what this machine can run.
 package main
 
 import (

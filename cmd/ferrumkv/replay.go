@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -82,15 +80,10 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.html != "" { // rather than after the replay
-		if info, err := os.Stat(filepath.Dir(f.html)); err != nil || !info.IsDir() {
-			return fmt.Errorf("--html %s: there is no directory %s", f.html, filepath.Dir(f.html))
-		}
-		if info, err := os.Stat(f.html); err == nil && info.IsDir() {
-			return fmt.Errorf("--html %s: is a directory", f.html)
-		}
+	if err := checkOutput("html", f.html); err != nil { // rather than after the replay
+		return err
 	}
-	bar := &replayBar{line: newProgress(cmd.ErrOrStderr())}
+	bar := &progressBar{line: newProgress(cmd.ErrOrStderr())}
 	defer bar.line.clear()
 	trace, err := f.load(cmd, bar)
 	if err != nil {
@@ -176,7 +169,7 @@ func asReplayFlag(err error) error {
 	return err
 }
 
-func (f replayFlags) load(cmd *cobra.Command, bar *replayBar) (*replay.Trace, error) {
+func (f replayFlags) load(cmd *cobra.Command, bar *progressBar) (*replay.Trace, error) {
 	if len(f.traces) == 0 {
 		bar.line.show("generating a trace")
 		t, err := replay.Synthetic(cmd.Context(), f.synthesis)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/ferrumkv/ferrumkv/internal/replay"
 )
@@ -26,7 +25,7 @@ func newReplayReport(t *replay.Trace, capacities []replay.Capacity, policies []s
 }
 
 // measure replays, and shows each run as it ends, the infinite cache first.
-func (r *replayReport) measure(ctx context.Context, bar *replayBar, show func(replay.Run) error) error {
+func (r *replayReport) measure(ctx context.Context, bar *progressBar, show func(replay.Run) error) error {
 	tell := func(run replay.Run) error {
 		bar.line.clear()
 		return show(run)
@@ -79,22 +78,4 @@ type replayRow struct {
 func (r *replayReport) row(run replay.Run) replayRow {
 	return replayRow{Trace: r.trace.Name, Policy: run.Policy, Capacity: run.Blocks, Asked: run.Capacity.String(), Unique: r.trace.Unique(),
 		References: r.trace.References(), Hits: run.Hits, HitRate: r.rate(run), Seconds: run.Seconds}
-}
-
-// replayBar shows how much of a sweep is done.
-type replayBar struct {
-	line        *progress
-	done, total int // requests
-	percent     int // that is shown
-}
-
-// step adds requests. The line is written only where it changes.
-func (b *replayBar) step(requests int) {
-	b.done += requests
-	if percent := 100 * b.done / b.total; percent != b.percent {
-		b.percent = percent
-		const width = 30
-		full := width * percent / 100
-		b.line.show("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
-	}
 }

@@ -179,7 +179,7 @@ func TestReplayUnits(t *testing.T) {
 
 func TestReplayBar(t *testing.T) {
 	var shown strings.Builder
-	bar := &replayBar{line: &progress{out: &shown}, total: 1000}
+	bar := &progressBar{line: &progress{out: &shown}, total: 1000}
 	for range 4 {
 		bar.step(1) // less than one percent
 	}
@@ -191,7 +191,7 @@ func TestReplayBarGivesWay(t *testing.T) {
 	trace, err := replay.Read(t.Context(), writeTrace(t, "small.jsonl"))
 	require.NoError(t, err)
 	var shown strings.Builder
-	bar := &replayBar{line: &progress{out: &shown}}
+	bar := &progressBar{line: &progress{out: &shown}}
 	bar.line.show("reading")
 	err = newReplayReport(trace, []replay.Capacity{{}}, []string{replay.Optimum}).measure(t.Context(), bar, func(r replay.Run) error {
 		shown.WriteString(r.Policy + "\n")

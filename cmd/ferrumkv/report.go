@@ -27,6 +27,9 @@ type report struct {
 	BlockTokens       int     `json:"block_tokens"` // contiguous: the capacity of a sequence
 	KType             string  `json:"k_type"`
 	VType             string  `json:"v_type"`
+	ResidualTokens    int     `json:"residual_tokens,omitempty"` // at least, that are not quantized
+	Hadamard          bool    `json:"hadamard,omitempty"`
+	SkipLayers        []int   `json:"skip_layers,omitempty"`
 	PrefixReuse       string  `json:"prefix_reuse"`  // the policy, or off
 	PromptTokens      int     `json:"prompt_tokens"` // of all prompts and turns, prefilled or reused
 	ReusedTokens      int     `json:"reused_tokens"`
@@ -43,11 +46,9 @@ type report struct {
 	BlocksSavedShared int     `json:"blocks_saved_by_sharing"`
 }
 
-func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama.Report) report {
-	model := f.model
-	if model == "" {
-		model = "embedded"
-	}
+func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama.Report) (report, error) {
+	cfg.RoPE = nil // its table is no part of the cache that doctor counts
+	total, err := cfg.Bytes()
 	block := cfg.BlockSize
 	if cfg.Layout == kvcache.Contiguous {
 		block = cfg.Capacity
@@ -58,15 +59,15 @@ func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama
 	}
 	s := r.Cache
 	return report{
-		Model: model, Prompts: len(f.prompts), Turns: len(f.turns), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
+		Model: f.model.name(), Prompts: len(f.prompts), Turns: len(f.turns), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
 		Layout: cfg.Layout.String(), BlockTokens: block, KType: cfg.K.String(), VType: cfg.V.String(),
+		ResidualTokens: cfg.Residual, Hadamard: cfg.Hadamard, SkipLayers: cfg.SkipLayers,
 		PrefixReuse: cfg.Prefix.String(), PromptTokens: r.PrefillTokens + reused, ReusedTokens: reused,
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
 		DecodeTokens: r.DecodeTokens, DecodeSeconds: r.Decode.Seconds(), DecodePerSecond: perSecond(r.DecodeTokens, r.Decode),
 		BlocksUsed: s.Held, BlocksTotal: s.Blocks,
-		BytesUsed: int64(s.Held) * s.BytesPerBlock, BytesTotal: int64(s.Blocks) * s.BytesPerBlock,
-		BlocksSavedShared: max(s.Logical-s.Held, 0),
-	}
+		BytesUsed: s.BytesHeld, BytesTotal: total, BlocksSavedShared: max(s.Logical-s.Held, 0),
+	}, err
 }
 
 // show prints the report: as a line of the output, or for people beside it.
@@ -80,7 +81,7 @@ func (r report) show(cmd *cobra.Command, asJSON bool) error {
 // write prints the report for people.
 func (r report) write(out io.Writer) error {
 	var w strings.Builder
-	fmt.Fprintf(&w, "\ncache    %s, blocks of %s, K %s, V %s, on %s\n", r.Layout, count(r.BlockTokens, "token"), r.KType, r.VType, r.Backend)
+	fmt.Fprintf(&w, "\ncache    %s, blocks of %s, K %s, V %s%s, on %s\n", r.Layout, count(r.BlockTokens, "token"), r.KType, r.VType, r.exact(), r.Backend)
 	for _, phase := range []struct {
 		name          string
 		tokens        int
@@ -100,6 +101,21 @@ func (r report) write(out io.Writer) error {
 	fmt.Fprintf(&w, "memory   %s of %s used\n", byteSize(r.BytesUsed), byteSize(r.BytesTotal))
 	_, err := io.WriteString(out, w.String())
 	return err
+}
+
+// exact says what of quantized keys and values is not, and what was done to the keys.
+func (r report) exact() string {
+	var w strings.Builder
+	if r.Hadamard {
+		w.WriteString(", keys turned by Hadamard")
+	}
+	if r.ResidualTokens > 0 {
+		fmt.Fprintf(&w, ", at least the last %s not quantized", count(r.ResidualTokens, "token"))
+	}
+	if len(r.SkipLayers) > 0 {
+		fmt.Fprintf(&w, ", layers %v not quantized", r.SkipLayers)
+	}
+	return w.String()
 }
 
 // noReuse says what keeps prompts that begin alike from having that in common.

@@ -40,12 +40,13 @@ func newRoot() *cobra.Command {
 		Use:   "ferrumkv",
 		Short: "The KV cache of LLM inference, at work",
 		Long: `ferrumkv runs a small language model through the ferrumkv cache library,
-measures the library's kernels, replays serving traces through its prefix cache, and
-shows what this machine can run.`,
+measures the library's kernels and what its storage formats and eviction policies cost,
+replays serving traces through its prefix cache, and shows what this machine can run.`,
 		Example: `  ferrumkv generate                     # the embedded model tells a story
   ferrumkv doctor                       # devices and configuration
   ferrumkv bench --kernel attend        # attention against memory bandwidth
-  ferrumkv replay                       # eviction policies side by side`,
+  ferrumkv replay                       # policies of the prefix cache side by side
+  ferrumkv quality                      # what int8, int4 and eviction cost the model`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -56,7 +57,7 @@ shows what this machine can run.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newVersion())
+	root.AddCommand(newGenerate(), newDoctor(), newBench(), newReplay(), newQuality(), newVersion())
 	return root
 }
 

@@ -11,7 +11,7 @@ import (
 func TestHelp(t *testing.T) {
 	root := succeeds(t).stdout
 	require.Equal(t, root, succeeds(t, "--help").stdout, "no command shows the help")
-	for _, name := range []string{"generate", "doctor", "bench", "replay"} {
+	for _, name := range []string{"generate", "doctor", "bench", "replay", "quality"} {
 		require.Contains(t, root, name)
 		require.Contains(t, succeeds(t, name, "--help").stdout, "Examples:\n")
 	}
@@ -20,9 +20,10 @@ func TestHelp(t *testing.T) {
 // The flags are a promise to scripts: a name that goes away is noticed here.
 func TestFlags(t *testing.T) {
 	for command, flags := range map[string]string{
-		"generate": "model tokenizer prompt max-tokens temperature top-p seed backend layout block-size kv-dtype threads json",
-		"doctor":   "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype",
+		"generate": "model tokenizer prompt max-tokens temperature top-p seed backend layout block-size kv-dtype residual hadamard skip-layers threads json",
+		"doctor":   "json backend layers q-heads kv-heads head-dim layout block-size kv-dtype residual hadamard skip-layers",
 		"bench":    "kernel kv-dtype layout batch context q-heads kv-heads head-dim block-size threads backend time footprint json",
+		"quality":  "model tokenizer text json format policy budget svg backend threads",
 		"replay":   "trace capacity policy json html seed requests system-prompts conversations turns scans",
 	} {
 		help := succeeds(t, command, "--help").stdout

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // progress is a line that is rewritten as work goes on. It shows nothing unless
@@ -37,6 +38,24 @@ func (p *progress) clear() {
 	}
 	fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
 	p.width = 0
+}
+
+// progressBar shows how much of some work is done.
+type progressBar struct {
+	line        *progress
+	done, total int
+	percent     int // that is shown
+}
+
+// step adds work that was done. The line is written only where it changes.
+func (b *progressBar) step(n int) {
+	b.done += n
+	if percent := 100 * b.done / b.total; percent != b.percent {
+		b.percent = percent
+		const width = 30
+		full := width * percent / 100
+		b.line.show("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(".", width-full), percent)
+	}
 }
 
 // isTerminal reports whether w is a character device other than the null device,

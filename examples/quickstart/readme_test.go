@@ -22,7 +22,8 @@ func TestReadmeShowsTheExample(t *testing.T) {
 // Links to files of the project lead somewhere.
 func TestReadmeLinks(t *testing.T) {
 	for _, page := range []string{"README.md", "RATIONALE.md"} {
-		for _, link := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(read(t, "../../"+page), -1) {
+		text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, "../../"+page), "") // calls of generic functions are no links
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(link[1], "://") {
 				_, err := os.Stat("../../" + link[1])
 				require.NoError(t, err, "%s links to %s", page, link[1])

@@ -14,6 +14,16 @@ import (
 type Work[B backend.Buffer] struct {
 	Seq    *kvcache.Sequence[B]
 	Tokens []uint32
+	// Rest are the sequence's parts in the pools of layers 1 and on, with Options.LayerPools.
+	Rest []*kvcache.Sequence[B]
+}
+
+// of is the sequence's part in a pool.
+func (w *Work[B]) of(pool int) *kvcache.Sequence[B] {
+	if pool == 0 {
+		return w.Seq
+	}
+	return w.Rest[pool-1]
 }
 
 // Forward runs one step: the tokens of all of work, in one batch. It returns the
@@ -26,10 +36,10 @@ type Work[B backend.Buffer] struct {
 func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, err error) {
 	defer func() {
 		if err != nil {
-			_ = r.step.Reset() // gives back what the step took; err is the cause
+			_ = r.each((*kvcache.Batch[B]).Reset) // gives back what the step took; err is the cause
 		}
 	}()
-	if err := r.step.Reset(); err != nil {
+	if err := r.each((*kvcache.Batch[B]).Reset); err != nil {
 		return logits, err
 	}
 	m, n := r.model, 0
@@ -37,8 +47,13 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 		if len(w.Tokens) > r.rows-n {
 			return logits, backend.ErrShape{Op: "forward", What: fmt.Sprintf("more than the %d tokens of a step", r.rows)}
 		}
-		if err := r.step.Add(w.Seq, w.Tokens); err != nil {
-			return logits, err
+		if len(w.Rest) != len(r.steps)-1 {
+			return logits, backend.ErrShape{Op: "forward", What: fmt.Sprintf("%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))}
+		}
+		for i, step := range r.steps {
+			if err := step.Add(w.of(i), w.Tokens); err != nil {
+				return logits, err
+			}
 		}
 		for _, token := range w.Tokens {
 			if uint64(token) >= uint64(m.Vocab) {
@@ -48,7 +63,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 			n++
 		}
 	}
-	if err := r.step.Plan(r.stream); err != nil {
+	if err := r.each(func(step *kvcache.Batch[B]) error { return step.Plan(r.stream) }); err != nil {
 		return logits, err
 	}
 	for l := range m.Layers {
@@ -57,7 +72,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 		}
 		r.feedForward(l, n)
 	}
-	if err := r.step.Commit(); err != nil {
+	if err := r.each((*kvcache.Batch[B]).Commit); err != nil {
 		return logits, err
 	}
 
@@ -75,6 +90,16 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 	return blas32.General{Rows: n, Cols: m.Vocab, Stride: m.Vocab, Data: r.logits}, nil
 }
 
+// each does something with every pool's part of the step.
+func (r *Runner[B]) each(do func(*kvcache.Batch[B]) error) error {
+	for _, step := range r.steps {
+		if err := do(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // attention adds a layer's attention over the cache to the hidden states. This
 // is all that a runner does with the cache in a layer.
 func (r *Runner[B]) attention(l, n int) error {
@@ -89,10 +114,14 @@ func (r *Runner[B]) attention(l, n int) error {
 		}
 	}
 
-	if err := r.step.AppendRotated(l, r.q.buf, r.k.buf, r.v.buf); err != nil {
+	step := r.steps[0]
+	if len(r.steps) > 1 {
+		step, l = r.steps[l], 0
+	}
+	if err := step.AppendRotated(l, r.q.buf, r.k.buf, r.v.buf); err != nil {
 		return err
 	}
-	if err := r.step.Attend(l, r.q.buf, r.out.buf); err != nil {
+	if err := step.Attend(l, r.q.buf, r.out.buf); err != nil {
 		return err
 	}
 

@@ -20,7 +20,7 @@ type Report struct {
 	// Matches says how much of each prompt was found: in the cache or, for one that
 	// is equal to another before it, all.
 	Matches []kvcache.Match
-	Cache   kvcache.Stats // at the moment when most blocks were in use
+	Cache   kvcache.Stats // at the moment when most of it was in use
 }
 
 // Add adds what a later Generate did.
@@ -30,7 +30,7 @@ func (r *Report) Add(o Report) {
 	r.Prefill += o.Prefill
 	r.Decode += o.Decode
 	r.Matches = append(r.Matches, o.Matches...)
-	if o.Cache.Held > r.Cache.Held {
+	if o.Cache.BytesHeld > r.Cache.BytesHeld {
 		r.Cache = o.Cache
 	}
 }
@@ -174,7 +174,7 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	for i := range g.runs {
 		run := &g.runs[i]
 		if k := min(len(run.pending), g.rows-n); k > 0 {
-			work, in, n = append(work, Work[B]{run.seq, run.pending[:k]}), append(in, run), n+k
+			work, in, n = append(work, Work[B]{Seq: run.seq, Tokens: run.pending[:k]}), append(in, run), n+k
 			run.pending = run.pending[k:]
 		}
 	}
@@ -231,7 +231,7 @@ func (g *generation[B]) end(run *run[B]) error {
 		return nil
 	}
 	stats, err := g.pool.Stats()
-	if err == nil && stats.Held > g.report.Cache.Held {
+	if err == nil && stats.BytesHeld > g.report.Cache.BytesHeld {
 		g.report.Cache = stats
 	}
 	seq := run.seq

@@ -176,7 +176,7 @@ func sure[B backend.Buffer](t *rapid.T, r *Runner[B], prompts []Prompt, texts []
 		tokens = tokens[:min(len(tokens), r.Pool().Config().Capacity)]
 		seq, _, err := r.Pool().Open(context.Background(), nil)
 		require.NoError(t, err)
-		logits, err := r.Forward([]Work[B]{{seq, tokens}}, true)
+		logits, err := r.Forward([]Work[B]{{Seq: seq, Tokens: tokens}}, true)
 		require.NoError(t, err)
 		require.NoError(t, seq.Release())
 		for row := len(p.Tokens) - 1; row < len(tokens); row++ {

@@ -16,6 +16,9 @@ type Options struct {
 	// (layers, heads, dims, RoPE, activation type, digest) are filled in by New. Capacity
 	// is at most the model's context, and that where it would become more.
 	Cache kvcache.Config
+	// LayerPools gives each layer a pool of its own, so that layers may keep different
+	// numbers of tokens: see Work.
+	LayerPools bool
 	// Chunk is the most prompt tokens of one step; 0: 256.
 	Chunk int
 	// Threads is how many goroutines share a matrix product; 0: GOMAXPROCS.
@@ -27,8 +30,9 @@ type Options struct {
 type Runner[B backend.Buffer] struct {
 	be      backend.Backend[B]
 	model   *Model
-	pool    *kvcache.Pool[B]
-	step    *kvcache.Batch[B]
+	pool    *kvcache.Pool[B]    // pools[0]
+	pools   []*kvcache.Pool[B]  // one, or one for each layer
+	steps   []*kvcache.Batch[B] // of the pools
 	stream  backend.Stream
 	rows    int // tokens of the largest step
 	threads int
@@ -47,9 +51,18 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 		return nil, err
 	}
 	r := &Runner[B]{be: be, model: m, threads: opt.Threads}
-	if r.pool, err = kvcache.NewPool(be, cfg); err != nil {
-		return nil, err
+	n := 1
+	if opt.LayerPools {
+		n, cfg.Layers = cfg.Layers, 1
 	}
+	for range n {
+		pool, err := kvcache.NewPool(be, cfg)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		r.pools = append(r.pools, pool)
+	}
+	r.pool = r.pools[0]
 	if err := r.allocate(opt); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -65,8 +78,9 @@ func (o Options) cache(m *Model) (kvcache.Config, error) {
 	if cfg.Capacity > m.Context {
 		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
 	}
-	// Of one head, so that nothing overflows before the capacity is lowered.
-	resolved, err := kvcache.Config{Layout: kvcache.Contiguous, Layers: 1, KVHeads: 1, HeadDim: 1, Capacity: cfg.Capacity, MaxSeqs: 1}.Resolve()
+	// Of one head, so that nothing overflows before the capacity is lowered, and of a type
+	// that goes with any.
+	resolved, err := kvcache.Config{Layout: kvcache.Contiguous, Layers: 1, KVHeads: 1, HeadDim: 1, K: backend.F32, Capacity: cfg.Capacity, MaxSeqs: 1}.Resolve()
 	cfg.Capacity = min(resolved.Capacity, m.Context)
 	return cfg, err
 }
@@ -92,9 +106,18 @@ func (r *Runner[B]) allocate(opt Options) error {
 	r.stream, errs[4] = r.be.NewStream()
 	r.x, r.h = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim)
 	r.gate, r.up = make([]float32, r.rows*m.Hidden), make([]float32, r.rows*m.Hidden)
-	r.step = r.pool.NewBatch()
+	for _, pool := range r.pools {
+		r.steps = append(r.steps, pool.NewBatch())
+	}
 	return errors.Join(errs[:]...)
 }
+
+// Pools are the caches of the layers, with Options.LayerPools, else one of all. The runner
+// keeps ownership.
+func (r *Runner[B]) Pools() []*kvcache.Pool[B] { return r.pools }
+
+// Stream is the queue of the runner's steps.
+func (r *Runner[B]) Stream() backend.Stream { return r.stream }
 
 // Pool is the cache, for opening, forking and measuring sequences. The runner
 // keeps ownership.
@@ -103,10 +126,12 @@ func (r *Runner[B]) Pool() *kvcache.Pool[B] { return r.pool }
 // Close frees the cache and the runner's buffers. Its sequences become unusable.
 func (r *Runner[B]) Close() error {
 	var errs []error
-	if r.step != nil {
-		errs = append(errs, r.step.Close())
+	for _, step := range r.steps {
+		errs = append(errs, step.Close())
 	}
-	errs = append(errs, r.pool.Close())
+	for _, pool := range r.pools {
+		errs = append(errs, pool.Close())
+	}
 	if r.stream != nil {
 		errs = append(errs, r.stream.Close())
 	}

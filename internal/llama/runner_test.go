@@ -209,8 +209,8 @@ func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt 
 		seq[i], _, err = r.Pool().Open(ctx, nil)
 		require.NoError(t, err)
 	}
-	check(want(a[:cut]...), forward(false, Work[B]{seq[0], a[:cut]}), 0)
-	all := forward(true, Work[B]{seq[1], b}, Work[B]{seq[0], a[cut:]})
+	check(want(a[:cut]...), forward(false, Work[B]{Seq: seq[0], Tokens: a[:cut]}), 0)
+	all := forward(true, Work[B]{Seq: seq[1], Tokens: b}, Work[B]{Seq: seq[0], Tokens: a[cut:]})
 	require.Equal(t, len(b)+len(a)-cut, all.Rows)
 	check(want(b[0]), all, 0)
 	check(want(b...), all, len(b)-1)
@@ -219,12 +219,12 @@ func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt 
 	seq[2], err = seq[0].Fork()
 	require.NoError(t, err)
 	require.NoError(t, seq[0].Truncate(cut))
-	last := forward(false, Work[B]{seq[0], []uint32{3}}, Work[B]{seq[1], []uint32{5}}, Work[B]{seq[2], []uint32{7, 9}})
+	last := forward(false, Work[B]{Seq: seq[0], Tokens: []uint32{3}}, Work[B]{Seq: seq[1], Tokens: []uint32{5}}, Work[B]{Seq: seq[2], Tokens: []uint32{7, 9}})
 	check(want(append(slices.Clone(a[:cut]), 3)...), last, 0)
 	check(want(append(slices.Clone(b), 5)...), last, 1)
 	check(want(append(slices.Clone(a), 7, 9)...), last, 2)
 
-	_, err = r.Forward([]Work[B]{{seq[0], []uint32{1}}, {seq[1], []uint32{11}}}, false)
+	_, err = r.Forward([]Work[B]{{Seq: seq[0], Tokens: []uint32{1}}, {Seq: seq[1], Tokens: []uint32{11}}}, false)
 	require.ErrorIs(t, err, backend.ErrShape{}, "a token beyond the vocabulary")
 	require.Equal(t, cut+1, seq[0].Len(), "a failed step changes nothing")
 	for _, s := range seq {

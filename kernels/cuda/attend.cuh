@@ -12,6 +12,9 @@ using f16 = half;
 using bf16 = bfloat;
 using f32 = float;
 
+// quant stands for all quantized types; arguments say which one a plane has.
+struct quant;
+
 // Operands are the buffers of a call in the order of abi.h.
 struct Operands {
     const void *q, *k, *v;
@@ -19,6 +22,7 @@ struct Operands {
     const float *alibi, *sinks;
     void *out;
     float *lse, *partial, *partial_lse, *final_lse, *mass;
+    const uint32_t *k_scales, *v_scales;
 };
 
 // Row is one query of one head: a row of an item.
@@ -103,9 +107,10 @@ struct Task {
     FKV_KERNEL(name, (__VA_ARGS__::THREADS), (__VA_ARGS__::SHARED), const void *q, const void *k, const void *v,      \
                const uint32_t *table, const uint32_t *context_lens, const uint32_t *query_offsets,                    \
                const uint32_t *work, const float *alibi, const float *sinks, void *out, float *lse, float *partial,   \
-               float *partial_lse, float *final_lse, float *mass, fkv_attend_args args) {                             \
+               float *partial_lse, float *final_lse, float *mass, const uint32_t *k_scales,                           \
+               const uint32_t *v_scales, fkv_attend_args args) {                                                      \
         __VA_ARGS__::run({q, k, v, table, context_lens, query_offsets, work, alibi, sinks, out, lse, partial,         \
-                          partial_lse, final_lse, mass}, args);                                                       \
+                          partial_lse, final_lse, mass, k_scales, v_scales}, args);                                   \
     }
 
 // FKV_ATTEND_DIMS(KERNEL, ...) is KERNEL(..., kdim, vdim) for every pair of head sizes.

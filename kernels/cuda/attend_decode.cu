@@ -7,10 +7,10 @@ namespace fkv {
 // Every warp walks tiles of its own, so no barrier holds it back; the warps' softmaxes
 // are added up at the end.
 template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
-    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
+    static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = KDIM + VDIM > 320 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16; // two stages fit a block
     static constexpr int STAGES = 2;
-    using Stream = Ring<T, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
+    using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
     using Result = States<WARPS, STRIP_ROWS, VDIM>;
     static constexpr int QUERIES = STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
     static constexpr int LOADED = QUERIES + WARPS * Stream::BYTES;
@@ -22,7 +22,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         Span span = task.span();
-        Stream ring(shared + QUERIES + warp * Stream::BYTES, at.k, at.v,
+        Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args,
                     Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span, lane, warp, WARPS);
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
@@ -64,3 +64,5 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
 
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f16, f16)
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, bf16, quant)

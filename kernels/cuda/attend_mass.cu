@@ -44,10 +44,11 @@ template <class T> struct Walk {
     }
 };
 
-// Mass walks the keys of an item, each warp tiles of its own; Tile computes one.
-template <template <class, class, int> class Tile, class T, class S, int KDIM> struct Mass {
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = Tile<T, S, KDIM>::KEYS;
-    using Stream = Ring<S, KDIM, 0, KEYS, 2, 32, Tile<T, S, KDIM>::PAD>;
+// Mass walks the keys of an item, each warp tiles of its own; Part computes one.
+template <template <class, class, int> class Part, class T, class S, int KDIM> struct Mass {
+    using E = Used<T, S>;
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = Part<T, E, KDIM>::KEYS;
+    using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::PAD>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;
     static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
@@ -60,7 +61,7 @@ template <template <class, class, int> class Tile, class T, class S, int KDIM> s
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         Span span = task.span();
         Pages pages(at.table, args, task.item.seq, task.kv_head, paged);
-        Stream ring(shared + QUERIES + warp * Stream::BYTES, at.k, nullptr, pages, span, lane, warp, WARPS);
+        Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
         T *rows = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);
         load_targets<KDIM>(rows, STRIDE, at, args, task);
@@ -68,7 +69,7 @@ template <template <class, class, int> class Tile, class T, class S, int KDIM> s
         Scoring scoring(args, at.alibi);
         Walk<T> walk{rows, task, span, pages, scoring, at.mass};
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
-            Tile<T, S, KDIM>::add(walk, ring.keys(), begin, lane);
+            Part<T, E, KDIM>::add(walk, ring.keys(), begin, lane);
         }
     }
 };
@@ -134,11 +135,14 @@ template <class T, class S, int KDIM> struct Teams {
 
 } // namespace fkv
 
-#define FKV_ATTEND_MASS(tile, act, kv, kdim, vdim)                                                                    \
-    FKV_ATTEND_KERNEL(fkv_attend_mass_##act##_##kv##_##kdim##_##vdim, fkv::Mass<fkv::tile, fkv::act, fkv::kv, kdim>)
+#define FKV_ATTEND_MASS(part, act, kv, kdim, vdim)                                                                    \
+    FKV_ATTEND_KERNEL(fkv_attend_mass_##act##_##kv##_##kdim##_##vdim, fkv::Mass<fkv::part, fkv::act, fkv::kv, kdim>)
 
 FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, f16, f16)
 FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, bf16, bf16)
 FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, f32)
 FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, f16)
 FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, f16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Strips, bf16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_MASS, Teams, f32, quant)

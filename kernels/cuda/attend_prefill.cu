@@ -8,10 +8,10 @@ namespace fkv {
 // The warps share the tiles and have 16 rows each; the rows of different heads and
 // queries of a group are packed, so that none of the 64 is idle for a lack of queries.
 template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
-    static_assert(std::is_same_v<T, S>, "tensor cores multiply one type");
+    static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = FKV_PREFILL_ROWS / STRIP_ROWS, THREADS = 32 * WARPS;
     static constexpr int KEYS = KDIM > 128 ? 32 : 64, STAGES = 1;
-    using Stream = Ring<T, KDIM, VDIM, KEYS, STAGES, THREADS, STRIP_PAD>;
+    using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, THREADS, STRIP_PAD>;
     static constexpr int QUERIES = FKV_PREFILL_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + Stream::BYTES;
 
@@ -21,7 +21,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32, from = warp * STRIP_ROWS;
         Span span = task.span();
-        Stream ring(shared + QUERIES, at.k, at.v, Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span,
+        Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span,
                     threadIdx.x, 0, 1);
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
@@ -59,3 +59,5 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
 
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, f16, f16)
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, f16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, bf16, quant)

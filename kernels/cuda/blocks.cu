@@ -1,17 +1,18 @@
-// Copies within a cache, of whole blocks and of single slots. Bytes move in pieces
-// of 16; their type does not matter.
+// Copies within a cache, of whole blocks and of single slots. Bytes move in pieces of 16,
+// or of 4 in the narrow kernels; their type does not matter.
 #include "plane.cuh"
 #include "run.cuh"
 
 namespace {
 
-using Piece = fkv::Run<uint32_t, 4>;
+using Wide = fkv::Run<uint32_t, 4>;
+using Narrow = uint32_t;
 
 constexpr unsigned THREADS = 256;
 constexpr int HELD = 4; // pieces that a thread has on their way
 
 // copy_block copies one block of one plane, whose pieces the blocks along x share.
-__device__ inline void copy_block(const Piece *from, Piece *to, int64_t pieces) {
+template <class Piece> __device__ inline void copy_block(const Piece *from, Piece *to, int64_t pieces) {
     const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
     for (int64_t first = thread; first < pieces; first += HELD * step) {
@@ -31,12 +32,9 @@ __device__ inline void copy_block(const Piece *from, Piece *to, int64_t pieces) 
     }
 }
 
-} // namespace
-
-// Grid: x over slices of a block, 1024 pieces a slice and plane; y over pairs. Any grid
-// is right. Both planes are aligned to 16 bytes.
-FKV_KERNEL(fkv_copy_blocks, THREADS, 0, Piece *k, Piece *v, const uint32_t *pairs, fkv_copy_blocks_args args) {
-    const int64_t k_pieces = args.k_bytes / 16, v_pieces = args.v_bytes / 16;
+template <class Piece>
+__device__ inline void copy_blocks(Piece *k, Piece *v, const uint32_t *pairs, const fkv_copy_blocks_args &args) {
+    const int64_t k_pieces = args.k_bytes / sizeof(Piece), v_pieces = args.v_bytes / sizeof(Piece);
     for (int64_t i = blockIdx.y; i < args.pairs; i += gridDim.y) {
         const int64_t from = pairs[2 * i], to = pairs[2 * i + 1];
         if (from < args.blocks && to < args.blocks) {
@@ -46,22 +44,36 @@ FKV_KERNEL(fkv_copy_blocks, THREADS, 0, Piece *k, Piece *v, const uint32_t *pair
     }
 }
 
+} // namespace
+
+// Grid: x over slices of a block, 1024 pieces a slice and plane; y over pairs. Any grid
+// is right. Both planes are aligned to their pieces.
+#define COPY_BLOCKS(name, Piece)                                                                                  \
+    FKV_KERNEL(fkv_copy_blocks##name, THREADS, 0, Piece *k, Piece *v, const uint32_t *pairs,                      \
+               fkv_copy_blocks_args args) {                                                                       \
+        copy_blocks(k, v, pairs, args);                                                                           \
+    }
+
+COPY_BLOCKS(, Wide)
+COPY_BLOCKS(_narrow, Narrow)
+
 namespace {
 
-constexpr int64_t COLUMNS = 8;                // that a block moves at a time: 128 bytes of a row
+constexpr int64_t COLUMNS = 8;                // that a block moves at a time: 128 bytes of a row, or 32
 constexpr unsigned LANES = THREADS / COLUMNS; // threads that share a column
 constexpr int64_t BATCH = LANES * HELD;       // pairs that are on their way at once
 
 // Column is one piece of every slot, which moves without regard to the others.
-struct Column {
+template <class Piece> struct Column {
     Piece *plane;
     uint32_t head, piece, pieces; // piece of the pieces in a row of the head
 };
 
 // column_at counts the pieces of a slot's keys, head by head, and then those of its
 // values.
-__device__ inline Column column_at(uint32_t i, Piece *k, Piece *v, const fkv_move_slots_args &args) {
-    const uint32_t k_pieces = args.k_bytes / 16, v_pieces = args.v_bytes / 16;
+template <class Piece>
+__device__ inline Column<Piece> column_at(uint32_t i, Piece *k, Piece *v, const fkv_move_slots_args &args) {
+    const uint32_t k_pieces = args.k_bytes / sizeof(Piece), v_pieces = args.v_bytes / sizeof(Piece);
     if (i < args.kv_heads * k_pieces) {
         return {k, i / k_pieces, i % k_pieces, k_pieces};
     }
@@ -69,7 +81,8 @@ __device__ inline Column column_at(uint32_t i, Piece *k, Piece *v, const fkv_mov
     return {v, i / v_pieces, i % v_pieces, v_pieces};
 }
 
-__device__ inline Piece *piece_at(const Column &c, int64_t slot, const fkv_move_slots_args &args) {
+template <class Piece>
+__device__ inline Piece *piece_at(const Column<Piece> &c, int64_t slot, const fkv_move_slots_args &args) {
     const fkv::Place place = fkv::place_of(slot, args.block_size);
     return c.plane + fkv::row_at(place, args.kv_heads, c.head, args.block_size) * c.pieces + c.piece;
 }
@@ -91,21 +104,17 @@ __device__ inline bool independent(const int64_t *pairs, unsigned n, int64_t slo
     return __all_sync(fkv::FULL, up) || __all_sync(fkv::FULL, down);
 }
 
-} // namespace
-
 // A block takes its own columns through all pairs, so that blocks need not wait for each
 // other. It reads a batch of independent pairs and writes them after a barrier; a
 // batch of others goes pair by pair, which is slow.
-//
-// Grid: x over columns, 8 a block; a slot has kv_heads*(k_bytes + v_bytes)/16. Any
-// grid is right. Both planes are aligned to 16 bytes.
-FKV_KERNEL(fkv_move_slots, THREADS, 0, Piece *k, Piece *v, const int64_t *pairs, fkv_move_slots_args args) {
-    const uint32_t columns = args.kv_heads * (args.k_bytes / 16 + args.v_bytes / 16);
+template <class Piece>
+__device__ inline void move_slots(Piece *k, Piece *v, const int64_t *pairs, const fkv_move_slots_args &args) {
+    const uint32_t columns = args.kv_heads * (args.k_bytes / sizeof(Piece) + args.v_bytes / sizeof(Piece));
     const unsigned lane = threadIdx.x / COLUMNS;
     for (int64_t first = blockIdx.x * COLUMNS; first < columns; first += gridDim.x * COLUMNS) {
         const int64_t mine = first + threadIdx.x % COLUMNS;
         const bool active = mine < columns;
-        const Column column = column_at(static_cast<uint32_t>(active ? mine : first), k, v, args);
+        const Column<Piece> column = column_at(static_cast<uint32_t>(active ? mine : first), k, v, args);
         for (int64_t done = 0; done < args.pairs; done += BATCH) {
             const int64_t *batch = pairs + 2 * done;
             const unsigned n = static_cast<unsigned>(min(BATCH, args.pairs - done));
@@ -137,3 +146,16 @@ FKV_KERNEL(fkv_move_slots, THREADS, 0, Piece *k, Piece *v, const int64_t *pairs,
         }
     }
 }
+
+} // namespace
+
+// Grid: x over columns, 8 a block; a slot has kv_heads*(k_bytes + v_bytes) over the
+// bytes of a piece. Any grid is right. Both planes are aligned to their pieces.
+#define MOVE_SLOTS(name, Piece)                                                                                   \
+    FKV_KERNEL(fkv_move_slots##name, THREADS, 0, Piece *k, Piece *v, const int64_t *pairs,                        \
+               fkv_move_slots_args args) {                                                                        \
+        move_slots(k, v, pairs, args);                                                                            \
+    }
+
+MOVE_SLOTS(, Wide)
+MOVE_SLOTS(_narrow, Narrow)

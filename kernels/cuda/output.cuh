@@ -6,14 +6,6 @@
 
 namespace fkv {
 
-// store writes N elements as T.
-template <int N, class T> __device__ inline void store(T *to, const float (&x)[N]) {
-    Run<T, N> run;
-#pragma unroll
-    for (int i = 0; i < N; i++) run.at[i] = from_float<T>(x[i]);
-    store_run(to, run);
-}
-
 // Line is the memory of a row: of T in the output, or of f32 in the workspace.
 template <class T> struct Line {
     T *out;

@@ -14,13 +14,18 @@ __device__ inline uint32_t shared_address(const void *p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// copy_async begins to copy 16 bytes from global to shared memory, both aligned to 16;
-// without valid it begins to write zeros and reads nothing. The bytes are there once a
-// copy_wait covers them, for the thread that copied; for others after a barrier.
-__device__ inline void copy_async(void *shared, const void *global, bool valid) {
-    int bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)), "l"(global), "r"(bytes)
-                 : "memory");
+// copy_async begins to copy BYTES bytes, 4, 8 or 16, from global to shared memory, both
+// aligned to as many; without valid it begins to write zeros and reads nothing. The bytes are
+// there once a copy_wait covers them, for the thread that copied; for others after a barrier.
+template <int BYTES> __device__ inline void copy_async(void *shared, const void *global, bool valid) {
+    int bytes = valid ? BYTES : 0;
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)), "l"(global), "r"(bytes)
+                     : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(shared_address(shared)), "l"(global), "n"(BYTES), "r"(bytes)
+                     : "memory");
+    }
 }
 
 // copy_commit closes a group of copies, which may be empty.

@@ -24,6 +24,14 @@ template <int W, class T> __device__ inline void store_run(T *p, const Run<T, W>
     *reinterpret_cast<Run<T, W> *>(p) = run;
 }
 
+// store writes N elements as T.
+template <int N, class T> __device__ inline void store(T *to, const float (&x)[N]) {
+    Run<T, N> run;
+#pragma unroll
+    for (int i = 0; i < N; i++) run.at[i] = from_float<T>(x[i]);
+    store_run(to, run);
+}
+
 // convert keeps the bits where the types are the same, those of a NaN too.
 template <class To, class From> __device__ inline To convert(From x) {
     if constexpr (std::is_same_v<To, From>) {

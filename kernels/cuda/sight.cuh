@@ -73,19 +73,27 @@ struct Pages {
     bool paged;
     const uint32_t *table; // of the sequence
     uint32_t blocks, heads, head, shift;
-    int64_t begin; // contiguous: row of the first key
+    uint32_t first; // contiguous: the block
+    int64_t begin;  // and the row of its first key
 
     __device__ Pages(const uint32_t *tables, const fkv_attend_args &args, uint32_t seq, uint32_t kv_head, bool is_paged)
         : paged(is_paged), table(tables + int64_t(seq) * args.table_stride), blocks(args.blocks), heads(args.kv_heads),
-          head(kv_head), shift(__ffs(int(args.block_size)) - 1), begin(0) {
-        if (!paged) begin = (int64_t(clamped(tables ? *table : seq)) * heads + head) * args.block_size;
+          head(kv_head), shift(__ffs(int(args.block_size)) - 1), first(0), begin(0) {
+        if (paged) return;
+        first = tables ? *table : seq;
+        begin = panel(0) * args.block_size;
     }
 
     // row is how many rows [dim] of the plane come before the key's.
     __device__ int64_t row(int key) const {
         if (!paged) return begin + key;
-        int64_t block = clamped(table[uint32_t(key) >> shift]);
-        return ((block * heads + head) << shift) + (key & ((1 << shift) - 1));
+        return (panel(key) << shift) + (key & ((1 << shift) - 1));
+    }
+
+    // panel is how many [block_size, dim] of the plane, one for a block and head, come before
+    // the one that the key is in.
+    __device__ int64_t panel(int key) const {
+        return int64_t(clamped(paged ? table[uint32_t(key) >> shift] : first)) * heads + head;
     }
 
   private:

@@ -97,16 +97,17 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
     static constexpr int WARPS = 4, THREADS = 32 * WARPS, R = 4;
     static constexpr int ROW_WARPS = ROWS / R, KEY_WARPS = WARPS / ROW_WARPS;
     static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
-    using Keys = Team<S, KDIM, LANES>;
-    using Values = Team<S, VDIM, LANES>;
+    using E = Used<T, S>;
+    using Keys = Team<E, KDIM, LANES>;
+    using Values = Team<E, VDIM, LANES>;
     static constexpr int SPREAD = LANES / R; // lanes of a team that hold a row's scores
 
     // EACH is the keys of a team in a tile: about 4 KB of keys and values a warp.
-    static constexpr int ROOM = 4096 * ROW_WARPS / (TEAMS * (KDIM + VDIM) * int(sizeof(S)));
+    static constexpr int ROOM = 4096 * ROW_WARPS / (TEAMS * (KDIM + VDIM) * int(sizeof(E)));
     static constexpr int EACH = ROOM >= 4 ? 4 : ROOM >= 2 ? 2 : 1;
     static constexpr int KEYS = EACH * TEAMS, STAGES = 2;
     using Weights = Scores<R, EACH, LANES>;
-    using Stream = Ring<S, KDIM, VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
+    using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
     using Result = States<KEY_WARPS * TEAMS, ROWS, VDIM>;
     static constexpr int RINGS = KEY_WARPS * Stream::BYTES;
     static constexpr int SHARED = RINGS > Result::BYTES ? RINGS : Result::BYTES;
@@ -122,20 +123,20 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         int row_warp = warp % ROW_WARPS, key_warp = warp / ROW_WARPS;
         Span span = task.span();
-        Stream ring(shared + key_warp * Stream::BYTES, at.k, at.v, Pages(at.table, args, task.item.seq, task.kv_head, PAGED),
+        Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.item.seq, task.kv_head, PAGED),
                     span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
         Scoring scoring(args, at.alibi);
         Vectors rows;
         rows.begin(at, args, task, row_warp * R, lane % LANES);
         bool used = row_warp * R < task.item.rows;
         for (int first = key_warp * KEYS; first < span.count; first += KEY_WARPS * KEYS) {
-            const S *keys = ring.keys();
+            const E *keys = ring.keys();
             Weights s;
             if (used) {
                 s = rows.score(keys, lane);
                 rows.weigh(s, scoring, task.sight, span, first + lane / LANES, lane % LANES);
             }
-            const S *values = ring.values();
+            const E *values = ring.values();
             if (used) rows.mix(s, values, lane);
         }
         __syncthreads(); // the rings' memory is free
@@ -161,7 +162,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
     }
 
     // score multiplies the team's keys of a tile with the rows.
-    __device__ Weights score(const S *keys, int lane) const {
+    __device__ Weights score(const E *keys, int lane) const {
         float s[R * EACH];
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
@@ -207,7 +208,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
         }
     }
 
-    __device__ void mix(const Weights &s, const S *values, int lane) {
+    __device__ void mix(const Weights &s, const E *values, int lane) {
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             float x[Values::HELD];

@@ -14,12 +14,23 @@ constant bool with_partials [[function_constant(FKV_WITH_PARTIALS)]];
 
 namespace fkv {
 
+// Stored is a plane of the cache as one KV head sees it. scales is null where it is not quantized.
+struct Stored {
+    const device void *data;
+    const device uint *scales;
+    uint32_t storage, head;
+};
+
 // Call is what a call reads, in the order of abi.h; what it has not is null.
 struct Call {
     const device void *q, *k, *v;
     const device uint32_t *table, *context_lens, *query_offsets, *work;
     const device float *alibi, *sinks;
+    const device uint *k_scales, *v_scales;
     constant fkv_attend_args *args;
+
+    Stored keys(uint32_t head) const { return {k, k_scales, args->k_storage, head}; }
+    Stored values(uint32_t head) const { return {v, v_scales, args->v_storage, head}; }
 };
 
 // Results is what it writes.
@@ -113,6 +124,17 @@ template <class T> inline const device T *query(const thread Call &call, Row row
 
 } // namespace fkv
 
+// The scales of a quantized cache, which others do not have.
+#if FKV_QUANT
+#define FKV_ATTEND_SCALES                                                                                            \
+    const device uint *k_scales [[buffer(FKV_ATTEND_KSCALES)]],                                                      \
+        const device uint *v_scales [[buffer(FKV_ATTEND_VSCALES)]],
+#define FKV_SCALES k_scales, v_scales
+#else
+#define FKV_ATTEND_SCALES
+#define FKV_SCALES nullptr, nullptr
+#endif
+
 // FKV_ATTEND_KERNEL(threads, parameters) begins the definition of the instance's kernel;
 // parameters are what it writes: FKV_ATTEND_RESULTS, but for attention mass. In its body
 // FKV_CALL and FKV_WRITES are made of them.
@@ -125,7 +147,8 @@ template <class T> inline const device T *query(const thread Call &call, Row row
         const device uint32_t *query_offsets [[buffer(FKV_ATTEND_QUERY_OFFSETS), function_constant(with_offsets)]],  \
         const device uint32_t *work [[buffer(FKV_ATTEND_WORK)]],                                                     \
         const device float *alibi [[buffer(FKV_ATTEND_ALIBI), function_constant(with_alibi)]],                       \
-        const device float *sinks [[buffer(FKV_ATTEND_SINKS), function_constant(with_sinks)]], __VA_ARGS__,          \
+        const device float *sinks [[buffer(FKV_ATTEND_SINKS), function_constant(with_sinks)]],                       \
+        FKV_ATTEND_SCALES __VA_ARGS__,                                                                               \
         constant fkv_attend_args &args [[buffer(FKV_ATTEND_BUFFERS)]], FKV_BUILTINS)
 
 #define FKV_ATTEND_RESULTS                                                                                           \
@@ -137,7 +160,7 @@ template <class T> inline const device T *query(const thread Call &call, Row row
 
 #define FKV_CALL                                                                                                     \
     fkv::Call{q, k, v, with_table ? table : nullptr, context_lens, with_offsets ? query_offsets : nullptr, work,     \
-              with_alibi ? alibi : nullptr, with_sinks ? sinks : nullptr, &args}
+              with_alibi ? alibi : nullptr, with_sinks ? sinks : nullptr, FKV_SCALES, &args}
 
 #define FKV_WRITES                                                                                                   \
     fkv::Results{out, with_lse ? lse : nullptr, with_partials ? partial : nullptr,                                   \

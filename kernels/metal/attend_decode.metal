@@ -6,7 +6,7 @@ namespace fkv {
 
 // Four simdgroups divide each tile of 32 keys; with more than 8 rows two of them have one
 // strip of rows and two the other, so that no product is spent on rows that are not there.
-template <int STRIPS> using Decode = Walk<FKV_IN, FKV_KDIM, FKV_VDIM, 32, 4, STRIPS>;
+template <int STRIPS> using Decode = Walk<FKV_IN, FKV_OUT, FKV_KDIM, FKV_VDIM, 32, 4, STRIPS>;
 static_assert(FKV_DECODE_ROWS == 2 * STRIP_ROWS, "one strip or two");
 
 } // namespace fkv

@@ -9,13 +9,15 @@ namespace fkv {
 // is read once.
 struct Decode {
     enum : int { SIMDGROUPS = 4, EACH = 4 };
-    using Rows = Softmax<FKV_IN, FKV_OUT, FKV_KDIM, FKV_VDIM, EACH>;
+    using Cached = Plane<FKV_IN, FKV_OUT>;
+    using Element = Cached::Type; // of a tile
+    using Rows = Softmax<FKV_IN, 16 / sizeof(Element), FKV_KDIM, FKV_VDIM, EACH>;
     enum : int { TEAMS = Rows::TEAMS, KEYS = EACH * TEAMS };
-    using Tiles = Stream<FKV_OUT, FKV_KDIM, FKV_VDIM, KEYS, SIMDGROUPS * int(LANES), 0>;
+    using Tiles = Stream<Cached, FKV_KDIM, FKV_VDIM, KEYS, SIMDGROUPS * int(LANES), 0>;
     static_assert(int(Tiles::BYTES) <= 32 << 10, "what a threadgroup may have");
     static_assert(SIMDGROUPS * int(Rows::R) == FKV_DECODE_ROWS, "all rows of an item");
-    using Keys = InTile<FKV_OUT, FKV_KDIM, TEAMS>;
-    using Values = InTile<FKV_OUT, FKV_VDIM, TEAMS>;
+    using Keys = InTile<Element, FKV_KDIM, TEAMS>;
+    using Values = InTile<Element, FKV_VDIM, TEAMS>;
 
     static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
         const int from = here.simdgroup * Rows::R, lane = here.lane, team = lane / Rows::SIZE;
@@ -23,7 +25,8 @@ struct Decode {
         const Span span = task.span();
         const Scoring scoring(*call.args);
         const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
-        Tiles tiles(shared, call.k, call.v, pages, span, here.index);
+        const Cached keys_from(call.keys(task.kv_head), FKV_KDIM), values_from(call.values(task.kv_head), FKV_VDIM);
+        Tiles tiles(shared, keys_from, values_from, pages, span, here.index);
         Rows rows(call, task, from, lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             const Keys keys = {tiles.keys() + team * FKV_KDIM};

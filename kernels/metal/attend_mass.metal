@@ -65,7 +65,7 @@ template <class T, int KDIM> struct Matrices {
 // Teams is the same in formats of f32: four rows, and a few keys for every team.
 template <class T, class S, int KDIM> struct Teams {
     enum : int { EACH = 4, PAD = 0 };
-    using Rows = Four<T, S, KDIM, EACH>;
+    using Rows = Four<T, 16 / sizeof(S), KDIM, EACH>;
     using Products = typename Rows::Products;
     enum : int { ROWS = Rows::ROWS, SIZE = Rows::SIZE, TEAMS = int(LANES) / SIZE, KEYS = EACH * TEAMS };
 
@@ -94,9 +94,9 @@ template <class T, class S, int KDIM> struct Teams {
 
 // Mass walks the keys of an item with four simdgroups: those of the same rows divide a
 // tile between them. Items of more rows than the simdgroups hold are walked again.
-template <class T, class S, int KDIM, class Rows> struct Mass {
+template <class Cached, int KDIM, class Rows> struct Mass {
     enum : int { SIMDGROUPS = 4, KEYS = int(Rows::KEYS) * SIMDGROUPS, STRIDE = KDIM + int(Rows::PAD) };
-    using Tiles = Stream<S, KDIM, 0, KEYS, SIMDGROUPS * int(LANES), Rows::PAD>;
+    using Tiles = Stream<Cached, KDIM, 0, KEYS, SIMDGROUPS * int(LANES), Rows::PAD>;
     static_assert(int(Tiles::BYTES) <= 32 << 10, "what a threadgroup may have");
 
     static void run(Call call, const device float *final_lse, device atomic_float *mass, Task task, Here here,
@@ -108,14 +108,15 @@ template <class T, class S, int KDIM, class Rows> struct Mass {
         const Span span = task.span();
         const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
         const Scoring scoring(*call.args);
+        const Cached keys_from(call.keys(task.kv_head), KDIM);
         const Masses to = {mass, pages, span};
         for (int from = 0; from < count; from += sets * Rows::ROWS) {
             const int first = from + set * Rows::ROWS;
             const Rows rows(call, final_lse, task, first, here.lane);
             threadgroup_barrier(mem_flags::mem_threadgroup); // the walk before is over
-            Tiles tiles(shared, call.k, nullptr, pages, span, here.index);
+            Tiles tiles(shared, keys_from, keys_from, pages, span, here.index);
             for (int begin = 0; begin < span.count; begin += KEYS) {
-                const threadgroup S *keys = tiles.keys();
+                const threadgroup typename Cached::Type *keys = tiles.keys();
                 for (int key = own; key < KEYS && first < count; key += step) {
                     rows.add(to, keys + key * STRIDE, begin + key, scoring, task.sight);
                 }
@@ -124,12 +125,13 @@ template <class T, class S, int KDIM, class Rows> struct Mass {
     }
 };
 
-// Multiplied chooses between the two.
+// Multiplied chooses between the two, for tiles of S.
 template <class T, int KDIM, class S> struct Multiplied { using Rows = Teams<T, S, KDIM>; };
 template <class T, int KDIM> struct Multiplied<T, KDIM, T> { using Rows = Matrices<T, KDIM>; };
 template <int KDIM> struct Multiplied<float, KDIM, float> { using Rows = Teams<float, float, KDIM>; };
 
-using Instance = Mass<FKV_IN, FKV_OUT, FKV_KDIM, Multiplied<FKV_IN, FKV_KDIM, FKV_OUT>::Rows>;
+using Cached = Plane<FKV_IN, FKV_OUT>;
+using Instance = Mass<Cached, FKV_KDIM, Multiplied<FKV_IN, FKV_KDIM, Cached::Type>::Rows>;
 
 } // namespace fkv
 

@@ -7,7 +7,8 @@ namespace fkv {
 
 // The simdgroups share the tiles and have 8 rows each; the rows of different heads and
 // queries of a group are packed, so that none of the 64 is idle for a lack of queries.
-using Prefill = Walk<FKV_IN, FKV_KDIM, FKV_VDIM, FKV_KDIM <= 128 ? 32 : 16, 8, FKV_PREFILL_ROWS / STRIP_ROWS>;
+using Prefill =
+    Walk<FKV_IN, FKV_OUT, FKV_KDIM, FKV_VDIM, FKV_KDIM <= 128 ? 32 : 16, 8, FKV_PREFILL_ROWS / STRIP_ROWS>;
 
 } // namespace fkv
 

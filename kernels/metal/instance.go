@@ -10,12 +10,13 @@ import (
 type Instance struct {
 	Family     string // file: "attend_decode"
 	Name       string // of the kernel: "fkv_attend_decode_f16_f16_128_128"
-	In, Out    string // types, in the order of the name: "f32", "f16", "bf16"
+	In, Out    string // types, in the order of the name: "f32", "f16", "bf16"; Out may be "quant"
 	KDim, VDim int
 }
 
-// words are what Metal calls the types.
-var words = map[string]string{"f32": "float", "f16": "half", "bf16": "bfloat"}
+// words are what Metal calls the types. What stands for the quantized ones is no type of
+// an element.
+var words = map[string]string{"f32": "float", "f16": "half", "bf16": "bfloat", "quant": "fkv::Quantized"}
 
 // BFloat reports whether the instance needs bfloat, which is in version 3.1 of the
 // language.
@@ -46,6 +47,9 @@ func (i Instance) Source() (string, error) {
 		if d.dim != 0 {
 			define(d.macro, fmt.Sprint(d.dim))
 		}
+	}
+	if i.Out == "quant" {
+		define("FKV_QUANT", "1")
 	}
 	if i.BFloat() {
 		define("FKV_BFLOAT", "1")

@@ -1,7 +1,8 @@
 // What every kernel file includes: the host's structs, the function constants of several
 // families, and where a thread stands. In front of a file the host puts the macros of an
 // instance: FKV_NAME, the types FKV_IN and FKV_OUT, FKV_BFLOAT where one of them is
-// bfloat, a type that older systems lack, and for attention FKV_KDIM and FKV_VDIM.
+// bfloat, a type that older systems lack, FKV_QUANT where FKV_OUT stands for the quantized
+// types, and for attention FKV_KDIM and FKV_VDIM.
 #pragma once
 
 #include <metal_stdlib>

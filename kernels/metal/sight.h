@@ -75,15 +75,17 @@ struct Sight {
 struct Pages {
     const device uint32_t *table; // of the sequence
     uint32_t blocks, heads, head, shift;
-    int64_t begin; // contiguous: row of the first key
+    int64_t own;   // contiguous: line of the keys
+    int64_t begin; // and row of the first one
 
     Pages(const device uint32_t *tables, constant fkv_attend_args &args, uint32_t seq, uint32_t kv_head)
         : table(with_table ? tables + int64_t(seq) * args.table_stride : nullptr), blocks(args.blocks),
-          heads(args.kv_heads), head(kv_head), shift(ctz(args.block_size)), begin(0) {
+          heads(args.kv_heads), head(kv_head), shift(ctz(args.block_size)), own(0), begin(0) {
         if (paged) return;
         uint32_t block = seq;
         if (with_table) block = *table;
-        begin = (int64_t(clamped(block)) * heads + head) * args.block_size;
+        own = int64_t(clamped(block)) * heads + head;
+        begin = own * args.block_size;
     }
 
     // row is how many rows [dim] of the plane come before the key's.
@@ -92,6 +94,9 @@ struct Pages {
         const int64_t block = clamped(table[uint32_t(key) >> shift]);
         return ((block * heads + head) << shift) + (key & ((1 << shift) - 1));
     }
+
+    // line is how many heads of blocks come before the one that has the row.
+    int64_t line(int64_t row) const { return paged ? row >> shift : own; }
 
   private:
     uint32_t clamped(uint32_t block) const { return block < blocks ? block : blocks - 1; }

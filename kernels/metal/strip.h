@@ -201,9 +201,10 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
 // Walk attends for items of at most 8*STRIPS rows with SIMDGROUPS simdgroups. All share
 // tiles of KEYS keys; simdgroups of the same rows divide a tile between them, and their
 // softmaxes are added up at the end.
-template <class T, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int STRIPS> struct Walk {
+template <class T, class S, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int STRIPS> struct Walk {
     enum : int { PARTS = SIMDGROUPS / STRIPS, OWN = KEYS / PARTS };
-    using Tiles = Stream<T, KDIM, VDIM, KEYS, SIMDGROUPS * int(LANES), STRIP_PAD>;
+    using Cached = Plane<T, S>;
+    using Tiles = Stream<Cached, KDIM, VDIM, KEYS, SIMDGROUPS * int(LANES), STRIP_PAD>;
     using Rows = Strip<T, KDIM, VDIM, OWN>;
     enum : int { JOINED = joined<PARTS, STRIPS, Rows>(), TILES = Tiles::BYTES };
     enum : int { SHARED = int(JOINED) > int(TILES) ? int(JOINED) : int(TILES) };
@@ -215,7 +216,8 @@ template <class T, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int STRIPS> str
         const Span span = task.span();
         const Scoring scoring(*call.args);
         const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
-        Tiles tiles(shared, call.k, call.v, pages, span, here.index);
+        const Cached keys_from(call.keys(task.kv_head), KDIM), values_from(call.values(task.kv_head), VDIM);
+        Tiles tiles(shared, keys_from, values_from, pages, span, here.index);
         Rows rows(call, task, set * STRIP_ROWS, here.lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             Matrix<float> s[OWN / 8];

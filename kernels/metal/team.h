@@ -6,49 +6,66 @@
 
 namespace fkv {
 
-// Team is how lanes share the work of a dot product: SIZE of them hold a row [DIM] of S
-// by vectors of 16 bytes, TEAMS rows a simdgroup. Lane i of a team holds vectors i,
+template <class Cached, int DIM, int SIZE, int EACH> struct InCache;
+
+// Team is how lanes share the work of a dot product: SIZE of them hold a row [DIM] by
+// vectors of N elements, TEAMS rows a simdgroup. Lane i of a team holds vectors i,
 // i+SIZE, … of them, of which the last may be missing.
-template <class S, int DIM, int SIZE> struct Team {
-    enum : int { TEAMS = int(LANES) / SIZE, N = 16 / sizeof(S) };
-    enum : int { VECTORS = (DIM / N + SIZE - 1) / SIZE, HELD = VECTORS * N };
+template <int N, int DIM, int SIZE> struct Team {
+    enum : int { TEAMS = int(LANES) / SIZE, VECTORS = (DIM / N + SIZE - 1) / SIZE, HELD = VECTORS * N };
 
     // dim is where vector j of a lane begins, DIM or more for a missing one.
     static int dim(int j, int lane) { return (j * SIZE + lane) * N; }
+    static bool has(int j, int lane) { return DIM % (SIZE * N) == 0 || dim(j, lane) < DIM; }
 
     // load reads a lane's elements of row k of a source, 16 bytes at a time. For a missing
-    // vector or row it takes zeros, and reads something all the same: with a branch in
-    // between, the loads of several rows would wait for each other.
+    // vector it takes zeros, and reads something all the same: with a branch in between, loads
+    // would wait for each other.
     template <class Source> static void load(thread float (&x)[HELD], const thread Source &rows, int k, int lane) {
         using T = typename Source::Type;
         enum : int { PER = 16 / sizeof(T) };
 #pragma unroll
         for (int j = 0; j < VECTORS; j++) {
-            const bool there = DIM % (SIZE * N) == 0 || dim(j, lane) < DIM;
-            const int at = there ? dim(j, lane) : 0;
+            const int at = has(j, lane) ? dim(j, lane) : 0;
             T elements[N];
 #pragma unroll
             for (int i = 0; i < N; i += PER) {
                 const uint4 bits = rows.bits(k, at + i);
-                unpack(there && rows.has(k) ? bits : uint4(0), elements + i);
+                unpack(has(j, lane) ? bits : uint4(0), elements + i);
             }
 #pragma unroll
             for (int i = 0; i < N; i++) x[j * N + i] = to_float(elements[i]);
         }
     }
+
+    template <class Cached, int EACH>
+    static void load(thread float (&x)[HELD], const thread InCache<Cached, DIM, SIZE, EACH> &rows, int k, int lane) {
+#pragma unroll
+        for (int j = 0; j < VECTORS; j++) rows.plane.numbers(x + j * N, rows.held[k][j], dim(j, lane) / N);
+    }
 };
 
-// Sources of rows of T. InCache is rows of a plane of the cache: of EACH keys of a team, of
-// which the first count are keys of the span.
-template <class T, int DIM, int EACH> struct InCache {
-    using Type = T;
+// Sources of rows. InCache is rows of a plane of the cache: of EACH keys of a team, of which
+// the first count are keys of the span. What a lane has of them is loaded when it is made,
+// for what becomes of codes takes branches. Missing rows are zeros as missing vectors are.
+template <class Cached, int DIM, int SIZE, int EACH> struct InCache {
+    using In = Team<Cached::N, DIM, SIZE>;
 
-    const device T *plane;
-    int64_t at[EACH];
-    int count;
+    Cached plane;
+    uint4 held[EACH][In::VECTORS];
 
-    bool has(int k) const { return k < count; }
-    uint4 bits(int k, int dim) const { return *reinterpret_cast<const device uint4 *>(plane + at[k] * DIM + dim); }
+    InCache(Cached from, const thread Pages &pages, const thread int64_t (&rows)[EACH], int count, int lane)
+        : plane(from) {
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+#pragma unroll
+            for (int j = 0; j < In::VECTORS; j++) {
+                const bool there = In::has(j, lane);
+                const uint4 bits = plane.template load<DIM>(pages, rows[k], there ? In::dim(j, lane) / Cached::N : 0);
+                held[k][j] = there && k < count ? bits : uint4(0);
+            }
+        }
+    }
 };
 
 // InTile is rows of a tile, of which a team has every TEAMS-th.
@@ -57,7 +74,6 @@ template <class T, int DIM, int TEAMS> struct InTile {
 
     const threadgroup T *first;
 
-    bool has(int) const { return true; }
     uint4 bits(int k, int dim) const {
         return *reinterpret_cast<const threadgroup uint4 *>(first + k * TEAMS * DIM + dim);
     }
@@ -69,7 +85,6 @@ template <class T> struct InCall {
 
     const device T *query;
 
-    bool has(int) const { return true; }
     uint4 bits(int, int dim) const { return *reinterpret_cast<const device uint4 *>(query + dim); }
 };
 
@@ -127,9 +142,9 @@ template <int ROWS, int EACH, int SIZE> struct Scores {
 };
 
 // Four is 4 rows of an item as a team sees them, and products with EACH keys of a tile.
-template <class T, class S, int DIM, int EACH> struct Four {
+template <class T, int N, int DIM, int EACH> struct Four {
     enum : int { ROWS = 4, SIZE = team_size(DIM), KEYS = EACH * int(LANES) / SIZE };
-    using Keys = Team<S, DIM, SIZE>;
+    using Keys = Team<N, DIM, SIZE>;
     using Products = Scores<ROWS, EACH, SIZE>;
 
     float q[ROWS][Keys::HELD];
@@ -161,11 +176,11 @@ template <class T, class S, int DIM, int EACH> struct Four {
 
 // Softmax is 4 rows and what they have gathered. Every team has its own over the keys that
 // it met, until total adds them up.
-template <class T, class S, int KDIM, int VDIM, int EACH> struct Softmax {
-    using Rows = Four<T, S, KDIM, EACH>;
+template <class T, int N, int KDIM, int VDIM, int EACH> struct Softmax {
+    using Rows = Four<T, N, KDIM, EACH>;
     using Weights = typename Rows::Products;
     enum : int { R = Rows::ROWS, SIZE = Rows::SIZE, TEAMS = int(LANES) / SIZE, SPREAD = SIZE / R };
-    using Values = Team<S, VDIM, SIZE>;
+    using Values = Team<N, VDIM, SIZE>;
     enum : int { HELD = Values::HELD, FLOATS = R * HELD + 2 }; // FLOATS: of a lane, for join
 
     Rows rows;
@@ -279,7 +294,7 @@ template <class T, class S, int KDIM, int VDIM, int EACH> struct Softmax {
             const Line<T> line = out.line(from + r);
 #pragma unroll
             for (int i = 0; i < HELD; i += 4) {
-                const int dim = Values::dim(i / Values::N, lane % SIZE) + i % Values::N;
+                const int dim = Values::dim(i / N, lane % SIZE) + i % N;
                 if (dim >= VDIM) continue;
                 line.put(dim, float4(o[r][i], o[r][i + 1], o[r][i + 2], o[r][i + 3]) * finish.factor);
             }

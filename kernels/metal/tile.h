@@ -1,10 +1,70 @@
-// The tiles of keys and values that the simdgroups of a threadgroup share.
+// How keys and values are loaded, and the tiles of them that the simdgroups of a threadgroup
+// share.
 #pragma once
 
+#include "attend.h"
+#include "codes.h"
 #include "run.h"
-#include "sight.h"
 
 namespace fkv {
+
+// Plane is a plane of S, of which kernels with activations of T load N elements at a time.
+// Tiles of it have elements of Type.
+template <class T, class S> struct Plane {
+    using Type = S;
+    enum : int { N = 16 / sizeof(S) };
+
+    const device uint4 *vectors;
+
+    Plane(Stored from, int) : vectors(static_cast<const device uint4 *>(from.data)) {}
+
+    // load is vector i of a row [DIM].
+    template <int DIM> uint4 load(const thread Pages &, int64_t row, int i) const {
+        return vectors[row * (DIM / N) + i];
+    }
+
+    // numbers and put make numbers, or elements of a tile, of what was loaded, or of zeros; i as
+    // it was there.
+    void numbers(thread float *x, uint4 bits, int) const {
+        S elements[N];
+        unpack(bits, elements);
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = to_float(elements[i]);
+    }
+    void put(threadgroup S *to, uint4 bits, int) const { *reinterpret_cast<threadgroup uint4 *>(to) = bits; }
+};
+
+// Of a quantized plane it is octets of codes, which become elements of T in tiles.
+template <class T> struct Plane<T, Quantized> {
+    using Type = T;
+    enum : int { N = OCTET, PIECE = 16 / sizeof(T) };
+
+    Codes<const uint> codes;
+
+    Plane(Stored from, int dim)
+        : codes(static_cast<const device uint *>(from.data), from.scales, from.storage, dim, from.head) {}
+
+    template <int DIM> uint4 load(const thread Pages &pages, int64_t row, int i) const {
+        return codes.fetch(row, pages.line(row), i);
+    }
+
+    // numbers rounds to T as put does: all kernels find the same scores, so attention mass,
+    // for which a second one looks at the keys, is a share of what the first one summed.
+    void numbers(thread float *x, uint4 bits, int i) const {
+        codes.decode(x, bits, i);
+#pragma unroll
+        for (int j = 0; j < N; j++) x[j] = to_float(from_float<T>(x[j]));
+    }
+    void put(threadgroup T *to, uint4 bits, int i) const {
+        float x[N];
+        T elements[N];
+        codes.decode(x, bits, i);
+#pragma unroll
+        for (int j = 0; j < N; j++) elements[j] = from_float<T>(x[j]);
+#pragma unroll
+        for (int j = 0; j < N; j += PIECE) *reinterpret_cast<threadgroup uint4 *>(to + j) = packed(elements + j);
+    }
+};
 
 // Stream brings the tiles of a walk, KEYS rows of keys and then of values each, through
 // threadgroup memory, so that each row of the cache is read once; with VDIM 0 keys alone.
@@ -15,9 +75,10 @@ namespace fkv {
 // Half a tile is a step. Apple's GPUs have no copy that runs by itself, so a step's loads
 // go to registers while the one before is computed, and from there to a slot. With two
 // slots the one to fill is never in use, and a step costs one barrier.
-template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct Stream {
+template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct Stream {
+    using S = typename Cached::Type;
     enum : int {
-        N = 16 / sizeof(S), // elements of a load
+        N = Cached::N, // elements of a load
         MOST_DIM = KDIM > VDIM ? KDIM : VDIM,
         SLOT = KEYS * (MOST_DIM + PAD),
         SLOTS = 2 * SLOT * sizeof(S) <= 20 << 10 ? 2 : 1, // more would leave a core one threadgroup
@@ -29,7 +90,7 @@ template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct St
     };
 
     threadgroup S *memory;
-    const device S *keys_from, *values_from;
+    Cached keys_from, values_from;
     Pages pages;
     Span span;
     int thread_index;
@@ -38,9 +99,9 @@ template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct St
     uint4 held[AHEAD];
 
     // A stream begins to load at once.
-    Stream(threadgroup void *shared, const device void *k, const device void *v, Pages p, Span s, int thread_at)
-        : memory(static_cast<threadgroup S *>(shared)), keys_from(static_cast<const device S *>(k)),
-          values_from(static_cast<const device S *>(v)), pages(p), span(s), thread_index(thread_at) {
+    Stream(threadgroup void *shared, Cached k, Cached v, Pages p, Span s, int thread_at)
+        : memory(static_cast<threadgroup S *>(shared)), keys_from(k), values_from(v), pages(p), span(s),
+          thread_index(thread_at) {
         fetch<KDIM>(keys_from);
     }
 
@@ -61,14 +122,14 @@ template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct St
     }
 
   private:
-    // load is 16 bytes of the step: load number i of its KEYS rows.
-    template <int DIM> uint4 load(const device S *plane, int i) const {
+    // load is load number i of the step's KEYS rows.
+    template <int DIM> uint4 load(const thread Cached &plane, int i) const {
         const int n = tile + i / (DIM / N);
         if (n >= span.count) return uint4(0);
-        return *reinterpret_cast<const device uint4 *>(plane + pages.row(span.at(n)) * DIM + i % (DIM / N) * N);
+        return plane.template load<DIM>(pages, pages.row(span.at(n)), i % (DIM / N));
     }
 
-    template <int DIM> void fetch(const device S *plane) {
+    template <int DIM> void fetch(const thread Cached &plane) {
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
             const int i = j * THREADS + thread_index;
@@ -77,7 +138,7 @@ template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct St
     }
 
     // place ends the loads of a step; what registers had no room for is loaded now.
-    template <int DIM> const threadgroup S *place(const device S *plane) {
+    template <int DIM> const threadgroup S *place(const thread Cached &plane) {
         if (SLOTS == 1) threadgroup_barrier(mem_flags::mem_threadgroup); // the step before is over
         threadgroup S *to = memory + slot * SLOT;
 #pragma unroll
@@ -85,7 +146,7 @@ template <class S, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct St
             const int i = j * THREADS + thread_index;
             if (i >= KEYS * (DIM / N)) continue;
             const uint4 bits = j < AHEAD ? held[j < AHEAD ? j : 0] : load<DIM>(plane, i);
-            *reinterpret_cast<threadgroup uint4 *>(to + i / (DIM / N) * (DIM + PAD) + i % (DIM / N) * N) = bits;
+            plane.put(to + i / (DIM / N) * (DIM + PAD) + i % (DIM / N) * N, bits, i % (DIM / N));
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
         slot = SLOTS - 1 - slot;

@@ -13,8 +13,8 @@ import (
 
 // What the compiled kernels may take at most.
 const (
-	maxKernels = 300
-	maxBytes   = 8 << 20
+	maxKernels = 400
+	maxBytes   = 16 << 20
 	maxShared  = 99 << 10 // of a block, static and dynamic: what PTX for compute_80 finds on any later GPU
 )
 

@@ -92,13 +92,13 @@ func TestCheckFiles(t *testing.T) {
 			large := strings.Repeat("x", maxBytes)
 			put(t, dir, "fill.fatbin", large)
 			m.Families[1].Sum = sum([]byte(large))
-		}, []string{"want at most 8388608"}},
+		}, []string{"want at most 16777216"}},
 		"too many kernels": {func(_ string, m *manifest.Manifest) {
 			m.Kernels = make([]manifest.Kernel, maxKernels+1)
 			for i := range m.Kernels {
 				m.Kernels[i].Symbol = "fkv_"
 			}
-		}, []string{"301 kernels, want at most 300"}},
+		}, []string{"401 kernels, want at most 400"}},
 		"other options": {func(_ string, m *manifest.Manifest) { m.Options = m.Options[1:] },
 			[]string{"compiled with other options"}},
 		"foreign name": {func(_ string, m *manifest.Manifest) { m.Kernels[1].Symbol = "fill" },

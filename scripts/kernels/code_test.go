@@ -108,6 +108,8 @@ func TestInstructions(t *testing.T) {
 		{"fkv_attend_vector_f32_f16_64_64_paged", []string{async, hmma}, "has matrix"},
 		{"fkv_attend_merge_f32", []string{other}, ""},
 		{"fkv_attend_merge_f32", []string{other, store}, "has accesses"},
+		{"fkv_attend_decode_bf16_quant_64_64_paged", []string{async}, "lacks matrix"},
+		{"fkv_attend_decode_f32_quant_64_64_paged", []string{async, hmma}, "has matrix"},
 		{"fkv_attend_mass_f32_f32_64_64", []string{async, hmma}, "has matrix"},
 		{"fkv_attend_mass_f16_f16_64_64", []string{async, hmma}, ""},
 		{"fkv_attend_mass_f16_f16_64_64", []string{async}, "lacks matrix"},

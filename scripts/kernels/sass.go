@@ -34,7 +34,7 @@ var rules = []struct {
 }{
 	{regexp.MustCompile(`^fkv_attend_`), 0, local},
 	{regexp.MustCompile(`^fkv_attend_(vector|decode|prefill|mass)_`), asyncLoad, 0},
-	{regexp.MustCompile(`^fkv_attend_(decode|prefill|mass)_(f16_f16|bf16_bf16)_`), matrix, 0},
+	{regexp.MustCompile(`^fkv_attend_(decode|prefill|mass)_(f16|bf16)_(f16|bf16|quant)_`), matrix, 0},
 	{regexp.MustCompile(`^fkv_attend_[a-z]+_f32`), 0, matrix}, // f32 means f32
 	{regexp.MustCompile(`^fkv_probe_mma_`), matrix, 0},
 }

@@ -8,5 +8,5 @@ import "embed"
 // Files holds the model's files at their root. They are embedded so that an
 // installed binary, which has no testdata, can run the model.
 //
-//go:embed model.safetensors config.json expected.json
+//go:embed model.safetensors config.json expected.json stories.txt
 var Files embed.FS

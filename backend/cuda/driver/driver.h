@@ -85,7 +85,7 @@ struct fkv_status fkv_module_function(struct fkv_context c, uintptr_t module, co
 struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, int32_t bytes);
 struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t function, int32_t threads, uint64_t shared, int32_t *blocks);
 
-#define FKV_LAUNCH_BUFFERS 16
+#define FKV_LAUNCH_BUFFERS 24
 #define FKV_LAUNCH_ARGS 256
 
 /* One launch: count addresses of device memory, then, where size is not 0, a

@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 2
+	Version = 3
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -28,6 +28,27 @@ const (
 	WithFinalLSE
 	WithPartials
 	Constants
+)
+
+// How a plane is stored: as elements of the type in the kernel's name, or, where that is
+// "quant", as one of the others, which the kernel looks up when it runs. Scales lie as
+// backend.DType.Scales says. STATUS collects FKV_KEYS and FKV_VALUES where a value
+// that was to be quantized is not finite; its group then reads as NaN.
+const (
+	Plain = iota
+	Int8
+	Int8Asym
+	Int4
+	Int4G64
+	Int4Channel
+	E4m3
+	E5m2
+	Storages
+)
+
+const (
+	Keys   = 1
+	Values = 2
 )
 
 // append: row i of K and V [tokens, kv_heads, dim] goes to slot slots[i] of the
@@ -71,6 +92,49 @@ func (a *AppendArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
+// append_quant: append to caches of quantized types. With FKV_HADAMARD keys, and all rows
+// of Q, are turned by the Walsh-Hadamard matrix after their rotation.
+const (
+	AppendQuantK = iota
+	AppendQuantV
+	AppendQuantQ
+	AppendQuantSlots
+	AppendQuantPositions
+	AppendQuantRoPE
+	AppendQuantKCache
+	AppendQuantVCache
+	AppendQuantKscales
+	AppendQuantVscales
+	AppendQuantStatus
+	AppendQuantBuffers
+)
+
+const (
+	Hadamard = 4 // keys are stored turned
+	Saturate = 8 // values that are not finite become finite ones
+)
+
+// AppendQuantArgs is struct fkv_append_quant_args.
+type AppendQuantArgs struct {
+	Size                      uint32
+	Flags                     uint32
+	KStride, VStride, QStride int64  // from one token's row to the next
+	Slots                     int64  // blocks * block_size
+	Tokens, KVHeads, QHeads   uint32 // q_heads 0: no Q
+	KDim, VDim, BlockSize     uint32
+	RoPEDims, RoPEPositions   uint32
+	Magnitude                 float32 // factor on rotated dims
+	KStorage, VStorage        uint32  // row by row: not FKV_INT4_CHANNEL
+	_                         uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *AppendQuantArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
 // gather: tokens [begin, begin+len) of one plane of one sequence as [kv_heads, len, dim].
 const (
 	GatherCache = iota
@@ -94,7 +158,85 @@ func (a *GatherArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
-// copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes.
+// gather_quant: gather of a quantized plane, as f32; with FKV_HADAMARD rows are turned back.
+const (
+	GatherQuantCache = iota
+	GatherQuantScales
+	GatherQuantTable
+	GatherQuantOut
+	GatherQuantBuffers
+)
+
+// GatherQuantArgs is struct fkv_gather_quant_args.
+type GatherQuantArgs struct {
+	Size                            uint32
+	Block                           uint32 // without TABLE: the block that holds the sequence
+	Begin, Len                      int64
+	Blocks, KVHeads, BlockSize, Dim uint32
+	Storage, Flags                  uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *GatherQuantArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// pack_blocks, unpack_blocks: block pairs[i][0] of one plane becomes block pairs[i][1] of
+// another, which is quantized, or the first of which is. With FKV_HADAMARD rows are
+// turned on the way. of is FKV_KEYS or FKV_VALUES.
+const (
+	PackBlocksFrom = iota
+	PackBlocksTo
+	PackBlocksScales
+	PackBlocksPairs
+	PackBlocksStatus
+	PackBlocksBuffers
+)
+
+// PackBlocksArgs is struct fkv_pack_blocks_args.
+type PackBlocksArgs struct {
+	Size                        uint32
+	Pairs, FromBlocks, ToBlocks uint32
+	KVHeads, BlockSize, Dim     uint32
+	Storage, Flags, Of          uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *PackBlocksArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+const (
+	UnpackBlocksFrom = iota
+	UnpackBlocksScales
+	UnpackBlocksTo
+	UnpackBlocksPairs
+	UnpackBlocksBuffers
+)
+
+// UnpackBlocksArgs is struct fkv_unpack_blocks_args.
+type UnpackBlocksArgs struct {
+	Size                        uint32
+	Pairs, FromBlocks, ToBlocks uint32
+	KVHeads, BlockSize, Dim     uint32
+	Storage, Flags              uint32
+	_                           uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *UnpackBlocksArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes. copy_blocks_narrow is
+// the same for planes of multiples of 4 bytes, of which V may be absent: scales, attention
+// mass, and rows that are no multiple of 16.
 const (
 	CopyBlocksK = iota
 	CopyBlocksV
@@ -106,7 +248,7 @@ const (
 type CopyBlocksArgs struct {
 	Size           uint32
 	Pairs          uint32
-	KBytes, VBytes int64 // of one block, multiples of 16
+	KBytes, VBytes int64 // of one block, multiples of 16 (narrow: 4); 0: no plane
 	Blocks         uint32
 	_              uint32
 }
@@ -119,6 +261,7 @@ func (a *CopyBlocksArgs) Encode() []byte {
 }
 
 // move_slots: slot pairs[i][0] to slot pairs[i][1] of both planes, one pair after another.
+// move_slots_narrow is to it as copy_blocks_narrow to copy_blocks.
 const (
 	MoveSlotsK = iota
 	MoveSlotsV
@@ -132,7 +275,7 @@ type MoveSlotsArgs struct {
 	KVHeads        uint32
 	Pairs, Slots   int64
 	BlockSize      uint32
-	KBytes, VBytes uint32 // of one row of one head, multiples of 16
+	KBytes, VBytes uint32 // of one row of one head, multiples of 16 (narrow: 4); 0: no plane
 	_              uint32
 }
 
@@ -164,6 +307,34 @@ type RotateArgs struct {
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
 // struct's own memory.
 func (a *RotateArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// rotate_quant: rotate of quantized keys, stored row by row; with FKV_HADAMARD turned back meanwhile.
+const (
+	RotateQuantK = iota
+	RotateQuantScales
+	RotateQuantSlots
+	RotateQuantDeltas
+	RotateQuantRoPE
+	RotateQuantBuffers
+)
+
+// RotateQuantArgs is struct fkv_rotate_quant_args.
+type RotateQuantArgs struct {
+	Size                        uint32
+	Flags                       uint32 // FKV_INTERLEAVED, FKV_HADAMARD
+	Slots                       int64
+	N, KVHeads, KDim, BlockSize uint32
+	RoPEDims, RoPEPositions     uint32
+	Storage                     uint32
+	_                           uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *RotateQuantArgs) Encode() []byte {
 	a.Size = uint32(unsafe.Sizeof(*a))
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
@@ -324,6 +495,8 @@ const (
 	AttendPartialLSE
 	AttendFinalLSE
 	AttendMass
+	AttendKscales
+	AttendVscales
 	AttendBuffers
 )
 
@@ -345,6 +518,7 @@ type AttendArgs struct {
 	Window, SinkTokens          uint32 // window 0: none
 	Scale                       float32
 	Softcap                     float32 // 0: none
+	KStorage, VStorage          uint32  // FKV_PLAIN, with no scales, but in kernels of quantized caches
 	_                           uint32
 }
 
@@ -380,6 +554,6 @@ const (
 
 // What no kernel exceeds.
 const (
-	MaxBuffers = 15 // buffers of a kernel
-	MaxArgs    = 96 // bytes of a kernel's scalars
+	MaxBuffers = 17  // buffers of a kernel
+	MaxArgs    = 104 // bytes of a kernel's scalars
 )

@@ -36,10 +36,18 @@ func view(f backend.Format) backend.CacheView[*fake] {
 	v := backend.CacheView[*fake]{Blocks: 5, KVHeads: 2, BlockSize: 4,
 		K: backend.Plane[*fake]{Data: buf(f.K, rows*8), Dim: 8}, V: backend.Plane[*fake]{Data: buf(f.V, rows*6), Dim: 6}}
 	if f.K.Quantized() {
-		v.K.Scales, v.K.Axis, v.K.Group = some(backend.F32, 5*2*2*8), backend.PerChannel, 2
-		v.V.Scales, v.V.Zeros, v.V.Group = some(backend.F32, rows*2), some(backend.F32, rows*2), 3
+		v.K.Scales, v.K.Hadamard = some(backend.F32, rows), true
+		v.V.Scales = some(backend.U32, rows)
 	}
 	return v
+}
+
+// scaleBuffers are the scales of a view, if it has any.
+func scaleBuffers(v backend.CacheView[*fake]) []*fake {
+	if !v.K.Scales.Set {
+		return nil
+	}
+	return []*fake{v.K.Scales.Buf, v.V.Scales.Buf}
 }
 
 func appendParams(f backend.Format) backend.AppendParams[*fake] {
@@ -63,13 +71,31 @@ func mergeParams() backend.MergeParams[*fake] {
 }
 
 func gatherParams(f backend.Format) backend.GatherParams[*fake] {
+	k := f.K
+	if k.Quantized() {
+		k = backend.F32
+	}
 	return backend.GatherParams[*fake]{Cache: view(f), Table: some(backend.U32, 1+3), TableOffset: 1, Begin: 3, Len: 6,
-		K: some(f.K, 2*6*8), V: some(backend.F32, 2*6*6)}
+		K: some(k, 2*6*8), V: some(backend.F32, 2*6*6)}
 }
 
 func rotateParams(f backend.Format) backend.RotateParams[*fake] {
 	return backend.RotateParams[*fake]{Cache: view(f), Slots: buf(backend.I64, 3), Deltas: buf(backend.I32, 3), N: 3,
 		Rope: backend.Rope[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4}}
+}
+
+// copyParams and moveParams also carry the attention mass of the slots.
+func copyParams(f backend.Format) backend.CopyBlocksParams[*fake] {
+	return backend.CopyBlocksParams[*fake]{Cache: view(f), Mass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
+}
+
+func moveParams(f backend.Format) backend.MoveSlotsParams[*fake] {
+	return backend.MoveSlotsParams[*fake]{Cache: view(f), Mass: some(backend.F32, 5*2*4), Pairs: buf(backend.I64, 6), N: 3}
+}
+
+// convertParams quantizes blocks of a cache that stores what is computed with.
+func convertParams() backend.ConvertBlocksParams[*fake] {
+	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), Pairs: buf(backend.U32, 6), N: 3}
 }
 
 // exact runs a valid call, then with every buffer in turn one element short and of
@@ -96,21 +122,28 @@ func exact(t *testing.T, name string, call func() error, bufs ...*fake) {
 func TestBuffersFitExactly(t *testing.T) {
 	for _, f := range []backend.Format{f16, i8} {
 		a := appendParams(f)
-		exact(t, "append", func() error { return Append(caps, a) }, a.Cache.K.Data, a.Cache.V.Data, a.K.Buf, a.V.Buf, a.Q.Buf, a.Slots, a.Positions.Buf, a.Rope.Table.Buf)
+		exact(t, "append", func() error { return Append(caps, a) }, append(scaleBuffers(a.Cache),
+			a.Cache.K.Data, a.Cache.V.Data, a.K.Buf, a.V.Buf, a.Q.Buf, a.Slots, a.Positions.Buf, a.Rope.Table.Buf)...)
 		p := attendParams(f)
-		exact(t, "attend", func() error { return Attend(caps, p) }, p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Mass.Buf,
-			p.Batch.Table.Buf, p.Batch.ContextLens, p.Batch.QueryOffsets.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)
+		exact(t, "attend", func() error { return Attend(caps, p) }, append(scaleBuffers(p.Cache),
+			p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Mass.Buf, p.Batch.Table.Buf, p.Batch.ContextLens,
+			p.Batch.QueryOffsets.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)...)
 		r := rotateParams(f)
-		exact(t, "rotate", func() error { return Rotate(caps, r) }, r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)
+		exact(t, "rotate", func() error { return Rotate(caps, r) }, append(scaleBuffers(r.Cache), r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)...)
 		g := gatherParams(f)
-		exact(t, "gather", func() error { return Gather(caps, g) }, g.Cache.K.Data, g.Table.Buf)
-		c := backend.CopyBlocksParams[*fake]{Cache: view(f), Pairs: buf(backend.U32, 6), N: 3}
-		exact(t, "copy blocks", func() error { return CopyBlocks(caps, c) }, c.Cache.V.Data, c.Pairs)
-		m := backend.MoveSlotsParams[*fake]{Cache: view(f), Pairs: buf(backend.I64, 6), N: 3}
-		exact(t, "move slots", func() error { return MoveSlots(caps, m) }, m.Cache.V.Data, m.Pairs)
-		if f.K.Quantized() {
-			exact(t, "scales", func() error { return MoveSlots(caps, m) }, m.Cache.K.Scales.Buf, m.Cache.V.Scales.Buf, m.Cache.V.Zeros.Buf)
+		exact(t, "gather", func() error { return Gather(caps, g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf)...)
+		c := copyParams(f)
+		exact(t, "copy blocks", func() error { return CopyBlocks(caps, c) }, append(scaleBuffers(c.Cache), c.Cache.V.Data, c.Mass.Buf, c.Pairs)...)
+		m := moveParams(f)
+		exact(t, "move slots", func() error { return MoveSlots(caps, m) }, append(scaleBuffers(m.Cache), m.Cache.V.Data, m.Mass.Buf, m.Pairs)...)
+	}
+	for _, back := range []bool{false, true} {
+		p := convertParams()
+		if back {
+			p.From, p.To = p.To, p.From
 		}
+		exact(t, "convert blocks", func() error { return ConvertBlocks(caps, p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
+			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.Pairs)...)
 	}
 	m := mergeParams()
 	exact(t, "merge", func() error { return Merge(m) }, m.LSE, m.OutLSE.Buf)
@@ -216,6 +249,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"table offset: block 5": spoilGather(func(p gat) { p.Table.Set = false; p.TableOffset = 5 }),
 		"length: tokens to 9":   spoilGather(func(p gat) { p.Table.Set = false }),
 		"k: elements are bf16":  spoilGather(func(p gat) { p.K.Buf.dt = backend.BF16 }),
+		"gather is not supported: k of int8 in its storage type; gather it as f32": spoilGather(func(p gat) {
+			p.Cache = view(i8)
+			p.K = some(backend.Int8, 2*6*8)
+		}),
 	} {
 		require.ErrorContains(t, err, want)
 	}
@@ -253,20 +290,104 @@ func TestAppendedRowsAreApart(t *testing.T) {
 	require.ErrorContains(t, Append(caps, p), "q: overlaps v in one buffer")
 }
 
+// Each type has scales of its own number and type, a short last group included.
+func TestScalesFitExactly(t *testing.T) {
+	const blocks, heads, block, dim = 5, 2, 4, 80
+	const slots = blocks * heads * block
+	for dt, want := range map[backend.DType]*fake{
+		backend.Int8: buf(backend.F32, slots), backend.Int8Asym: buf(backend.U32, slots),
+		backend.Int4: buf(backend.U32, slots*3), backend.Int4G64: buf(backend.U32, slots*2),
+		backend.Int4Channel: buf(backend.U32, blocks*heads*dim),
+		backend.FP8E4M3:     buf(backend.F32, heads), backend.FP8E5M2: buf(backend.F32, heads),
+	} {
+		plane := backend.Plane[*fake]{Data: buf(dt, slots*dim), Dim: dim, Scales: backend.Some(want)}
+		p := backend.CopyBlocksParams[*fake]{Pairs: buf(backend.U32, 0),
+			Cache: backend.CacheView[*fake]{Blocks: blocks, KVHeads: heads, BlockSize: block, K: plane, V: plane}}
+		p.Cache.V.Scales = backend.Some(buf(want.dt, want.n))
+		wide := backend.Caps{Formats: []backend.Format{{Act: backend.F32, K: dt, V: dt}}}
+		exact(t, dt.String(), func() error { return CopyBlocks(wide, p) }, plane.Data, want, p.Cache.V.Scales.Buf)
+	}
+}
+
 func TestQuantizedPlanes(t *testing.T) {
 	wide := caps
 	wide.HeadDims = nil
 	for want, spoil := range map[string]func(v *backend.CacheView[*fake]){
-		"key scales: missing":                func(v *backend.CacheView[*fake]) { v.K.Scales.Set = false },
-		"keys group: have 3, need a divisor": func(v *backend.CacheView[*fake]) { v.K.Group = 3 },
-		"values group: have -1":              func(v *backend.CacheView[*fake]) { v.V.Group = -1 },
-		"keys: unknown scale axis 2":         func(v *backend.CacheView[*fake]) { v.K.Axis = 2 },
-		"values: 5 dims of int4 do not fill": func(v *backend.CacheView[*fake]) { v.V.Dim, v.V.Group = 5, 5 },
+		"key scales: missing":                             func(v *backend.CacheView[*fake]) { v.K.Scales.Set = false },
+		"value scales: elements are f32, need u32":        func(v *backend.CacheView[*fake]) { v.V.Scales.Buf.dt = backend.F32 },
+		"values: 5 dims of int4 do not fill":              func(v *backend.CacheView[*fake]) { v.V.Dim = 5 },
+		"values: are not stored with a Hadamard rotation": func(v *backend.CacheView[*fake]) { v.V.Hadamard = true },
+		"cache slots: the number of elements":             func(v *backend.CacheView[*fake]) { v.Blocks = math.MaxInt / 4 },
+		"value scales: 40 elements, need 80": func(v *backend.CacheView[*fake]) {
+			v.V.Dim, v.V.Data = 34, buf(backend.Int4, 40*34)
+		},
 	} {
 		v := view(i8)
 		spoil(&v)
 		require.ErrorContains(t, CopyBlocks(wide, backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}), want)
 	}
+	v := view(f16)
+	v.K.Hadamard = true
+	require.ErrorContains(t, CopyBlocks(caps, backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}),
+		"keys: f16 is not stored with a Hadamard rotation")
+}
+
+// Keys whose blocks share scales are written block by block and no other way.
+func TestBlocksThatShareScales(t *testing.T) {
+	channel := backend.Format{Act: backend.F16, K: backend.Int4Channel, V: backend.Int8}
+	wide := backend.Caps{Formats: []backend.Format{f16, channel}}
+	kivi := view(i8)
+	kivi.K = backend.Plane[*fake]{Data: buf(backend.Int4Channel, 40*8), Dim: 8, Scales: some(backend.U32, 5*2*8)}
+	kivi.V.Data, kivi.V.Scales = buf(backend.Int8, 40*6), some(backend.F32, 40)
+	a, m, r, g, c, p := appendParams(f16), moveParams(f16), rotateParams(f16), gatherParams(i8), copyParams(f16), convertParams()
+	a.Cache, m.Cache, r.Cache, g.Cache, c.Cache, p.To = kivi, kivi, kivi, kivi, kivi, kivi
+	for _, err := range []error{Append(wide, a), MoveSlots(wide, m), Rotate(wide, r)} {
+		require.ErrorIs(t, err, backend.ErrUnsupported{})
+		require.ErrorContains(t, err, "single slots of int4channel, whose blocks share scales; convert whole blocks")
+	}
+	require.NoError(t, Gather(wide, g))
+	require.NoError(t, CopyBlocks(wide, c))
+	require.NoError(t, ConvertBlocks(wide, p))
+	p.From, p.To = p.To, p.From
+	require.NoError(t, ConvertBlocks(wide, p))
+}
+
+func TestConvertedCaches(t *testing.T) {
+	type con = *backend.ConvertBlocksParams[*fake]
+	for want, spoil := range map[string]func(p con){
+		"pairs: have -1":                            func(p con) { p.N = -1 },
+		"pairs: 6 elements, need 8":                 func(p con) { p.N = 4 },
+		"pairs: the number":                         func(p con) { p.N = math.MaxInt },
+		"blocks: have 0":                            func(p con) { p.To.Blocks = 0 },
+		"KV heads: have -1":                         func(p con) { p.From.KVHeads = -1 },
+		"blocks [2, 2, 8+6] and [2, 4, 8+6]":        func(p con) { p.From.BlockSize = 2 },
+		"blocks [2, 4, 8+6] and [1, 4, 8+6]":        func(p con) { p.To.KVHeads = 1 },
+		"not supported: f16 and f16 to f16 and f16": func(p con) { p.To = view(f16) },
+		"int8 and int4 to int8 and int4":            func(p con) { p.From = view(i8) },
+		"keys of f32 with values of f16":            func(p con) { p.From.K.Data = buf(backend.F32, 999) },
+		"heads of 6 key and 6 value dims":           func(p con) { p.From.K.Dim = 6 },
+	} {
+		p := convertParams()
+		spoil(&p)
+		require.ErrorContains(t, ConvertBlocks(caps, p), want)
+	}
+	other := caps // the pair of quantized types is listed, but not with this activation type
+	other.Formats = append([]backend.Format{{Act: backend.F32, K: backend.F32, V: backend.F32}}, caps.Formats...)
+	p := convertParams()
+	p.From.K.Data, p.From.V.Data = buf(backend.F32, 40*8), buf(backend.F32, 40*6)
+	require.ErrorContains(t, ConvertBlocks(other, p), "activations of f32 with keys of int8 and values of int4")
+}
+
+func TestInt8Query(t *testing.T) {
+	p := attendParams(i8)
+	p.Int8Query = true
+	require.ErrorContains(t, Attend(caps, p), "not supported: queries rounded to int8 with keys of int8")
+	able := caps
+	able.Int8Query = []backend.DType{backend.Int8}
+	require.NoError(t, Attend(able, p))
+	p = attendParams(f16)
+	p.Int8Query = true
+	require.ErrorContains(t, Attend(able, p), "queries rounded to int8 with keys of f16")
 }
 
 func TestPlan(t *testing.T) {
@@ -324,9 +445,11 @@ func TestMemory(t *testing.T) {
 
 func TestChecksThatPassDoNotAllocate(t *testing.T) {
 	a, p, m, g, r := appendParams(i8), attendParams(i8), mergeParams(), gatherParams(i8), rotateParams(i8)
+	c, v, b := copyParams(i8), moveParams(i8), convertParams()
 	var err error
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		for _, e := range [...]error{Append(caps, a), Attend(caps, p), Merge(m), Gather(caps, g), Rotate(caps, r)} {
+		for _, e := range [...]error{Append(caps, a), Attend(caps, p), Merge(m), Gather(caps, g), Rotate(caps, r),
+			CopyBlocks(caps, c), MoveSlots(caps, v), ConvertBlocks(caps, b)} {
 			if e != nil {
 				err = e
 			}

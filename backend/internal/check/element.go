@@ -20,7 +20,7 @@ func Element(op string, dt backend.DType, v float64) (element [8]byte, err error
 		binary.NativeEndian.PutUint16(element[:], quant.F16(float32(v)))
 	case backend.BF16:
 		binary.NativeEndian.PutUint16(element[:], quant.BF16(float32(v)))
-	case backend.FP8E4M3, backend.FP8E5M2, backend.Int4:
+	case backend.FP8E4M3, backend.FP8E5M2, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.Int4Channel:
 		if v != 0 {
 			c.unsupported("%v in a buffer of %s", v, dt)
 		}

@@ -88,8 +88,11 @@ func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[
 	c.storage(caps, v.K.Data.DType(), v.V.Data.DType())
 	c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
 	if c.err == nil {
-		plane(c, "keys", "key scales", "key zeros", v, v.K)
-		plane(c, "values", "value scales", "value zeros", v, v.V)
+		plane(c, "keys", "key scales", v, v.K)
+		plane(c, "values", "value scales", v, v.V)
+		if v.V.Hadamard {
+			c.shape("values: are not stored with a Hadamard rotation, keys are")
+		}
 	}
 }
 
@@ -99,36 +102,35 @@ func formatOf[B backend.Buffer](act backend.DType, v backend.CacheView[B]) backe
 }
 
 // plane checks one plane's memory and, for a quantized type, its scales.
-func plane[B backend.Buffer](c *checker, name, scales, zeros string, v backend.CacheView[B], p backend.Plane[B]) {
+func plane[B backend.Buffer](c *checker, name, scales string, v backend.CacheView[B], p backend.Plane[B]) {
 	dt := p.Data.DType()
 	operand(c, name, p.Data, dt, c.product(name, v.Blocks, v.KVHeads, v.BlockSize, p.Dim))
 	if !dt.Quantized() {
-		if p.Scales.Set || p.Zeros.Set {
+		if p.Scales.Set {
 			c.shape("%s: %s has no scales", name, dt)
+		}
+		if p.Hadamard {
+			c.shape("%s: %s is not stored with a Hadamard rotation, quantized keys are", name, dt)
 		}
 		return
 	}
 	if p.Dim*dt.Bits()%8 != 0 {
 		c.shape("%s: %d dims of %s do not fill whole bytes", name, p.Dim, dt)
 	}
-	if p.Axis > backend.PerChannel {
-		c.shape("%s: unknown scale axis %d", name, p.Axis)
+	words, n, ok := dt.Scales(v.Blocks, v.KVHeads, v.BlockSize, p.Dim)
+	if !ok {
+		c.shape("%s: the number of elements overflows", scales)
 	}
-	line, across := p.Dim, v.BlockSize // along the axis, and how many lines there are
-	if p.Axis == backend.PerChannel {
-		line, across = v.BlockSize, p.Dim
+	required(c, scales, p.Scales, words, n)
+}
+
+// slotwise checks that the slots of a cache can be written one by one.
+func slotwise[B backend.Buffer](c *checker, v backend.CacheView[B]) {
+	for _, p := range [...]backend.Plane[B]{v.K, v.V} {
+		if c.err == nil && p.Data.DType() == backend.Int4Channel {
+			c.unsupported("single slots of %s, whose blocks share scales; convert whole blocks", p.Data.DType())
+		}
 	}
-	group := p.Group
-	if group == 0 {
-		group = line
-	}
-	if group < 0 || line%group != 0 {
-		c.shape("%s group: have %d, need a divisor of %d", name, p.Group, line)
-		return
-	}
-	need := c.product(name, v.Blocks, v.KVHeads, across, line/group)
-	required(c, scales, p.Scales, backend.F32, need)
-	optional(c, zeros, p.Zeros, backend.F32, need)
 }
 
 // rope checks a rotation that is set.

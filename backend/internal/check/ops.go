@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -12,6 +13,7 @@ func Append[B backend.Buffer](caps backend.Caps, p backend.AppendParams[B]) erro
 	act := p.K.Buf.DType()
 	c.format(caps, formatOf(act, p.Cache))
 	cache(c, caps, p.Cache)
+	slotwise(c, p.Cache)
 	c.least("tokens", p.Tokens, 0)
 	c.least("query heads", p.QHeads, 0)
 	if c.err != nil {
@@ -95,7 +97,10 @@ func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) erro
 		operand(c, "log-sum-exp", p.Out.LSE.Buf, backend.F32,
 			c.sum("log-sum-exp", p.Out.LSEOffset, c.product("log-sum-exp", tokens, p.QHeads)))
 	}
-	optional(c, "attention mass", p.Out.Mass, backend.F32, c.product("attention mass", p.Cache.Blocks, p.Cache.KVHeads, p.Cache.BlockSize))
+	mass(c, p.Out.Mass, p.Cache)
+	if k := p.Cache.K.Data.DType(); p.Int8Query && !slices.Contains(caps.Int8Query, k) {
+		c.unsupported("queries rounded to int8 with keys of %s", k)
+	}
 	if p.Out.Mass.Set && !p.Plan.Mass {
 		c.shape("plan: was not made for a call with attention mass")
 	}
@@ -217,25 +222,65 @@ func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v bac
 	dt := p.Data.DType()
 	if o.Buf.DType() == backend.F32 {
 		dt = backend.F32
+	} else if dt.Quantized() {
+		c.unsupported("%s of %s in its storage type; gather it as f32", name, dt)
 	}
 	operand(c, name, o.Buf, dt, c.product(name, v.KVHeads, n, p.Dim))
 }
 
 // CopyBlocks checks p against its buffers and caps.
 func CopyBlocks[B backend.Buffer](caps backend.Caps, p backend.CopyBlocksParams[B]) error {
-	return pairs(caps, "copy blocks", p.Cache, p.Pairs, backend.U32, p.N)
+	c := &checker{op: "copy blocks"}
+	cache(c, caps, p.Cache)
+	mass(c, p.Mass, p.Cache)
+	pairs(c, p.Pairs, backend.U32, p.N)
+	return c.err
 }
 
 // MoveSlots checks p against its buffers and caps.
 func MoveSlots[B backend.Buffer](caps backend.Caps, p backend.MoveSlotsParams[B]) error {
-	return pairs(caps, "move slots", p.Cache, p.Pairs, backend.I64, p.N)
+	c := &checker{op: "move slots"}
+	cache(c, caps, p.Cache)
+	slotwise(c, p.Cache)
+	mass(c, p.Mass, p.Cache)
+	pairs(c, p.Pairs, backend.I64, p.N)
+	return c.err
 }
 
-func pairs[B backend.Buffer](caps backend.Caps, op string, v backend.CacheView[B], b B, dt backend.DType, n int) error {
-	c := &checker{op: op}
-	cache(c, caps, v)
+func pairs[B backend.Buffer](c *checker, b B, dt backend.DType, n int) {
 	c.least("pairs", n, 0)
 	operand(c, "pairs", b, dt, c.product("pairs", max(n, 0), 2))
+}
+
+// mass checks the attention mass of a cache's slots.
+func mass[B backend.Buffer](c *checker, o backend.Opt[B], v backend.CacheView[B]) {
+	optional(c, "attention mass", o, backend.F32, c.product("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
+}
+
+// ConvertBlocks checks p against its buffers and caps.
+func ConvertBlocks[B backend.Buffer](caps backend.Caps, p backend.ConvertBlocksParams[B]) error {
+	c := &checker{op: "convert blocks"}
+	cache(c, caps, p.From)
+	cache(c, caps, p.To)
+	pairs(c, p.Pairs, backend.U32, p.N)
+	if c.err != nil {
+		return c.err
+	}
+	from, to := &p.From, &p.To
+	if from.KVHeads != to.KVHeads || from.BlockSize != to.BlockSize || from.K.Dim != to.K.Dim || from.V.Dim != to.V.Dim {
+		c.shape("caches: blocks [%d, %d, %d+%d] and [%d, %d, %d+%d], need equal ones", from.KVHeads, from.BlockSize, from.K.Dim, from.V.Dim,
+			to.KVHeads, to.BlockSize, to.K.Dim, to.V.Dim)
+	}
+	plain, packed := from, to
+	if from.K.Data.DType().Quantized() {
+		plain, packed = to, from
+	}
+	act := plain.K.Data.DType()
+	if !act.Float() || plain.V.Data.DType() != act || !packed.K.Data.DType().Quantized() || !packed.V.Data.DType().Quantized() {
+		c.unsupported("%s and %s to %s and %s; one cache is of one activation type, the other quantized",
+			from.K.Data.DType(), from.V.Data.DType(), to.K.Data.DType(), to.V.Data.DType())
+	}
+	c.format(caps, formatOf(act, *packed))
 	return c.err
 }
 
@@ -243,6 +288,7 @@ func pairs[B backend.Buffer](caps backend.Caps, op string, v backend.CacheView[B
 func Rotate[B backend.Buffer](caps backend.Caps, p backend.RotateParams[B]) error {
 	c := &checker{op: "rotate"}
 	cache(c, caps, p.Cache)
+	slotwise(c, p.Cache)
 	c.least("slots", p.N, 0)
 	operand(c, "slots", p.Slots, backend.I64, p.N)
 	operand(c, "deltas", p.Deltas, backend.I32, p.N)

@@ -286,7 +286,7 @@ func TestOperations(t *testing.T) {
 	for name, err := range map[string]error{
 		"append": g.Append(s, backend.AppendParams[*buf]{}), "attend": g.Attend(s, backend.AttendParams[*buf]{}),
 		"gather": g.Gather(s, backend.GatherParams[*buf]{}), "copy blocks": g.CopyBlocks(s, backend.CopyBlocksParams[*buf]{}),
-		"move slots": g.MoveSlots(s, backend.MoveSlotsParams[*buf]{}), "rotate": g.Rotate(s, backend.RotateParams[*buf]{}),
+		"move slots": g.MoveSlots(s, backend.MoveSlotsParams[*buf]{}), "convert blocks": g.ConvertBlocks(s, backend.ConvertBlocksParams[*buf]{}), "rotate": g.Rotate(s, backend.RotateParams[*buf]{}),
 	} {
 		require.EqualError(t, err, "backend: "+name+": keys: holds no buffer")
 	}

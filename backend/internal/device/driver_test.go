@@ -46,7 +46,13 @@ type buf struct{ Buffer }
 
 // alloc returns memory that starts at an address.
 func (g *gpu) alloc(t testing.TB, at uint64, imported bool) *buf {
-	b := &buf{NewBuffer(backend.F32, 10, 40, launch.Place{At: at}, imported)}
+	return g.allocOf(t, backend.F32, 10, at, imported)
+}
+
+func (g *gpu) allocOf(t testing.TB, dt backend.DType, n int, at uint64, imported bool) *buf {
+	size, ok := dt.Size(n)
+	require.True(t, ok)
+	b := &buf{NewBuffer(dt, n, int(size), launch.Place{At: at}, imported)}
 	require.NoError(t, g.Lock("alloc"))
 	defer g.Unlock()
 	g.AddBuffer(b)
@@ -70,6 +76,8 @@ type queue struct {
 	name  string
 	busy  chan struct{}
 	calls launch.Calls
+
+	status uint32
 }
 
 func (g *gpu) stream(t testing.TB, name string) *queue {
@@ -102,6 +110,10 @@ func (s *queue) Record(e backend.Event) error {
 }
 
 func (s *queue) Calls() *launch.Calls { return &s.calls }
+
+func (s *queue) Status() (*uint32, launch.Place, error) {
+	return &s.status, launch.Place{At: 1 << 30}, s.gpu.did("status " + s.name)
+}
 
 func (s *queue) Run() error {
 	for _, c := range s.calls.List() {

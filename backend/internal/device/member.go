@@ -11,8 +11,9 @@ import (
 // Member is embedded in a driver's streams and events: what they have of the device
 // that they belong to.
 type Member struct {
-	owner  any  // the Device
-	closed bool // guarded by the Device
+	owner  any    // the Device
+	closed bool   // guarded by the Device
+	status status // of a stream; used by who uses the stream
 
 	// waiting is held for reading while the host waits for the device, so that nothing
 	// that is waited for is destroyed.
@@ -50,6 +51,9 @@ type stream interface {
 	Run() error
 	// Drain waits for everything enqueued.
 	Drain() error
+	// Status returns a word of memory and where the device sees it, for as long as the
+	// stream lives. It is asked once.
+	Status() (*uint32, launch.Place, error)
 }
 
 // set is the live streams, or events, of a device.

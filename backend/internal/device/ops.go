@@ -19,7 +19,7 @@ func operate[P any, B buffer, S stream, E member, R error](d *Device[B, S, E, R]
 		return err
 	}
 	if err := calls(own.Calls(), p); err != nil {
-		return err
+		return d.Failed(op, err) // of the driver, where a stream first quantizes
 	}
 	return d.Failed(op, own.Run())
 }
@@ -52,6 +52,11 @@ func (d *Device[B, S, E, R]) CopyBlocks(s backend.Stream, p backend.CopyBlocksPa
 // MoveSlots is Backend.MoveSlots.
 func (d *Device[B, S, E, R]) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[B]) error {
 	return operate(d, "move slots", s, p, operands.Operands[B, *Device[B, S, E, R]].MoveSlots, launch.MoveSlots[B])
+}
+
+// ConvertBlocks is Backend.ConvertBlocks.
+func (d *Device[B, S, E, R]) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[B]) error {
+	return operate(d, "convert blocks", s, p, operands.Operands[B, *Device[B, S, E, R]].ConvertBlocks, launch.ConvertBlocks[B])
 }
 
 // Rotate is Backend.Rotate.

@@ -2,6 +2,7 @@ package device
 
 import (
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/operands"
 )
 
@@ -49,23 +50,39 @@ func (d *Device[B, S, E, R]) AddStream(s S) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.streams.add(d, s)
+	s.Calls().Status = func() (launch.Place, error) { return d.status(s) }
 }
 
-// Sync waits for everything enqueued on s.
-func (d *Device[B, S, E, R]) Sync(op string, s S) error {
+// drain waits for everything enqueued on s, and holds s. With an error there is nothing
+// to release.
+func (d *Device[B, S, E, R]) drain(op string, s S) error {
 	if err := d.Hold(op, s); err != nil {
 		return err
 	}
+	err := d.Failed(op, s.Drain())
+	if err != nil {
+		s.member().Release()
+	}
+	return err
+}
+
+// Sync waits for everything enqueued on s, and says whether some of it could not be
+// quantized.
+func (d *Device[B, S, E, R]) Sync(op string, s S) error {
+	if err := d.drain(op, s); err != nil {
+		return err
+	}
 	defer s.member().Release()
-	return d.Failed(op, s.Drain())
+	return d.collected(op, s)
 }
 
 // CloseStream waits for the work of s and destroys it.
 func (d *Device[B, S, E, R]) CloseStream(s S) error {
 	const op = "close stream"
-	if err := d.Sync(op, s); err != nil {
+	if err := d.drain(op, s); err != nil {
 		return err
 	}
+	s.member().Release()
 	d.life.Lock()
 	defer d.life.Unlock()
 	_, _, err := d.Begin(op, s)

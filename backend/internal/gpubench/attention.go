@@ -15,9 +15,9 @@ const contiguous = 0
 // step is the attention of equal sequences.
 type step struct {
 	what                    string
-	dt                      backend.DType
-	batch, context, queries int // sequences, tokens in the cache and query tokens of each
-	heads                   int // of queries
+	dt, stored              backend.DType // of activations, and of keys
+	batch, context, queries int           // sequences, tokens in the cache and query tokens of each
+	heads                   int           // of queries
 	block                   int
 	mass                    bool // accumulated
 }
@@ -27,7 +27,7 @@ func (r *rig[B]) attention() {
 	const context = 8192
 	layouts := []int{contiguous, blockSize}
 	decode := func(dt backend.DType, batch, heads, block int) {
-		r.attend(step{what: "decode", dt: dt, batch: batch, context: context, queries: 1, heads: heads, block: block})
+		r.attend(step{what: "decode", dt: dt, stored: dt, batch: batch, context: context, queries: 1, heads: heads, block: block})
 	}
 	for _, dt := range []backend.DType{backend.F16, backend.BF16, backend.F32} {
 		for _, block := range layouts {
@@ -45,18 +45,23 @@ func (r *rig[B]) attention() {
 	}
 	// A few tokens a sequence, as a draft model guesses them.
 	for _, batch := range []int{1, 8} {
-		r.attend(step{what: "verify", dt: backend.F16, batch: batch, context: context, queries: 4, heads: qHeads, block: blockSize})
+		r.attend(step{what: "verify", dt: backend.F16, stored: backend.F16, batch: batch, context: context, queries: 4, heads: qHeads, block: blockSize})
 	}
 	// A prompt, and the last chunk of one.
 	for _, dt := range []backend.DType{backend.F16, backend.BF16} {
 		for _, block := range layouts {
 			for _, queries := range []int{context, 512} {
-				r.attend(step{what: "prefill", dt: dt, batch: 1, context: context, queries: queries, heads: qHeads, block: block})
+				r.attend(step{what: "prefill", dt: dt, stored: dt, batch: 1, context: context, queries: queries, heads: qHeads, block: block})
 			}
 		}
 	}
+	// Quantized caches, whose steps read less.
+	for _, stored := range []backend.DType{backend.Int8, backend.Int4, backend.FP8E4M3, backend.Int4Channel} {
+		r.attend(step{what: "decode", dt: backend.F16, stored: stored, batch: 8, context: context, queries: 1, heads: qHeads, block: blockSize})
+		r.attend(step{what: "prefill", dt: backend.F16, stored: stored, batch: 1, context: context, queries: 512, heads: qHeads, block: blockSize})
+	}
 	for _, dt := range []backend.DType{backend.F16, backend.F32} {
-		r.attend(step{what: "mass", dt: dt, batch: 8, context: context, queries: 1, heads: qHeads, block: blockSize, mass: true})
+		r.attend(step{what: "mass", dt: dt, stored: dt, batch: 8, context: context, queries: 1, heads: qHeads, block: blockSize, mass: true})
 	}
 }
 
@@ -77,14 +82,28 @@ func (r *rig[B]) attend(s step) {
 	})
 }
 
-func (s step) format() backend.Format { return backend.Format{Act: s.dt, K: s.dt, V: s.dt} }
+func (s step) format() backend.Format {
+	return backend.Format{Act: s.dt, K: s.stored, V: valuesOf(s.stored)}
+}
+
+// slots is those of a block.
+func (s step) slots() int {
+	if s.block == contiguous {
+		return s.context
+	}
+	return s.block
+}
 
 func (s step) String() string {
 	layout := "contiguous"
 	if s.block != contiguous {
 		layout = fmt.Sprintf("block=%d", s.block)
 	}
-	return fmt.Sprintf("%s/%v/batch=%d/context=%d/queries=%d/heads=%d-%d/%s", s.what, s.dt, s.batch, s.context, s.queries, s.heads, kvHeads, layout)
+	types := s.dt.String()
+	if s.stored != s.dt {
+		types += "-" + s.stored.String()
+	}
+	return fmt.Sprintf("%s/%s/batch=%d/context=%d/queries=%d/heads=%d-%d/%s", s.what, types, s.batch, s.context, s.queries, s.heads, kvHeads, layout)
 }
 
 // does is the work of a step: products with what its queries see, where there are many of
@@ -94,19 +113,16 @@ func (r *rig[B]) does(s step) work {
 		seen := s.queries*s.context - s.queries*(s.queries-1)/2
 		return work{4 * float64(s.batch) * float64(seen) * float64(s.heads) * dim, "TFLOP/s", 1e12, r.ceilings.of(s.dt)}
 	}
-	planes := 2
+	bytes := layerSize(s.stored, s.batch*s.context, s.slots())
 	if s.mass {
-		planes = 3
+		bytes += planeSize(s.stored, s.batch*s.context, s.slots())
 	}
-	return r.read(planes * s.batch * s.context * width * s.dt.Bits() / 8)
+	return r.read(bytes)
 }
 
 // prepare makes the operands of a step, and the layers that it may read.
 func (r *rig[B]) prepare(s step) (backend.AttendParams[B], []backend.CacheView[B]) {
-	block := s.block
-	if block == contiguous {
-		block = s.context
-	}
+	block := s.slots()
 	tokens, stride := s.batch*s.queries, s.context/block
 	shape := backend.AttendShape{QHeads: s.heads, KVHeads: kvHeads, KDim: dim, VDim: dim, BlockSize: block, Format: s.format(), Mass: s.mass}
 	offsets := []uint32{0}
@@ -129,5 +145,5 @@ func (r *rig[B]) prepare(s step) (backend.AttendParams[B], []backend.CacheView[B
 		require.NoError(r.b, r.Backend.Fill(r.Stream, mass, 0, mass.Len(), 0))
 		p.Out.Mass = backend.Some(mass)
 	}
-	return p, r.layers(s.dt, s.batch*s.context, block)
+	return p, r.layers(s.stored, s.batch*s.context, block)
 }

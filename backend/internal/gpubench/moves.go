@@ -21,18 +21,6 @@ const (
 // planeBytes is the keys, or the values, of n tokens in 16 bits.
 func planeBytes(n int) int { return 2 * n * width }
 
-// layers is as many layers of a cache, of that many slots each, as exceed what a device
-// caches: a call that takes the next finds nothing of the one before it there.
-func (r *rig[B]) layers(dt backend.DType, slots, block int) []backend.CacheView[B] {
-	const exceeds = 256 << 20
-	layers := make([]backend.CacheView[B], r.size(1+exceeds/(2*slots*width*dt.Bits()/8), 1))
-	for i := range layers {
-		plane := func() backend.Plane[B] { return backend.Plane[B]{Data: r.filled(dt, slots*width), Dim: dim} }
-		layers[i] = backend.CacheView[B]{K: plane(), V: plane(), Blocks: slots / block, KVHeads: kvHeads, BlockSize: block}
-	}
-	return layers
-}
-
 // shuffled is n block ids in random order, as in a pool that was used for a while.
 func shuffled(n int) []uint32 {
 	ids := make([]uint32, n)
@@ -54,22 +42,27 @@ func slotsOf(n int) []int64 {
 
 // moves measures what only moves memory.
 func (r *rig[B]) moves() {
-	r.append(r.size(64, 16))
-	r.append(r.size(4096, 64))
+	for _, stored := range []backend.DType{backend.F16, backend.Int8, backend.Int4} {
+		r.append(stored, r.size(64, 16))
+		r.append(stored, r.size(4096, 64))
+	}
 	r.gather(r.size(8192, 64))
 	r.copyBlocks(r.size(512, 4))
 	r.moveSlots(r.size(512, 4))
+	for _, stored := range []backend.DType{backend.Int8, backend.Int4, backend.Int4Channel} {
+		r.convert(stored, r.size(512, 4))
+	}
 	r.rotate(r.size(8192, 64))
 	r.fill(r.size(1<<27, 1<<10))
 	r.merge(8, r.size(512, 4))
 }
 
 // append writes new keys and values: read once and written once.
-func (r *rig[B]) append(tokens int) {
-	r.measure(fmt.Sprintf("append/tokens=%d", tokens), func(r *rig[B]) (work, operation) {
-		layers := r.layers(backend.F16, tokens, blockSize)
+func (r *rig[B]) append(stored backend.DType, tokens int) {
+	r.measure(fmt.Sprintf("append/%v/tokens=%d", stored, tokens), func(r *rig[B]) (work, operation) {
+		layers := r.layers(stored, tokens, blockSize)
 		fresh, slots := r.filled(backend.F16, 2*tokens*width), upload(r, backend.I64, slotsOf(tokens))
-		return r.moved(2 * 2 * planeBytes(tokens)), func(turn int) error {
+		return r.moved(2*planeBytes(tokens) + layerSize(stored, tokens, blockSize)), func(turn int) error {
 			return r.Backend.Append(r.Stream, backend.AppendParams[B]{Cache: layers[turn%len(layers)], Tokens: tokens,
 				K: backend.Dense(fresh), V: backend.Rows[B]{Buf: fresh, Offset: tokens * width}, Slots: slots})
 		}
@@ -116,6 +109,22 @@ func (r *rig[B]) moveSlots(blocks int) {
 		list := upload(r, backend.I64, pairs)
 		return r.moved(2 * 2 * planeBytes(n)), func(turn int) error {
 			return r.Backend.MoveSlots(r.Stream, backend.MoveSlotsParams[B]{Cache: layers[turn%len(layers)], Pairs: list, N: n})
+		}
+	})
+}
+
+// convert packs blocks of f16.
+func (r *rig[B]) convert(keys backend.DType, blocks int) {
+	n := blocks * blockSize
+	r.measure(fmt.Sprintf("convert-blocks/%v/blocks=%d", keys, blocks), func(r *rig[B]) (work, operation) {
+		from, to := r.layers(backend.F16, n, blockSize), r.layers(keys, n, blockSize)
+		var pairs []uint32
+		for i, id := range shuffled(blocks) {
+			pairs = append(pairs, uint32(i), id)
+		}
+		list := upload(r, backend.U32, pairs)
+		return r.moved(2*planeBytes(n) + layerSize(keys, n, blockSize)), func(turn int) error {
+			return r.Backend.ConvertBlocks(r.Stream, backend.ConvertBlocksParams[B]{From: from[turn%len(from)], To: to[turn%len(to)], Pairs: list, N: blocks})
 		}
 	})
 }

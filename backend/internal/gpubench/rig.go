@@ -41,7 +41,8 @@ func (r *rig[B]) alloc(dt backend.DType, n int) B {
 	return buf
 }
 
-// filled is n numbers of [−1, 1): constant ones would take less power, and time.
+// filled is n numbers of [−1, 1), or as many codes: constant ones would take less power,
+// and time.
 func (r *rig[B]) filled(dt backend.DType, n int) B {
 	pattern, ok := r.random[dt]
 	if !ok {
@@ -50,7 +51,7 @@ func (r *rig[B]) filled(dt backend.DType, n int) B {
 	}
 	first := min(n, patternLen)
 	buf := r.alloc(dt, n)
-	require.NoError(r.b, r.Backend.Upload(r.Stream, buf, 0, pattern[:first*dt.Bits()/8]))
+	require.NoError(r.b, r.Backend.Upload(r.Stream, buf, 0, pattern[:(first*dt.Bits()+7)/8]))
 	for have := first; have < n; have *= 2 {
 		require.NoError(r.b, r.Backend.Copy(r.Stream, buf, have, buf, 0, min(have, n-have)))
 	}
@@ -62,6 +63,13 @@ const patternLen = 1 << 16
 
 func random(dt backend.DType) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
+	if dt.Quantized() {
+		codes := make([]byte, patternLen*dt.Bits()/8)
+		for i := range codes {
+			codes[i] = byte(rng.UintN(256)) & 0x77 // no NaN of a float of 8 bits
+		}
+		return codes
+	}
 	halves, floats := make([]uint16, patternLen), make([]float32, patternLen)
 	for i := range floats {
 		floats[i] = 2*rng.Float32() - 1

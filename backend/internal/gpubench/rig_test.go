@@ -52,12 +52,14 @@ func TestReport(t *testing.T) {
 // each of their dims.
 func TestWorkOfAStep(t *testing.T) {
 	r := rig[*device.Buffer]{ceilings: ceilings{copy: 1, read: 2, matrix: []rate{{backend.F16, 3}, {backend.BF16, 4}}}}
-	prefill := step{what: "prefill", dt: backend.BF16, batch: 2, context: 5, queries: 3, heads: 1}
+	prefill := step{what: "prefill", dt: backend.BF16, stored: backend.BF16, batch: 2, context: 5, queries: 3, heads: 1}
 	require.Equal(t, work{4 * 2 * (3 + 4 + 5) * dim, "TFLOP/s", 1e12, 4}, r.does(prefill))
-	decode := step{what: "decode", dt: backend.F32, batch: 2, context: 5, queries: 1, heads: 32}
+	decode := step{what: "decode", dt: backend.F32, stored: backend.F32, batch: 2, context: 5, queries: 1, heads: 32}
 	require.Equal(t, work{2 * 2 * 5 * width * 4, "GB/s", 1e9, 2}, r.does(decode))
 	decode.mass = true
 	require.Equal(t, work{3 * 2 * 5 * width * 4, "GB/s", 1e9, 2}, r.does(decode))
+	packed := step{what: "decode", dt: backend.F16, stored: backend.Int4Channel, batch: 2, context: 48, queries: 1, heads: 32, block: blockSize}
+	require.Equal(t, work{2 * (2*48*width/2 + 4*width*3 + 4*48*kvHeads*dim/32), "GB/s", 1e9, 2}, r.does(packed), "with scales")
 	require.Equal(t, 3., r.ceilings.of(backend.F32), "no probe: as f16")
 }
 

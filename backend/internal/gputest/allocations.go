@@ -45,16 +45,20 @@ func testTransfersAllocateNothing[B launch.Buffer](t *testing.T, d *Device[B]) {
 }
 
 func testAllocations[B backend.Buffer](t *testing.T, be backend.Backend[B]) {
-	c := newStep(t, be)
-	for name, do := range c.operations() {
-		require.NoError(t, do(), name)
-		require.Zero(t, testing.AllocsPerRun(10, func() {
-			if do() != nil {
-				t.Fail()
-			}
-		}), "allocations of %s", name)
+	for _, f := range []backend.Format{launch.Formats[0], {Act: backend.F16, K: backend.Int8, V: backend.Int4}} {
+		c := newStep(t, be, f)
+		operations := c.operations()
+		operations["sync"] = c.s.Sync
+		for name, do := range operations {
+			require.NoError(t, do(), name)
+			require.Zero(t, testing.AllocsPerRun(10, func() {
+				if do() != nil {
+					t.Fail()
+				}
+			}), "allocations of %s, keys of %s", name, f.K)
+		}
+		require.NoError(t, c.s.Sync())
 	}
-	require.NoError(t, c.s.Sync())
 }
 
 // No operation allocates on the Go heap, also not in its erased form.

@@ -18,7 +18,9 @@ import (
 // that of none.
 func testSplits[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
-	for _, f := range launch.Formats {
+	for _, f := range append(launch.Formats[:5:5], // the plain ones
+		backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, backend.Format{Act: backend.BF16, K: backend.Int4Channel, V: backend.Int8},
+		backend.Format{Act: backend.F32, K: backend.FP8E4M3, V: backend.Int4}) {
 		for name, see := range map[string]plan.Visibility{
 			"causal": {}, "noncausal": {NonCausal: true}, "window": {Window: 270, SinkTokens: 50},
 		} {
@@ -88,7 +90,8 @@ func testAttendAfterFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
 // blocks, kernels stay inside the operands: the stand-in guards them.
 func testGarbage[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
-	for _, f := range []backend.Format{launch.Formats[0], launch.Formats[2]} {
+	for _, f := range []backend.Format{launch.Formats[0], launch.Formats[2],
+		{Act: backend.F16, K: backend.Int4Channel, V: backend.Int4}, {Act: backend.F32, K: backend.Int8, V: backend.Int4}} {
 		c := newScene(t, be, f, plan.Visibility{Window: 270, SinkTokens: 50})
 		call := c.call(1000)
 		rng := rand.New(rand.NewPCG(3, 4))

@@ -42,8 +42,13 @@ func Exercise[B backend.Buffer](be backend.Backend[B]) (err error) {
 		}
 		buffers = append(buffers, b)
 	}
+	token, more, err := newToken(be)
+	buffers = append(buffers, more...)
+	if err != nil {
+		return err
+	}
 	data := bytes.Repeat([]byte{1, 2, 3}, n/3)
-	got := make([]byte, n)
+	got, codes := make([]byte, n), make([]byte, tokenDim)
 	for _, do := range []func() error{
 		func() error { return be.Fill(s, buffers[0], 0, n, 7) },
 		func() error { return be.Upload(s, buffers[0], 0, data) },
@@ -54,13 +59,17 @@ func Exercise[B backend.Buffer](be backend.Backend[B]) (err error) {
 		e.Sync,
 		func() error { return s.Wait(e) },
 		func() error { return be.Download(s, got, buffers[1], 0) },
+		func() error { return be.Fill(s, token.K.Buf, 0, tokenDim, 2) },
+		func() error { return be.Fill(s, token.Slots, 0, 1, 0) },
+		func() error { return be.Append(s, token) },
 		s.Sync,
+		func() error { return be.Download(s, codes, token.Cache.V.Data, 0) },
 	} {
 		if err := do(); err != nil {
 			return err
 		}
 	}
-	if !bytes.Equal(data, got) {
+	if !bytes.Equal(data, got) || !bytes.Equal(codes, bytes.Repeat([]byte{127}, tokenDim)) {
 		return errors.New("other bytes came back")
 	}
 	return nil

@@ -65,7 +65,17 @@ func newMembers[B backend.Buffer](t testing.TB, be backend.Backend[B]) *members[
 	require.NoError(t, err)
 	m.b, err = backend.AllocFrom(be, m.s, backend.F32, make([]float32, 1000))
 	require.NoError(t, err)
-	require.NoError(t, m.s.Sync())
+	row, buffers, err := newToken(be)
+	require.NoError(t, err)
+	for _, s := range []backend.Stream{m.s, m.imported} { // which keep something of it
+		require.NoError(t, be.Fill(s, row.K.Buf, 0, tokenDim, 2))
+		require.NoError(t, be.Fill(s, row.Slots, 0, 1, 0))
+		require.NoError(t, be.Append(s, row))
+		require.NoError(t, s.Sync())
+	}
+	for _, b := range buffers {
+		require.NoError(t, be.Free(b))
+	}
 	require.NoError(t, be.Fill(m.imported, m.b, 0, 10, 1))
 	require.NoError(t, m.imported.Sync())
 	require.NoError(t, be.Fill(m.s, m.b, 0, 1000, 1))
@@ -88,7 +98,8 @@ func (m *members[B]) uses() map[string]error {
 		"upload": be.Upload(s, b, 0, make([]byte, 4)), "download": be.Download(s, make([]byte, 4), b, 0),
 		"append": be.Append(s, backend.AppendParams[B]{}), "attend": be.Attend(s, backend.AttendParams[B]{}),
 		"merge": be.Merge(s, backend.MergeParams[B]{}), "gather": be.Gather(s, backend.GatherParams[B]{}),
-		"sync": s.Sync(), "another stream": m.imported.Sync(), "record": s.Record(e), "wait": s.Wait(e),
+		"convert": be.ConvertBlocks(s, backend.ConvertBlocksParams[B]{}),
+		"sync":    s.Sync(), "another stream": m.imported.Sync(), "record": s.Record(e), "wait": s.Wait(e),
 		"event done": second(e.Done()), "event sync": e.Sync(),
 		"close event": e.Close(), "close stream": s.Close(), "close queue": m.imported.Close(),
 	}

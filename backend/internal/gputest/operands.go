@@ -12,7 +12,7 @@ import (
 // What kernels cannot do is an error before anything is launched.
 func testOperands[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
-	c := newStep(t, be)
+	c := newStep(t, be, launch.Formats[0])
 	shape := func(err error, words string) {
 		require.ErrorIs(t, err, backend.ErrShape{})
 		require.ErrorContains(t, err, words)

@@ -39,9 +39,16 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 			table = append(table, uint32(id))
 		}
 	}
+	stored := f
+	if f.K.Quantized() {
+		stored.K, stored.V = f.Act, f.Act
+	}
 	cache := backend.CacheView[B]{Blocks: blocks, KVHeads: kvHeads, BlockSize: block,
-		K: backend.Plane[B]{Data: c.random(rng, f.K, blocks*block*kvHeads*dim), Dim: dim},
-		V: backend.Plane[B]{Data: c.random(rng, f.V, blocks*block*kvHeads*dim), Dim: dim}}
+		K: backend.Plane[B]{Data: c.random(rng, stored.K, blocks*block*kvHeads*dim), Dim: dim},
+		V: backend.Plane[B]{Data: c.random(rng, stored.V, blocks*block*kvHeads*dim), Dim: dim}}
+	if f.K.Quantized() {
+		cache = c.packed(cache, f)
+	}
 	c.attend = backend.AttendParams[B]{Cache: cache, Q: backend.Dense(c.random(rng, f.Act, tokens*qHeads*dim)), QHeads: qHeads, Scale: 0.125,
 		Mask: backend.Mask[B]{NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens,
 			SinkLogits: backend.Some(c.random(rng, backend.F32, qHeads))},
@@ -50,6 +57,27 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 		Out: backend.Outputs[B]{Rows: backend.Dense(c.alloc(f.Act, tokens*qHeads*dim)), LSE: backend.Some(c.alloc(backend.F32, tokens*qHeads)),
 			Mass: backend.Some(c.alloc(backend.F32, blocks*kvHeads*block))}}
 	return c
+}
+
+// packed is a cache in the types of f.
+func (c *scene[B]) packed(from backend.CacheView[B], f backend.Format) backend.CacheView[B] {
+	plane := func(dt backend.DType, of backend.Plane[B]) backend.Plane[B] {
+		words, n, _ := dt.Scales(from.Blocks, from.KVHeads, from.BlockSize, of.Dim)
+		p := backend.Plane[B]{Data: c.alloc(dt, of.Data.Len()), Dim: of.Dim, Scales: backend.Some(c.alloc(words, n))}
+		if n == from.KVHeads { // which the caller sets
+			require.NoError(c.t, c.be.Fill(c.s, p.Scales.Buf, 0, n, 0.02))
+		}
+		return p
+	}
+	to := from
+	to.K, to.V = plane(f.K, from.K), plane(f.V, from.V)
+	var pairs []uint32
+	for i := range uint32(from.Blocks) {
+		pairs = append(pairs, i, i)
+	}
+	require.NoError(c.t, c.be.ConvertBlocks(c.s, backend.ConvertBlocksParams[B]{From: from, To: to, Pairs: c.words(pairs), N: from.Blocks}))
+	require.NoError(c.t, c.s.Sync())
+	return to
 }
 
 func (c *scene[B]) alloc(dt backend.DType, n int) B {

@@ -11,22 +11,23 @@ import (
 
 // step is a decode step of a small model over B, with operands for every operation.
 type step[B backend.Buffer] struct {
-	be     backend.Backend[B]
-	s      backend.Stream
-	shape  backend.AttendShape
-	append backend.AppendParams[B]
-	attend backend.AttendParams[B]
-	merge  backend.MergeParams[B]
-	gather backend.GatherParams[B]
-	copy   backend.CopyBlocksParams[B]
-	move   backend.MoveSlotsParams[B]
-	rotate backend.RotateParams[B]
+	be      backend.Backend[B]
+	s       backend.Stream
+	shape   backend.AttendShape
+	append  backend.AppendParams[B]
+	attend  backend.AttendParams[B]
+	merge   backend.MergeParams[B]
+	gather  backend.GatherParams[B]
+	copy    backend.CopyBlocksParams[B]
+	move    backend.MoveSlotsParams[B]
+	convert backend.ConvertBlocksParams[B] // to a cache of int8
+	rotate  backend.RotateParams[B]
 }
 
 const stepSeqs, stepBlocks, stepBlock, stepHeads, stepDim = 64, 8, 16, 2, 64
 
-// newStep makes a step of 64 sequences that share their blocks.
-func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B]) *step[B] {
+// newStep makes a step of 64 sequences that share their blocks, in a cache of zeros.
+func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B], f backend.Format) *step[B] {
 	s, err := be.NewStream()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -43,7 +44,7 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B]) *step[B] {
 		return b
 	}
 	c := &step[B]{be: be, s: s}
-	c.shape = backend.AttendShape{QHeads: 4 * stepHeads, KVHeads: stepHeads, KDim: stepDim, VDim: stepDim, BlockSize: stepBlock, Format: launch.Formats[0]}
+	c.shape = backend.AttendShape{QHeads: 4 * stepHeads, KVHeads: stepHeads, KDim: stepDim, VDim: stepDim, BlockSize: stepBlock, Format: f}
 	var table []uint32
 	for i := range uint32(stepSeqs) {
 		c.shape.ContextLens, c.shape.QueryLens = append(c.shape.ContextLens, 1+i), append(c.shape.QueryLens, 1)
@@ -57,12 +58,19 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B]) *step[B] {
 	c.shape.Work = make([]uint32, 0, len(plan.Work))
 
 	const slots = stepBlocks * stepBlock
-	plane := func() backend.Plane[B] {
-		return backend.Plane[B]{Data: alloc(backend.F16, slots*stepHeads*stepDim), Dim: stepDim}
+	plane := func(dt backend.DType) backend.Plane[B] {
+		p := backend.Plane[B]{Data: alloc(dt, slots*stepHeads*stepDim), Dim: stepDim}
+		if words, n, _ := dt.Scales(stepBlocks, stepHeads, stepBlock, stepDim); n > 0 {
+			p.Scales = backend.Some(alloc(words, n))
+		}
+		return p
 	}
-	cache := backend.CacheView[B]{K: plane(), V: plane(), Blocks: stepBlocks, KVHeads: stepHeads, BlockSize: stepBlock}
+	cacheOf := func(k, v backend.DType) backend.CacheView[B] {
+		return backend.CacheView[B]{K: plane(k), V: plane(v), Blocks: stepBlocks, KVHeads: stepHeads, BlockSize: stepBlock}
+	}
+	cache := cacheOf(f.K, f.V)
 	rope := backend.Rope[B]{Table: backend.Some(alloc(backend.F32, 100*stepDim)), Positions: 100, Dims: stepDim, Magnitude: 1}
-	dense := func(heads int) backend.Rows[B] { return backend.Dense(alloc(backend.F16, stepSeqs*heads*stepDim)) }
+	dense := func(heads int) backend.Rows[B] { return backend.Dense(alloc(f.Act, stepSeqs*heads*stepDim)) }
 	positions, none := alloc(backend.U32, stepSeqs), alloc(backend.I64, 2*stepSeqs)
 	c.append = backend.AppendParams[B]{Cache: cache, Tokens: stepSeqs, K: dense(stepHeads), V: dense(stepHeads), Slots: none,
 		Rope: rope, Positions: backend.Some(positions), QHeads: c.shape.QHeads, Q: dense(c.shape.QHeads)}
@@ -74,10 +82,15 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B]) *step[B] {
 	}
 	c.merge = backend.MergeParams[B]{Parts: 1, Tokens: stepSeqs, Heads: c.shape.QHeads, Dim: stepDim, In: c.attend.Out.Rows.Buf,
 		LSE: c.attend.Out.LSE.Buf, Out: dense(c.shape.QHeads)}
-	c.gather = backend.GatherParams[B]{Cache: cache, Table: c.attend.Batch.Table, Len: 64, K: backend.Some(alloc(backend.F16, 64*stepHeads*stepDim)),
+	gathered := f.K
+	if gathered.Quantized() {
+		gathered = backend.F32
+	}
+	c.gather = backend.GatherParams[B]{Cache: cache, Table: c.attend.Batch.Table, Len: 64, K: backend.Some(alloc(gathered, 64*stepHeads*stepDim)),
 		V: backend.Some(alloc(backend.F32, 64*stepHeads*stepDim))}
 	c.copy = backend.CopyBlocksParams[B]{Cache: cache, Pairs: u32([]uint32{0, 1, 2, 3}), N: 2}
 	c.move = backend.MoveSlotsParams[B]{Cache: cache, Pairs: none, N: 1}
+	c.convert = backend.ConvertBlocksParams[B]{From: cacheOf(f.Act, f.Act), To: cacheOf(backend.Int8, backend.Int8), Pairs: c.copy.Pairs, N: 2}
 	c.rotate = backend.RotateParams[B]{Cache: cache, Slots: none, Deltas: alloc(backend.I32, 1), N: 1, Rope: rope}
 	require.NoError(t, s.Sync())
 	return c
@@ -86,21 +99,22 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B]) *step[B] {
 // operations is every operation of the step.
 func (c *step[B]) operations() map[string]func() error {
 	return map[string]func() error{
-		"append": func() error { return c.be.Append(c.s, c.append) },
-		"plan":   func() error { _, err := c.be.PlanAttend(c.shape); return err },
-		"attend": func() error { return c.be.Attend(c.s, c.attend) },
-		"merge":  func() error { return c.be.Merge(c.s, c.merge) },
-		"gather": func() error { return c.be.Gather(c.s, c.gather) },
-		"copy":   func() error { return c.be.CopyBlocks(c.s, c.copy) },
-		"move":   func() error { return c.be.MoveSlots(c.s, c.move) },
-		"rotate": func() error { return c.be.Rotate(c.s, c.rotate) },
+		"append":  func() error { return c.be.Append(c.s, c.append) },
+		"plan":    func() error { _, err := c.be.PlanAttend(c.shape); return err },
+		"attend":  func() error { return c.be.Attend(c.s, c.attend) },
+		"merge":   func() error { return c.be.Merge(c.s, c.merge) },
+		"gather":  func() error { return c.be.Gather(c.s, c.gather) },
+		"copy":    func() error { return c.be.CopyBlocks(c.s, c.copy) },
+		"move":    func() error { return c.be.MoveSlots(c.s, c.move) },
+		"convert": func() error { return c.be.ConvertBlocks(c.s, c.convert) },
+		"rotate":  func() error { return c.be.Rotate(c.s, c.rotate) },
 	}
 }
 
 // BenchmarkStep is what the host pays to enqueue an operation of a step of 64 sequences,
 // a launch or two.
 func BenchmarkStep[B launch.Buffer](b *testing.B, d Device[B]) {
-	c := newStep(b, d.open(b))
+	c := newStep(b, d.open(b), launch.Formats[0])
 	for name, do := range c.operations() {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

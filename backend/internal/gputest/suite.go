@@ -23,6 +23,7 @@ func Run[B launch.Buffer](t *testing.T, d Device[B]) {
 		{"open errors", testOpenErrors[B]},
 		{"listed", testListed[B]},
 		{"streams and events", testStreamsAndEvents[B]},
+		{"values that are not finite", testNonFinite[B]},
 		{"after close", testAfterClose[B]},
 		{"close while in use", testCloseWhileInUse[B]},
 		{"transfers are those of a slice", testTransfers[B]},

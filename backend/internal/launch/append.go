@@ -5,11 +5,15 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Append is the launch that writes new rows into the cache, rotated where Rope is set.
+// Append is the launch that writes new rows into the cache, rotated where Rope is set,
+// and quantized where the cache is.
 func Append[B Buffer](c *Calls, p backend.AppendParams[B]) error {
 	c.clear()
 	if p.Tokens == 0 {
 		return nil
+	}
+	if p.Cache.K.Data.DType().Quantized() {
+		return appendQuant(c, &p)
 	}
 	v, act, stored := &p.Cache, p.K.Buf.DType(), p.Cache.K.Data.DType()
 	a := arguments{op: "append"}

@@ -49,7 +49,7 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 		QHeads: t.count("query heads", p.QHeads), KVHeads: t.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim),
 		Blocks: t.count("blocks", v.Blocks), BlockSize: t.count("block size", v.BlockSize), TableStride: 1,
 		Window: uint32(see.Window), SinkTokens: uint32(see.SinkTokens), Scale: p.Scale, Softcap: p.Mask.SoftCap,
-		PartialRows: int64(t.work.PartialRows),
+		PartialRows: int64(t.work.PartialRows), KStorage: storage(t.format.K), VStorage: storage(t.format.V),
 	}
 	if see.NonCausal {
 		t.args.Flags = abi.Noncausal
@@ -61,6 +61,7 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 		abi.AttendK: plane(&t.arguments, "keys", v.K), abi.AttendV: plane(&t.arguments, "values", v.V), abi.AttendTable: optional(b.Table),
 		abi.AttendContextLens: b.ContextLens.Place(), abi.AttendQueryOffsets: optional(b.QueryOffsets), abi.AttendWork: p.Work.Buf.Place(),
 		abi.AttendALiBi: optional(p.Mask.ALiBi), abi.AttendSinks: optional(p.Mask.SinkLogits), abi.AttendMass: optional(p.Out.Mass),
+		abi.AttendKscales: optional(v.K.Scales), abi.AttendVscales: optional(v.V.Scales),
 	}
 	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim)
 	t.buffers[abi.AttendOut], t.args.OutStride = alignedRows(&t.arguments, "out", p.Out.Rows, b.Tokens, p.QHeads*v.V.Dim)
@@ -107,6 +108,6 @@ func (t *attention) launch(c *Calls, withMass bool) {
 	}
 	add(Kernel{Op: OpAttendMerge, In: t.format.Act}, t.work.Merges)
 	if withMass {
-		add(Kernel{Op: OpAttendMass, In: t.format.Act, Out: t.format.K, KDim: int32(kDim), VDim: int32(vDim)}, t.work.All)
+		add(attentionMass(t.format, kDim, vDim), t.work.All)
 	}
 }

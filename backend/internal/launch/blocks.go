@@ -5,7 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// CopyBlocks is the launch that copies whole blocks within a cache.
+// CopyBlocks is the launches that copy whole blocks within a cache: one for the planes,
+// and others for scales and for attention mass where there are some.
 func CopyBlocks[B Buffer](c *Calls, p backend.CopyBlocksParams[B]) error {
 	c.clear()
 	if p.N == 0 {
@@ -13,21 +14,30 @@ func CopyBlocks[B Buffer](c *Calls, p backend.CopyBlocksParams[B]) error {
 	}
 	v := &p.Cache
 	a := arguments{op: "copy blocks"}
-	slots := int64(v.KVHeads) * int64(v.BlockSize)
-	args := abi.CopyBlocksArgs{Pairs: a.count("pairs", p.N), Blocks: a.count("blocks", v.Blocks),
-		KBytes: slots * rowBytes(v.K), VBytes: slots * rowBytes(v.V)}
-	buffers := [abi.CopyBlocksBuffers]Place{
-		abi.CopyBlocksK: plane(&a, "keys", v.K), abi.CopyBlocksV: plane(&a, "values", v.V), abi.CopyBlocksPairs: p.Pairs.Place(),
-	}
+	args := abi.CopyBlocksArgs{Pairs: a.count("pairs", p.N), Blocks: a.count("blocks", v.Blocks)}
+	couples := cargoOf(&a, v, p.Mass, v.KVHeads, v.BlockSize)
 	if a.err != nil {
 		return a.err
 	}
-	grid := gridOf(max(args.KBytes, args.VBytes), blockSlice, int64(p.N), 1)
-	c.add(Kernel{Op: OpCopyBlocks}, grid, 0, args.Encode(), buffers[:]...)
+	for _, couple := range couples {
+		if couple.empty() {
+			continue
+		}
+		args.KBytes, args.VBytes = couple[0].bytes, couple[1].bytes
+		op, piece := OpCopyBlocks, int64(vectorBytes)
+		if couple.narrow() {
+			op, piece = OpCopyBlocksNarrow, narrowBytes
+		}
+		buffers := [abi.CopyBlocksBuffers]Place{
+			abi.CopyBlocksK: couple[0].at, abi.CopyBlocksV: couple[1].at, abi.CopyBlocksPairs: p.Pairs.Place(),
+		}
+		grid := gridOf(max(args.KBytes, args.VBytes), blockPieces*piece, int64(p.N), 1)
+		c.add(Kernel{Op: op}, grid, 0, args.Encode(), buffers[:]...)
+	}
 	return nil
 }
 
-// MoveSlots is the launch that copies single slots within a cache.
+// MoveSlots is the launches that copy single slots within a cache, as CopyBlocks is.
 func MoveSlots[B Buffer](c *Calls, p backend.MoveSlotsParams[B]) error {
 	c.clear()
 	if p.N == 0 {
@@ -36,19 +46,25 @@ func MoveSlots[B Buffer](c *Calls, p backend.MoveSlotsParams[B]) error {
 	v := &p.Cache
 	a := arguments{op: "move slots"}
 	args := abi.MoveSlotsArgs{Pairs: int64(p.N), Slots: int64(v.Blocks) * int64(v.BlockSize), KVHeads: a.heads("KV heads", v.KVHeads),
-		BlockSize: a.count("block size", v.BlockSize), KBytes: uint32(rowBytes(v.K)), VBytes: uint32(rowBytes(v.V))}
-	buffers := [abi.MoveSlotsBuffers]Place{
-		abi.MoveSlotsK: plane(&a, "keys", v.K), abi.MoveSlotsV: plane(&a, "values", v.V), abi.MoveSlotsPairs: p.Pairs.Place(),
-	}
+		BlockSize: a.count("block size", v.BlockSize)}
+	couples := cargoOf(&a, v, p.Mass, 1, 1)
 	if a.err != nil {
 		return a.err
 	}
-	bytes := int64(v.KVHeads) * (rowBytes(v.K) + rowBytes(v.V))
-	c.add(Kernel{Op: OpMoveSlots}, gridOf(bytes, slotColumns, 1, 1), 0, args.Encode(), buffers[:]...)
+	for _, couple := range couples {
+		if couple.empty() {
+			continue
+		}
+		args.KBytes, args.VBytes = uint32(couple[0].bytes), uint32(couple[1].bytes)
+		op, piece := OpMoveSlots, int64(vectorBytes)
+		if couple.narrow() {
+			op, piece = OpMoveSlotsNarrow, narrowBytes
+		}
+		buffers := [abi.MoveSlotsBuffers]Place{
+			abi.MoveSlotsK: couple[0].at, abi.MoveSlotsV: couple[1].at, abi.MoveSlotsPairs: p.Pairs.Place(),
+		}
+		bytes := int64(v.KVHeads) * (couple[0].bytes + couple[1].bytes)
+		c.add(Kernel{Op: op}, gridOf(bytes, slotPieces*piece, 1, 1), 0, args.Encode(), buffers[:]...)
+	}
 	return nil
-}
-
-// rowBytes is the bytes of one head of a slot.
-func rowBytes[B Buffer](p backend.Plane[B]) int64 {
-	return int64(p.Dim) * elementSize(p.Data.DType())
 }

@@ -58,6 +58,10 @@ const MaxCalls = int(plan.Kinds) + 2
 // each stream and reuse it. The functions of this package replace what it holds, and
 // leave it empty where they fail or nothing is to be done.
 type Calls struct {
+	// Status returns the word of memory in which kernels that quantize collect abi.Keys
+	// and abi.Values where a value is not finite. The owner of the stream sets it.
+	Status func() (Place, error)
+
 	n    int
 	list [MaxCalls]Call
 }

@@ -25,17 +25,23 @@ func (b *buffer) DType() backend.DType { return b.dt }
 func (b *buffer) Bytes() int64         { return int64(b.n * b.dt.Bits() / 8) }
 func (b *buffer) Place() Place         { return b.at }
 
-// step is a valid call of every operation: two heads of 64 dims, cached as f16, with
-// activations of f32. Buffers are numbered by their Memory.
+// statusPlace is where kernels report what they could not quantize.
+var statusPlace = Place{777, 0}
+
+func newCalls() *Calls { return &Calls{Status: func() (Place, error) { return statusPlace, nil }} }
+
+// step is a valid call of every operation: two heads of 64 dims. Buffers are numbered by
+// their Memory.
 type step struct {
-	last   uintptr
-	append backend.AppendParams[*buffer]
-	attend backend.AttendParams[*buffer]
-	merge  backend.MergeParams[*buffer]
-	gather backend.GatherParams[*buffer]
-	blocks backend.CopyBlocksParams[*buffer]
-	slots  backend.MoveSlotsParams[*buffer]
-	rotate backend.RotateParams[*buffer]
+	last    uintptr
+	append  backend.AppendParams[*buffer]
+	attend  backend.AttendParams[*buffer]
+	merge   backend.MergeParams[*buffer]
+	gather  backend.GatherParams[*buffer]
+	blocks  backend.CopyBlocksParams[*buffer]
+	slots   backend.MoveSlotsParams[*buffer]
+	convert backend.ConvertBlocksParams[*buffer] // to a cache of int8 and int4
+	rotate  backend.RotateParams[*buffer]
 }
 
 func (s *step) buffer(dt backend.DType) *buffer {
@@ -45,13 +51,24 @@ func (s *step) buffer(dt backend.DType) *buffer {
 
 func (s *step) some(dt backend.DType) backend.Opt[*buffer] { return backend.Some(s.buffer(dt)) }
 
-func newStep(t rapid.TB, act, stored backend.DType) *step {
-	s := &step{}
-	plane := func() backend.Plane[*buffer] { return backend.Plane[*buffer]{Data: s.buffer(stored), Dim: 64} }
-	cache := backend.CacheView[*buffer]{K: plane(), V: plane(), Blocks: 8, KVHeads: 2, BlockSize: 16}
+func (s *step) plane(dt backend.DType, dim int) backend.Plane[*buffer] {
+	p := backend.Plane[*buffer]{Data: s.buffer(dt), Dim: dim}
+	if words, _, _ := dt.Scales(1, 1, 1, 1); words != backend.Invalid {
+		p.Scales = s.some(words)
+	}
+	return p
+}
+
+func (s *step) cache(k, v backend.DType, dim int) backend.CacheView[*buffer] {
+	return backend.CacheView[*buffer]{K: s.plane(k, dim), V: s.plane(v, dim), Blocks: 8, KVHeads: 2, BlockSize: 16}
+}
+
+func newStep(t rapid.TB, f backend.Format) *step {
+	s, act := &step{}, f.Act
+	cache := s.cache(f.K, f.V, 64)
 	dense := func() backend.Rows[*buffer] { return backend.Dense(s.buffer(act)) }
 	s.append = backend.AppendParams[*buffer]{Cache: cache, Tokens: 3, K: dense(), V: dense(), Slots: s.buffer(backend.I64)}
-	shape := backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, BlockSize: 16, Format: backend.Format{Act: act, K: stored, V: stored},
+	shape := backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, BlockSize: 16, Format: f,
 		ContextLens: []uint32{1000, 20, 30}, QueryLens: []uint32{1, 8, 1}, Mass: true}
 	var asked []Kernel
 	planned, err := Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims}, shape, func(k Kernel) (int, error) {
@@ -64,9 +81,13 @@ func newStep(t rapid.TB, act, stored backend.DType) *step {
 		Batch: backend.Ragged[*buffer]{Seqs: 3, Tokens: 10, Table: s.some(backend.U32), TableStride: 64, ContextLens: s.buffer(backend.U32), QueryOffsets: s.some(backend.U32)},
 		Out:   backend.Outputs[*buffer]{Rows: dense(), Mass: s.some(backend.F32)}, Workspace: s.some(backend.F32)}
 	s.merge = backend.MergeParams[*buffer]{Parts: 2, Tokens: 3, Heads: 4, Dim: 64, In: s.buffer(backend.F32), LSE: s.buffer(backend.F32), Out: dense()}
-	s.gather = backend.GatherParams[*buffer]{Cache: cache, Table: s.some(backend.U32), TableOffset: 5, Len: 33, K: s.some(stored), V: s.some(backend.F32)}
+	s.gather = backend.GatherParams[*buffer]{Cache: cache, Table: s.some(backend.U32), TableOffset: 5, Len: 33, K: s.some(f.K), V: s.some(backend.F32)}
+	if f.K.Quantized() {
+		s.gather.K = s.some(backend.F32)
+	}
 	s.blocks = backend.CopyBlocksParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.U32), N: 2}
 	s.slots = backend.MoveSlotsParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.I64), N: 2}
+	s.convert = backend.ConvertBlocksParams[*buffer]{From: s.cache(act, act, 64), To: s.cache(backend.Int8, backend.Int4, 64), Pairs: s.buffer(backend.U32), N: 2}
 	s.rotate = backend.RotateParams[*buffer]{Cache: cache, Slots: s.buffer(backend.I64), Deltas: s.buffer(backend.I32), N: 2, Rope: s.rope(64)}
 	return s
 }
@@ -85,6 +106,7 @@ func (s *step) operations(c *Calls) map[string]func() error {
 		"gather":     func() error { return Gather(c, s.gather) },
 		"blocks":     func() error { return CopyBlocks(c, s.blocks) },
 		"slots":      func() error { return MoveSlots(c, s.slots) },
+		"convert":    func() error { return ConvertBlocks(c, s.convert) },
 		"rotate":     func() error { return Rotate(c, s.rotate) },
 		"fill":       func() error { return Fill(c, b, 3, 5, 1) },
 		"copy":       func() error { Copy(c, b.at, b.at.Plus(64), 10); return nil },
@@ -107,9 +129,9 @@ func argsOf[T any](c *Call) T { return *(*T)(unsafe.Pointer(&c.Args()[0])) }
 // Attention is a launch for each kind of item, a merge and the mass, over the plan's
 // lists; they share buffers and constants.
 func TestAttendCalls(t *testing.T) {
-	var c Calls
-	s := newStep(t, backend.F32, backend.F16)
-	require.NoError(t, Attend(&c, s.attend))
+	c := newCalls()
+	s := newStep(t, Formats[3])
+	require.NoError(t, Attend(c, s.attend))
 	format := backend.Format{Act: backend.F32, K: backend.F16, V: backend.F16}
 	want := []Kernel{Attention(plan.Vector, format, 64, 64, Paged), Attention(plan.Decode, format, 64, 64, Paged),
 		{Op: OpAttendMerge, In: backend.F32}, {Op: OpAttendMass, In: backend.F32, Out: backend.F16, KDim: 64, VDim: 64}}
@@ -140,7 +162,7 @@ func TestAttendCalls(t *testing.T) {
 	p := s.attend
 	p.Batch.Table.Set, p.Mask.SoftCap, p.Mask.ALiBi, p.Mask.SinkLogits = false, 30, s.some(backend.F32), s.some(backend.F32)
 	p.Out.LSE, p.Out.LSEOffset, p.Out.Mass.Set = s.some(backend.F32), 7, false
-	require.NoError(t, Attend(&c, p))
+	require.NoError(t, Attend(c, p))
 	require.Len(t, c.List(), 3)
 	call := &c.List()[0]
 	require.Equal(t, Contiguous, call.Kernel.Layout)
@@ -149,20 +171,20 @@ func TestAttendCalls(t *testing.T) {
 
 	// A table of one column is contiguous too.
 	p.Batch.Table.Set, p.Batch.TableStride = true, 1
-	require.NoError(t, Attend(&c, p))
+	require.NoError(t, Attend(c, p))
 	call = &c.List()[0]
 	require.Equal(t, Contiguous, call.Kernel.Layout)
 	require.Equal(t, bits(abi.WithTable), call.Constants&bits(abi.WithTable, abi.Paged))
 
 	p.Plan.Workspace--
-	require.ErrorContains(t, Attend(&c, p), "plan: a workspace of")
+	require.ErrorContains(t, Attend(c, p), "plan: a workspace of")
 	require.Empty(t, c.List())
 }
 
 func TestGatherCalls(t *testing.T) {
-	var c Calls
-	s := newStep(t, backend.F32, backend.F16)
-	require.NoError(t, Gather(&c, s.gather))
+	c := newCalls()
+	s := newStep(t, Formats[3])
+	require.NoError(t, Gather(c, s.gather))
 	require.Len(t, c.List(), 2)
 	for i, want := range []Kernel{{Op: OpGather, In: backend.F16, Out: backend.F16}, {Op: OpGather, In: backend.F16, Out: backend.F32}} {
 		call := &c.List()[i]
@@ -172,20 +194,20 @@ func TestGatherCalls(t *testing.T) {
 		require.Equal(t, [3]uint32{2, 2, 1}, call.Grid)
 	}
 	s.gather.K.Set, s.gather.Table.Set, s.gather.V.Buf.at.At = false, false, 4
-	require.NoError(t, Gather(&c, s.gather))
+	require.NoError(t, Gather(c, s.gather))
 	require.Len(t, c.List(), 1)
 	require.Zero(t, c.List()[0].Constants)
 	require.EqualValues(t, 5, argsOf[abi.GatherArgs](&c.List()[0]).Block)
 	s.gather.Cache.K.Data.at.At = 8
-	require.ErrorIs(t, Gather(&c, s.gather), backend.ErrShape{})
+	require.ErrorIs(t, Gather(c, s.gather), backend.ErrShape{})
 	require.Empty(t, c.List())
 }
 
 // WithRope and WithQueries are what append has, and Wide is what its CUDA kernel asks.
 func TestAppendConstants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		f := rapid.SampledFrom(Formats).Draw(rt, "format")
-		s := newStep(rt, f.Act, f.K)
+		f := rapid.SampledFrom(Formats[:5]).Draw(rt, "format")
+		s := newStep(rt, f)
 		p := s.append
 		offset := func(name string) int { return rapid.SampledFrom([]int{0, 1, 4, 8, 16}).Draw(rt, name) }
 		rope, q := rapid.Bool().Draw(rt, "rope"), rapid.Bool().Draw(rt, "queries")
@@ -207,8 +229,8 @@ func TestAppendConstants(t *testing.T) {
 		if wide {
 			want |= bits(abi.Wide)
 		}
-		var c Calls
-		require.NoError(rt, Append(&c, p))
+		c := newCalls()
+		require.NoError(rt, Append(c, p))
 		require.Len(rt, c.List(), 1)
 		require.Equal(rt, want, c.List()[0].Constants)
 		require.Equal(rt, Kernel{Op: OpAppend, In: f.Act, Out: f.K}, c.List()[0].Kernel)
@@ -217,77 +239,77 @@ func TestAppendConstants(t *testing.T) {
 
 // Wide is left out where rows, lengths or places are not whole runs.
 func TestWide(t *testing.T) {
-	var c Calls
+	c := newCalls()
 	is := func(want bool, err error) {
 		t.Helper()
 		require.NoError(t, err)
 		require.Equal(t, constant(abi.Wide, want), c.List()[0].Constants&bits(abi.Wide))
 	}
-	s := newStep(t, backend.F16, backend.F16)
-	is(true, Merge(&c, s.merge))
+	s := newStep(t, Formats[0])
+	is(true, Merge(c, s.merge))
 	s.merge.OutLSE = s.some(backend.F32)
-	is(true, Merge(&c, s.merge))
+	is(true, Merge(c, s.merge))
 	require.Equal(t, bits(abi.Wide, abi.WithLSE), c.List()[0].Constants)
 	s.merge.Out.Stride = 4*64 + 4
-	is(false, Merge(&c, s.merge))
+	is(false, Merge(c, s.merge))
 	s.merge.Out.Stride, s.merge.In.at.At = 0, 4
-	is(false, Merge(&c, s.merge))
+	is(false, Merge(c, s.merge))
 
-	is(true, Rotate(&c, s.rotate))
+	is(true, Rotate(c, s.rotate))
 	s.rotate.Rope.Dims = 8 // 4 pairs, a run has 8
-	is(false, Rotate(&c, s.rotate))
+	is(false, Rotate(c, s.rotate))
 	s.rotate.Rope.Dims, s.rotate.Rope.Table.Buf.at.At = 16, 8
-	is(false, Rotate(&c, s.rotate))
+	is(false, Rotate(c, s.rotate))
 
 	b := s.buffer(backend.F16)
-	is(true, Fill(&c, b, 8, 3, 1))
-	is(false, Fill(&c, b, 7, 3, 1))
+	is(true, Fill(c, b, 8, 3, 1))
+	is(false, Fill(c, b, 7, 3, 1))
 	for _, at := range [][2]int64{{0, 0}, {32, 16}, {4, 0}, {0, 4}, {4, 20}} {
-		Copy(&c, b.at.Plus(at[0]), b.at.Plus(at[1]), 5)
+		Copy(c, b.at.Plus(at[0]), b.at.Plus(at[1]), 5)
 		is((at[0]|at[1])%16 == 0, nil)
 	}
 }
 
 func TestFillCalls(t *testing.T) {
-	var c Calls
+	c := newCalls()
 	b := &buffer{backend.Int4, 100, Place{3, 64}}
-	require.NoError(t, Fill(&c, b, 10, 7, 0))
+	require.NoError(t, Fill(c, b, 10, 7, 0))
 	call := &c.List()[0]
 	require.Equal(t, []Place{{3, 69}}, call.Buffers())
 	require.Equal(t, abi.FillArgs{Size: uint32(len(call.Args())), LastMask: 0x0f, Bytes: 4, Elem: 1}, argsOf[abi.FillArgs](call))
-	require.ErrorIs(t, Fill(&c, b, 1, 2, 0), backend.ErrShape{})
+	require.ErrorIs(t, Fill(c, b, 1, 2, 0), backend.ErrShape{})
 	require.Empty(t, c.List())
 }
 
 // An operation on nothing launches nothing, also where other operands are bad.
 func TestNothingToDo(t *testing.T) {
-	var c Calls
-	s := newStep(t, backend.F16, backend.F16)
-	do := s.operations(&c)
-	s.append.Tokens, s.attend.Batch.Tokens, s.merge.Tokens, s.gather.Len, s.blocks.N, s.slots.N, s.rotate.N = 0, 0, 0, 0, 0, 0, 0
-	for _, name := range []string{"append", "attend", "merge", "gather", "blocks", "slots", "rotate"} {
-		Copy(&c, Place{}, Place{}, 1) // what was there before
+	c := newCalls()
+	s := newStep(t, Formats[0])
+	do := s.operations(c)
+	s.append.Tokens, s.attend.Batch.Tokens, s.merge.Tokens, s.gather.Len, s.blocks.N, s.slots.N, s.convert.N, s.rotate.N = 0, 0, 0, 0, 0, 0, 0, 0
+	for _, name := range []string{"append", "attend", "merge", "gather", "blocks", "slots", "convert", "rotate"} {
+		Copy(c, Place{}, Place{}, 1) // what was there before
 		require.NoError(t, do[name](), name)
 		require.Empty(t, c.List(), name)
 	}
-	require.NoError(t, Fill(&c, s.merge.In, 0, 0, 1))
+	require.NoError(t, Fill(c, s.merge.In, 0, 0, 1))
 	require.Empty(t, c.List())
 }
 
 // Operands that kernels cannot take leave no call.
 func TestUnfitOperands(t *testing.T) {
-	var c Calls
-	s := newStep(t, backend.F16, backend.F16)
-	s.append.Cache.K.Data.at.At = 8 // the planes of all operations
-	for _, name := range []string{"append", "attend", "gather", "blocks", "slots", "rotate"} {
-		err := s.operations(&c)[name]()
+	c := newCalls()
+	s := newStep(t, Formats[0])
+	s.append.Cache.K.Data.at.At, s.convert.To.K.Data.at.At = 8, 8 // the planes of all operations
+	for _, name := range []string{"append", "attend", "gather", "blocks", "slots", "convert", "rotate"} {
+		err := s.operations(c)[name]()
 		require.ErrorIs(t, err, backend.ErrShape{}, name)
 		require.ErrorContains(t, err, "keys: address 0x8", name)
 		require.Empty(t, c.List(), name)
 	}
-	require.NoError(t, Merge(&c, s.merge))
+	require.NoError(t, Merge(c, s.merge))
 	s.merge.Parts = 1 << 32
-	require.ErrorIs(t, Merge(&c, s.merge), backend.ErrUnsupported{})
+	require.ErrorIs(t, Merge(c, s.merge), backend.ErrUnsupported{})
 	require.Empty(t, c.List())
 	shape := backend.AttendShape{QHeads: MaxGridY + 1, KVHeads: MaxGridY + 1, KDim: 64, VDim: 64, BlockSize: 16, Format: Formats[0]}
 	_, err := Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims}, shape, nil)
@@ -298,10 +320,12 @@ func TestCallsAllocateNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	var c Calls
-	for name, do := range newStep(t, backend.F16, backend.F16).operations(&c) {
-		require.NoError(t, do(), name)
-		require.NotEmpty(t, c.List(), name)
-		require.Zero(t, testing.AllocsPerRun(10, func() { _ = do() }), "allocations of %s", name)
+	c := newCalls()
+	for _, f := range []backend.Format{Formats[0], {Act: backend.F16, K: backend.Int8, V: backend.Int4}} {
+		for name, do := range newStep(t, f).operations(c) {
+			require.NoError(t, do(), name)
+			require.NotEmpty(t, c.List(), name)
+			require.Zero(t, testing.AllocsPerRun(10, func() { _ = do() }), "allocations of %s", name)
+		}
 	}
 }

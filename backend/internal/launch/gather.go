@@ -39,7 +39,17 @@ func gatherPlane[B Buffer](c *Calls, args *abi.GatherArgs, p backend.Plane[B], c
 	args.Dim = uint32(p.Dim)
 	in, out, at := p.Data.DType(), to.Buf.DType(), to.Buf.Place()
 	grid := gridOf(args.Len, gatherTokens, int64(args.KVHeads), 1)
-	constants := with(abi.WithTable, table) | wide(in, out, int64(p.Dim), cache, at)
+	constants := with(abi.WithTable, table)
+	if in.Quantized() {
+		quantized := abi.GatherQuantArgs{Block: args.Block, Begin: args.Begin, Len: args.Len, Blocks: args.Blocks, KVHeads: args.KVHeads,
+			BlockSize: args.BlockSize, Dim: args.Dim, Storage: storage(in), Flags: hadamard(p)}
+		buffers := [abi.GatherQuantBuffers]Place{abi.GatherQuantCache: cache, abi.GatherQuantScales: p.Scales.Buf.Place(),
+			abi.GatherQuantTable: table, abi.GatherQuantOut: at}
+		constants |= wide(out, out, int64(p.Dim), at)
+		c.add(Kernel{Op: OpGatherQuant}, grid, constants, quantized.Encode(), buffers[:]...)
+		return
+	}
+	constants |= wide(in, out, int64(p.Dim), cache, at)
 	buffers := [abi.GatherBuffers]Place{abi.GatherCache: cache, abi.GatherTable: table, abi.GatherOut: at}
 	c.add(Kernel{Op: OpGather, In: in, Out: out}, grid, constants, args.Encode(), buffers[:]...)
 }

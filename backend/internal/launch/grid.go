@@ -8,15 +8,19 @@ const MaxGridY = 65535
 const maxGridX = math.MaxInt32
 
 // UnitThreads is the threads of a block of the kernels whose threads share the units
-// of a token, append and rotate.
+// of a token: append, rotate, and what they are for quantized types.
 const UnitThreads = 128
+
+// unitRows is the rows that such a block works on at a time where each is one warp's, as
+// those are that become quantized.
+const unitRows = UnitThreads / 32
 
 // What a block of the grid works on at a time. Any grid is right; these keep every
 // thread busy.
 const (
-	blockSlice   = 16 << 10 // bytes of a plane's block
-	slotColumns  = 128      // bytes of a slot
-	gatherTokens = 32       // tokens of a head
+	blockPieces  = 1024 // of a plane's block
+	slotPieces   = 8    // of a slot
+	gatherTokens = 32   // tokens of a head
 	mergeRows    = 4
 )
 

@@ -11,9 +11,32 @@ import (
 // that are zero are not in the kernel's name.
 type Kernel struct {
 	Op         Op
-	In, Out    backend.DType // types, in the order of the name
+	In, Out    backend.DType // types, in the order of the name; Quant for all quantized ones
 	KDim, VDim int32
 	Layout     Layout
+}
+
+// Quant is every quantized type in the name of a kernel, which is told at run time which
+// one it reads: one kernel instead of seven. No buffer is of it.
+const Quant backend.DType = 0xff
+
+// stored is how a kernel's name says that a plane is stored.
+func stored(dt backend.DType) backend.DType {
+	if dt.Quantized() {
+		return Quant
+	}
+	return dt
+}
+
+// Word is a type as it stands in a kernel's name; "" for one that does not.
+func Word(dt backend.DType) string {
+	switch dt {
+	case backend.Invalid:
+		return ""
+	case Quant:
+		return "quant"
+	}
+	return dt.String()
 }
 
 // Op is what a kernel does.
@@ -22,6 +45,7 @@ type Op uint8
 // The kernels of kernels/abi.h.
 const (
 	OpAppend Op = iota
+	OpAppendQuant
 	OpAttendVector
 	OpAttendDecode
 	OpAttendPrefill
@@ -30,32 +54,45 @@ const (
 	OpCopy
 	OpCopyBits
 	OpCopyBlocks
+	OpCopyBlocksNarrow
 	OpFill
 	OpGather
+	OpGatherQuant
 	OpMerge
 	OpMoveSlots
+	OpMoveSlotsNarrow
+	OpPackBlocks
 	OpProbeMMA
 	OpProbeRead
 	OpRotate
+	OpRotateQuant
+	OpUnpackBlocks
 )
 
 var opNames = [...]string{
-	OpAppend:        "fkv_append",
-	OpAttendVector:  "fkv_attend_vector",
-	OpAttendDecode:  "fkv_attend_decode",
-	OpAttendPrefill: "fkv_attend_prefill",
-	OpAttendMerge:   "fkv_attend_merge",
-	OpAttendMass:    "fkv_attend_mass",
-	OpCopy:          "fkv_copy",
-	OpCopyBits:      "fkv_copy_bits",
-	OpCopyBlocks:    "fkv_copy_blocks",
-	OpFill:          "fkv_fill",
-	OpGather:        "fkv_gather",
-	OpMerge:         "fkv_merge",
-	OpMoveSlots:     "fkv_move_slots",
-	OpProbeMMA:      "fkv_probe_mma",
-	OpProbeRead:     "fkv_probe_read",
-	OpRotate:        "fkv_rotate",
+	OpAppend:           "fkv_append",
+	OpAppendQuant:      "fkv_append_quant",
+	OpAttendVector:     "fkv_attend_vector",
+	OpAttendDecode:     "fkv_attend_decode",
+	OpAttendPrefill:    "fkv_attend_prefill",
+	OpAttendMerge:      "fkv_attend_merge",
+	OpAttendMass:       "fkv_attend_mass",
+	OpCopy:             "fkv_copy",
+	OpCopyBits:         "fkv_copy_bits",
+	OpCopyBlocks:       "fkv_copy_blocks",
+	OpCopyBlocksNarrow: "fkv_copy_blocks_narrow",
+	OpFill:             "fkv_fill",
+	OpGather:           "fkv_gather",
+	OpGatherQuant:      "fkv_gather_quant",
+	OpMerge:            "fkv_merge",
+	OpMoveSlots:        "fkv_move_slots",
+	OpMoveSlotsNarrow:  "fkv_move_slots_narrow",
+	OpPackBlocks:       "fkv_pack_blocks",
+	OpProbeMMA:         "fkv_probe_mma",
+	OpProbeRead:        "fkv_probe_read",
+	OpRotate:           "fkv_rotate",
+	OpRotateQuant:      "fkv_rotate_quant",
+	OpUnpackBlocks:     "fkv_unpack_blocks",
 }
 
 // Layout is how a kernel finds a key.
@@ -79,8 +116,8 @@ func (k Kernel) Base() Kernel {
 func (k Kernel) Symbol() string {
 	name := opNames[k.Op]
 	for _, dt := range [...]backend.DType{k.In, k.Out} {
-		if dt != backend.Invalid {
-			name += "_" + dt.String()
+		if word := Word(dt); word != "" {
+			name += "_" + word
 		}
 	}
 	for _, dim := range [...]int32{k.KDim, k.VDim} {
@@ -95,5 +132,10 @@ var attendOps = [plan.Kinds]Op{plan.Vector: OpAttendVector, plan.Decode: OpAtten
 
 // Attention is the kernel that runs the items of a kind.
 func Attention(kind plan.Kind, f backend.Format, kDim, vDim int, l Layout) Kernel {
-	return Kernel{Op: attendOps[kind], In: f.Act, Out: f.K, KDim: int32(kDim), VDim: int32(vDim), Layout: l}
+	return Kernel{Op: attendOps[kind], In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim), Layout: l}
+}
+
+// attentionMass is the kernel that adds the attention mass up.
+func attentionMass(f backend.Format, kDim, vDim int) Kernel {
+	return Kernel{Op: OpAttendMass, In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim)}
 }

@@ -15,6 +15,8 @@ func TestSymbols(t *testing.T) {
 		"fkv_append_f32_bf16":                        {Op: OpAppend, In: backend.F32, Out: backend.BF16},
 		"fkv_rotate_f16":                             {Op: OpRotate, In: backend.F16},
 		"fkv_attend_merge_f32":                       {Op: OpAttendMerge, In: backend.F32},
+		"fkv_append_quant_bf16":                      {Op: OpAppendQuant, In: backend.BF16},
+		"fkv_attend_prefill_bf16_quant_80_80":        Attention(plan.Prefill, backend.Format{Act: backend.BF16, K: backend.FP8E4M3, V: backend.Int4}, 80, 80, AnyLayout),
 		"fkv_attend_mass_f16_f16_192_128":            {Op: OpAttendMass, In: backend.F16, Out: backend.F16, KDim: 192, VDim: 128},
 		"fkv_probe_mma_bf16":                         {Op: OpProbeMMA, In: backend.BF16},
 		"fkv_attend_decode_f16_f16_128_128_paged":    Attention(plan.Decode, Formats[0], 128, 128, Paged),

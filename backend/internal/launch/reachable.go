@@ -5,14 +5,29 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// Formats are the combinations of types that there are kernels for. Not to be
-// modified.
-var Formats = []backend.Format{
-	{Act: backend.F16, K: backend.F16, V: backend.F16},
-	{Act: backend.BF16, K: backend.BF16, V: backend.BF16},
-	{Act: backend.F32, K: backend.F32, V: backend.F32},
-	{Act: backend.F32, K: backend.F16, V: backend.F16},
-	{Act: backend.F32, K: backend.BF16, V: backend.BF16},
+// Formats are the combinations of types that there are kernels for, those that are used
+// most first. Not to be modified.
+var Formats = formats()
+
+func formats() []backend.Format {
+	type pair struct{ k, v backend.DType }
+	all := []backend.Format{
+		{Act: backend.F16, K: backend.F16, V: backend.F16},
+		{Act: backend.BF16, K: backend.BF16, V: backend.BF16},
+		{Act: backend.F32, K: backend.F32, V: backend.F32},
+		{Act: backend.F32, K: backend.F16, V: backend.F16},
+		{Act: backend.F32, K: backend.BF16, V: backend.BF16},
+	}
+	for _, p := range []pair{
+		{backend.Int8, backend.Int8}, {backend.Int4, backend.Int4}, {backend.FP8E4M3, backend.FP8E4M3},
+		{backend.Int8Asym, backend.Int8Asym}, {backend.Int4G64, backend.Int4G64}, {backend.FP8E5M2, backend.FP8E5M2},
+		{backend.Int8, backend.Int4}, {backend.FP8E4M3, backend.Int4}, {backend.Int4Channel, backend.Int4}, {backend.Int4Channel, backend.Int8},
+	} {
+		for _, act := range []backend.DType{backend.F16, backend.BF16, backend.F32} {
+			all = append(all, backend.Format{Act: act, K: p.k, V: p.v})
+		}
+	}
+	return all
 }
 
 // HeadDims are the head dims of keys and values that there are kernels for. Not to
@@ -29,21 +44,27 @@ func Reachable() []Kernel {
 			kernels = append(kernels, k)
 		}
 	}
-	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpMoveSlots} {
+	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpGatherQuant, OpRotateQuant} {
 		add(Kernel{Op: op})
 	}
 	for _, f := range Formats {
-		add(Kernel{Op: OpAppend, In: f.Act, Out: f.K})
-		add(Kernel{Op: OpRotate, In: f.K})
-		add(Kernel{Op: OpAttendMerge, In: f.Act})
-		for _, to := range []backend.DType{f.K, backend.F32} {
-			add(Kernel{Op: OpGather, In: f.K, Out: to})
+		if f.K.Quantized() {
+			for _, op := range []Op{OpAppendQuant, OpPackBlocks, OpUnpackBlocks} {
+				add(Kernel{Op: op, In: f.Act})
+			}
+		} else {
+			add(Kernel{Op: OpAppend, In: f.Act, Out: f.K})
+			add(Kernel{Op: OpRotate, In: f.K})
+			for _, to := range []backend.DType{f.K, backend.F32} {
+				add(Kernel{Op: OpGather, In: f.K, Out: to})
+			}
 		}
+		add(Kernel{Op: OpAttendMerge, In: f.Act})
 		for _, from := range []backend.DType{f.Act, backend.F32} {
 			add(Kernel{Op: OpMerge, In: from, Out: f.Act})
 		}
 		for _, dims := range HeadDims {
-			add(Kernel{Op: OpAttendMass, In: f.Act, Out: f.K, KDim: int32(dims[0]), VDim: int32(dims[1])})
+			add(attentionMass(f, dims[0], dims[1]))
 			for kind := range plan.Kinds {
 				for _, l := range []Layout{Paged, Contiguous} {
 					if plan.Has(kind, f.Act) {

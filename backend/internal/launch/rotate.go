@@ -11,6 +11,9 @@ func Rotate[B Buffer](c *Calls, p backend.RotateParams[B]) error {
 	if p.N == 0 {
 		return nil
 	}
+	if p.Cache.K.Data.DType().Quantized() {
+		return rotateQuant(c, &p)
+	}
 	v, stored := &p.Cache, p.Cache.K.Data.DType()
 	a := arguments{op: "rotate"}
 	args := abi.RotateArgs{

@@ -16,22 +16,29 @@ type family struct {
 }
 
 var families = [...]family{
-	launch.OpAppend:        {"append", 128, false},
-	launch.OpAttendVector:  {"attend_vector", 128, false},
-	launch.OpAttendDecode:  {"attend_decode", 128, false},
-	launch.OpAttendPrefill: {"attend_prefill", 256, false},
-	launch.OpAttendMerge:   {"attend_merge", 128, false},
-	launch.OpAttendMass:    {"attend_mass", 128, false},
-	launch.OpCopy:          {"fill", 256, true},
-	launch.OpCopyBits:      {"fill", 32, true},
-	launch.OpCopyBlocks:    {"blocks", 256, true},
-	launch.OpFill:          {"fill", 256, true},
-	launch.OpGather:        {"gather", 128, false},
-	launch.OpMerge:         {"merge", 128, false},
-	launch.OpMoveSlots:     {"blocks", 256, true},
-	launch.OpProbeMMA:      {"probe", 128, true},
-	launch.OpProbeRead:     {"probe", 256, true},
-	launch.OpRotate:        {"rotate", 128, false},
+	launch.OpAppend:           {"append", 128, false},
+	launch.OpAppendQuant:      {"append_quant", 128, false},
+	launch.OpAttendVector:     {"attend_vector", 128, false},
+	launch.OpAttendDecode:     {"attend_decode", 128, false},
+	launch.OpAttendPrefill:    {"attend_prefill", 256, false},
+	launch.OpAttendMerge:      {"attend_merge", 128, false},
+	launch.OpAttendMass:       {"attend_mass", 128, false},
+	launch.OpCopy:             {"fill", 256, true},
+	launch.OpCopyBits:         {"fill", 32, true},
+	launch.OpCopyBlocks:       {"blocks", 256, true},
+	launch.OpCopyBlocksNarrow: {"blocks", 256, true},
+	launch.OpFill:             {"fill", 256, true},
+	launch.OpGather:           {"gather", 128, false},
+	launch.OpGatherQuant:      {"gather_quant", 128, true},
+	launch.OpMerge:            {"merge", 128, false},
+	launch.OpMoveSlots:        {"blocks", 256, true},
+	launch.OpMoveSlotsNarrow:  {"blocks", 256, true},
+	launch.OpPackBlocks:       {"pack_blocks", 128, false},
+	launch.OpProbeMMA:         {"probe", 128, true},
+	launch.OpProbeRead:        {"probe", 256, true},
+	launch.OpRotate:           {"rotate", 128, false},
+	launch.OpRotateQuant:      {"rotate_quant", 128, true},
+	launch.OpUnpackBlocks:     {"unpack_blocks", 128, false},
 }
 
 // Threads is how many threads a threadgroup of a kernel has.
@@ -44,19 +51,11 @@ func Instance(k launch.Kernel) metalkernels.Instance {
 	if f.whole {
 		return metalkernels.Instance{Family: f.name}
 	}
-	i := metalkernels.Instance{Family: f.name, Name: k.Base().Symbol(), In: word(k.In), Out: word(k.Out), KDim: int(k.KDim), VDim: int(k.VDim)}
+	i := metalkernels.Instance{Family: f.name, Name: k.Base().Symbol(), In: launch.Word(k.In), Out: launch.Word(k.Out), KDim: int(k.KDim), VDim: int(k.VDim)}
 	if k.Op == launch.OpAttendDecode && k.In == backend.F32 {
 		i.Family = "attend_decode_f32"
 	}
 	return i
-}
-
-// word is the name of a type that is there.
-func word(dt backend.DType) string {
-	if dt == backend.Invalid {
-		return ""
-	}
-	return dt.String()
 }
 
 // Instances is every instance that some call needs, each once.

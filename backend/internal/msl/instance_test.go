@@ -26,14 +26,19 @@ func TestInstances(t *testing.T) {
 			require.True(t, strings.HasPrefix(text, "#define FKV_NAME "+i.Name+"\n"), text[:40])
 		}
 		require.Equal(t, strings.Contains(i.Name, "bf16"), strings.Contains(text, "\n#define FKV_BFLOAT 1\n"), "%v", i)
+		require.Equal(t, i.Out == "quant", strings.Contains(text, "\n#define FKV_QUANT 1\n"), "%v", i)
 	}
-	require.Len(t, names, 2+5+3+3+5+5+7*(5+5+5+2)) // of the calls' kinds, formats and head dims
+	require.Len(t, names, 4+5+3+3+5+5+3*3+7*(8+8+8+4)) // of the calls' kinds, formats and head dims
 }
 
 func TestInstance(t *testing.T) {
 	require.Equal(t, metalkernels.Instance{Family: "blocks"}, Instance(launch.Kernel{Op: launch.OpMoveSlots}))
 	require.Equal(t, metalkernels.Instance{Family: "probe"}, Instance(launch.Kernel{Op: launch.OpProbeMMA, In: backend.F16}))
 	require.Equal(t, metalkernels.Instance{Family: "rotate", Name: "fkv_rotate_bf16", In: "bf16"}, Instance(launch.Kernel{Op: launch.OpRotate, In: backend.BF16}))
+	require.Equal(t, metalkernels.Instance{Family: "rotate_quant"}, Instance(launch.Kernel{Op: launch.OpRotateQuant}))
+	require.Equal(t, metalkernels.Instance{Family: "pack_blocks", Name: "fkv_pack_blocks_f16", In: "f16"}, Instance(launch.Kernel{Op: launch.OpPackBlocks, In: backend.F16}))
+	quantized := launch.Attention(plan.Vector, backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int4}, 80, 80, launch.Contiguous)
+	require.Equal(t, metalkernels.Instance{Family: "attend_vector", Name: "fkv_attend_vector_f32_quant_80_80", In: "f32", Out: "quant", KDim: 80, VDim: 80}, Instance(quantized))
 	for act, family := range map[backend.DType]string{backend.F32: "attend_decode_f32", backend.F16: "attend_decode"} {
 		k := launch.Attention(plan.Decode, backend.Format{Act: act, K: backend.F16, V: backend.F16}, 192, 128, launch.Paged)
 		want := metalkernels.Instance{Family: family, Name: "fkv_attend_decode_" + act.String() + "_f16_192_128", In: act.String(), Out: "f16", KDim: 192, VDim: 128}

@@ -43,9 +43,7 @@ func (o *Operands[B, O]) cache(v backend.CacheView[B]) {
 	o.Buf("keys", v.K.Data)
 	o.Buf("values", v.V.Data)
 	o.opt("key scales", v.K.Scales)
-	o.opt("key zeros", v.K.Zeros)
 	o.opt("value scales", v.V.Scales)
-	o.opt("value zeros", v.V.Zeros)
 }
 
 func (o *Operands[B, O]) rope(r backend.Rope[B]) { o.opt("rope table", r.Table) }
@@ -114,6 +112,7 @@ func (o Operands[B, O]) Gather(p backend.GatherParams[B]) error {
 // CopyBlocks checks the operands of Backend.CopyBlocks.
 func (o Operands[B, O]) CopyBlocks(p backend.CopyBlocksParams[B]) error {
 	o.cache(p.Cache)
+	o.opt("attention mass", p.Mass)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
 	}
@@ -123,10 +122,21 @@ func (o Operands[B, O]) CopyBlocks(p backend.CopyBlocksParams[B]) error {
 // MoveSlots checks the operands of Backend.MoveSlots.
 func (o Operands[B, O]) MoveSlots(p backend.MoveSlotsParams[B]) error {
 	o.cache(p.Cache)
+	o.opt("attention mass", p.Mass)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
 	}
 	return check.MoveSlots(o.Owner.Caps(), p)
+}
+
+// ConvertBlocks checks the operands of Backend.ConvertBlocks.
+func (o Operands[B, O]) ConvertBlocks(p backend.ConvertBlocksParams[B]) error {
+	o.cache(p.From)
+	o.cache(p.To)
+	if o.Buf("pairs", p.Pairs); o.Err != nil {
+		return o.Err
+	}
+	return check.ConvertBlocks(o.Owner.Caps(), p)
 }
 
 // Rotate checks the operands of Backend.Rotate.

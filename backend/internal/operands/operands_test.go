@@ -2,6 +2,7 @@ package operands
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,18 +36,22 @@ func (d device) Owns(op, name string, b *buffer) error {
 	return nil
 }
 
-var caps = backend.Caps{Formats: []backend.Format{{Act: backend.F32, K: backend.F32, V: backend.F32}}}
+var caps = backend.Caps{Formats: []backend.Format{
+	{Act: backend.F32, K: backend.F32, V: backend.F32},
+	{Act: backend.F32, K: backend.Int8, V: backend.Int8},
+}}
 
 func (device) Caps() backend.Caps { return caps }
 
 type params struct {
-	append backend.AppendParams[*buffer]
-	attend backend.AttendParams[*buffer]
-	merge  backend.MergeParams[*buffer]
-	gather backend.GatherParams[*buffer]
-	blocks backend.CopyBlocksParams[*buffer]
-	slots  backend.MoveSlotsParams[*buffer]
-	rotate backend.RotateParams[*buffer]
+	append  backend.AppendParams[*buffer]
+	attend  backend.AttendParams[*buffer]
+	merge   backend.MergeParams[*buffer]
+	gather  backend.GatherParams[*buffer]
+	blocks  backend.CopyBlocksParams[*buffer]
+	slots   backend.MoveSlotsParams[*buffer]
+	convert backend.ConvertBlocksParams[*buffer]
+	rotate  backend.RotateParams[*buffer]
 }
 
 // good is a valid call of every operation with every operand.
@@ -54,9 +59,12 @@ func good() params {
 	f32 := func() *buffer { return &buffer{backend.F32, 64} }
 	u32 := func() *buffer { return &buffer{backend.U32, 64} }
 	i64 := func() *buffer { return &buffer{backend.I64, 64} }
-	plane := backend.Plane[*buffer]{Data: f32(), Dim: 4}
-	cache := backend.CacheView[*buffer]{K: plane, V: plane, Blocks: 2, KVHeads: 1, BlockSize: 8}
-	cache.V.Data = f32()
+	plane := func() backend.Plane[*buffer] {
+		return backend.Plane[*buffer]{Data: &buffer{backend.Int8, 64}, Dim: 4, Scales: backend.Some(f32())}
+	}
+	cache := backend.CacheView[*buffer]{K: plane(), V: plane(), Blocks: 2, KVHeads: 1, BlockSize: 8}
+	plain := cache
+	plain.K, plain.V = backend.Plane[*buffer]{Data: f32(), Dim: 4}, backend.Plane[*buffer]{Data: f32(), Dim: 4}
 	rope := backend.Rope[*buffer]{Table: backend.Some(f32()), Positions: 8, Dims: 4, Magnitude: 1}
 	var p params
 	p.append = backend.AppendParams[*buffer]{Cache: cache, Tokens: 2, K: backend.Dense(f32()), V: backend.Dense(f32()), Slots: i64(),
@@ -68,8 +76,9 @@ func good() params {
 		Plan:  backend.AttendPlan{Items: 1, Mass: true}, Work: backend.Some(u32()), Workspace: backend.Some(f32())}
 	p.merge = backend.MergeParams[*buffer]{Parts: 2, Tokens: 2, Heads: 2, Dim: 4, In: f32(), LSE: f32(), Out: backend.Dense(f32()), OutLSE: backend.Some(f32())}
 	p.gather = backend.GatherParams[*buffer]{Cache: cache, Table: backend.Some(u32()), Len: 9, K: backend.Some(f32()), V: backend.Some(f32())}
-	p.blocks = backend.CopyBlocksParams[*buffer]{Cache: cache, Pairs: u32(), N: 2}
-	p.slots = backend.MoveSlotsParams[*buffer]{Cache: cache, Pairs: i64(), N: 2}
+	p.blocks = backend.CopyBlocksParams[*buffer]{Cache: cache, Mass: backend.Some(f32()), Pairs: u32(), N: 2}
+	p.slots = backend.MoveSlotsParams[*buffer]{Cache: cache, Mass: backend.Some(f32()), Pairs: i64(), N: 2}
+	p.convert = backend.ConvertBlocksParams[*buffer]{From: plain, To: cache, Pairs: u32(), N: 2}
 	p.rotate = backend.RotateParams[*buffer]{Cache: cache, Slots: i64(), Deltas: &buffer{backend.I32, 64}, N: 2, Rope: rope}
 	return p
 }
@@ -78,13 +87,14 @@ type operands = Operands[*buffer, device]
 
 // calls checks each operation of p.
 var calls = map[string]func(o operands, p *params) error{
-	"append": func(o operands, p *params) error { return o.Append(p.append) },
-	"attend": func(o operands, p *params) error { return o.Attend(p.attend) },
-	"merge":  func(o operands, p *params) error { return o.Merge(p.merge) },
-	"gather": func(o operands, p *params) error { return o.Gather(p.gather) },
-	"blocks": func(o operands, p *params) error { return o.CopyBlocks(p.blocks) },
-	"slots":  func(o operands, p *params) error { return o.MoveSlots(p.slots) },
-	"rotate": func(o operands, p *params) error { return o.Rotate(p.rotate) },
+	"append":  func(o operands, p *params) error { return o.Append(p.append) },
+	"attend":  func(o operands, p *params) error { return o.Attend(p.attend) },
+	"merge":   func(o operands, p *params) error { return o.Merge(p.merge) },
+	"gather":  func(o operands, p *params) error { return o.Gather(p.gather) },
+	"blocks":  func(o operands, p *params) error { return o.CopyBlocks(p.blocks) },
+	"slots":   func(o operands, p *params) error { return o.MoveSlots(p.slots) },
+	"convert": func(o operands, p *params) error { return o.ConvertBlocks(p.convert) },
+	"rotate":  func(o operands, p *params) error { return o.Rotate(p.rotate) },
 }
 
 // refuser owns every buffer but the n-th that it is asked about.
@@ -101,15 +111,18 @@ func (refuser) Caps() backend.Caps { return caps }
 
 // Every operand is asked for once, and the name of a foreign one is reported.
 func TestEveryOperandIsAskedFor(t *testing.T) {
+	cache := []string{"keys", "values", "key scales", "value scales"}
+	with := func(names ...string) []string { return append(slices.Clone(cache), names...) }
 	want := map[string][]string{
-		"append": {"keys", "values", "k", "v", "slots", "rope table", "positions", "q"},
-		"attend": {"keys", "values", "block table", "context lengths", "query offsets", "q", "ALiBi slopes", "sink logits", "out",
-			"log-sum-exp", "attention mass", "work", "workspace"},
-		"merge":  {"in", "log-sum-exp", "out", "out log-sum-exp"},
-		"gather": {"keys", "values", "block table", "k", "v"},
-		"blocks": {"keys", "values", "pairs"},
-		"slots":  {"keys", "values", "pairs"},
-		"rotate": {"keys", "values", "slots", "deltas", "rope table"},
+		"append": with("k", "v", "slots", "rope table", "positions", "q"),
+		"attend": with("block table", "context lengths", "query offsets", "q", "ALiBi slopes", "sink logits", "out",
+			"log-sum-exp", "attention mass", "work", "workspace"),
+		"merge":   {"in", "log-sum-exp", "out", "out log-sum-exp"},
+		"gather":  with("block table", "k", "v"),
+		"blocks":  with("attention mass", "pairs"),
+		"slots":   with("attention mass", "pairs"),
+		"convert": append([]string{"keys", "values"}, with("pairs")...),
+		"rotate":  with("slots", "deltas", "rope table"),
 	}
 	for name, call := range calls {
 		var asked []string
@@ -130,6 +143,7 @@ func TestEveryOperandIsAskedFor(t *testing.T) {
 func TestOrder(t *testing.T) {
 	var asked []string
 	p := good()
+	p.append.Cache = p.convert.From
 	p.append.Rope, p.append.Positions, p.append.QHeads = backend.Rope[*buffer]{}, backend.Opt[*buffer]{}, 0
 	o := operands{Owner: device{asked: &asked}, Op: "append"}
 	require.NoError(t, o.Append(p.append))

@@ -84,7 +84,7 @@ struct mtl_error *mtl_queue_sync(struct mtl_queue *q);
 int32_t mtl_queue_idle(struct mtl_queue *q);
 void mtl_queue_close(struct mtl_queue *q);
 
-#define MTL_LAUNCH_BUFFERS 16
+#define MTL_LAUNCH_BUFFERS 24
 #define MTL_LAUNCH_ARGS 256
 
 /* One launch: count buffers, 0 for those that the pipeline does not have, then, where size

@@ -57,10 +57,11 @@ void meet(unsigned mask, void *brought, Collective work, bool orders, Site site)
 // fault ends the launch: this thread did what hardware does not define.
 [[noreturn]] void fault(const char *what, Site site);
 
-// A Copy is 16 bytes under way, from null as zeros.
+// A Copy is bytes under way, from null as zeros.
 struct Copy {
     void *to;
     const void *from;
+    unsigned bytes;
 };
 
 // The asynchronous copies of the current thread, for a dialect that does the memory accesses

@@ -28,3 +28,6 @@ inline float atomicAdd(float *p, float x) {
 inline unsigned atomicAdd(unsigned *p, unsigned x) {
     return simt::update(p, [x](unsigned old) { return old + x; });
 }
+inline unsigned atomicOr(unsigned *p, unsigned x) {
+    return simt::update(p, [x](unsigned old) { return old | x; });
+}

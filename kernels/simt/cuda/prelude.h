@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "../core/thread.h"
+#include "arithmetic.h"
 #include "atomic.h"
 #include "kernel.h"
 #include "warp.h"

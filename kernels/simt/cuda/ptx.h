@@ -15,31 +15,39 @@ namespace fkv {
 
 using simt::Site;
 
-struct alignas(16) Bytes16 {
-    uint32_t word[4];
+template <int N> struct alignas(N) Bytes {
+    uint32_t word[N / 4];
 };
 
-inline void require_aligned(const void *p, const char *what, Site site) {
-    if (reinterpret_cast<uintptr_t>(p) % sizeof(Bytes16) != 0)
+inline void require_aligned(const void *p, size_t to, const char *what, Site site) {
+    if (reinterpret_cast<uintptr_t>(p) % to != 0)
         simt::fault(what, site);
 }
 
+template <int N> inline void land_as(simt::Copy copy) {
+    *static_cast<Bytes<N> *>(copy.to) = copy.from ? *static_cast<const Bytes<N> *>(copy.from) : Bytes<N>{};
+}
+
 inline void land(simt::Copy copy) {
-    *static_cast<Bytes16 *>(copy.to) = copy.from ? *static_cast<const Bytes16 *>(copy.from) : Bytes16{};
+    copy.bytes == 4 ? land_as<4>(copy) : copy.bytes == 8 ? land_as<8>(copy) : land_as<16>(copy);
 }
 
 // copy_async lands at the wait that covers it, and until then the destination holds NaNs; or
 // it lands at once. The device may do either: the first finds a wait that is missing, the
 // second a barrier that is missing before memory is used again.
-inline void copy_async(void *shared, const void *global, bool valid, Site site = {}) {
-    require_aligned(shared, "copies asynchronously to an address that is not a multiple of 16", site);
-    require_aligned(global, "copies asynchronously from an address that is not a multiple of 16", site);
-    simt::Copy copy{shared, valid ? global : nullptr};
+template <int BYTES> inline void copy_async(void *shared, const void *global, bool valid, Site site = {}) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "sizes that there are");
+    constexpr const char *what = BYTES == 16  ? "copies asynchronously between addresses that are not a multiple of 16"
+                                 : BYTES == 8 ? "copies asynchronously between addresses that are not a multiple of 8"
+                                              : "copies asynchronously between addresses that are not a multiple of 4";
+    require_aligned(shared, BYTES, what, site);
+    require_aligned(global, BYTES, what, site);
+    simt::Copy copy{shared, valid ? global : nullptr, BYTES};
     if (!simt::current->around->late_copies) {
         land(copy);
         return;
     }
-    std::memset(shared, 0xff, sizeof(Bytes16));
+    std::memset(shared, 0xff, BYTES);
     simt::begin_copy(copy);
 }
 
@@ -52,7 +60,7 @@ template <int PENDING> inline void copy_wait() {
 }
 
 inline void load(uint32_t (&r)[4], const void *row, simt::Collective distribute, Site site) {
-    require_aligned(row, "loads a matrix row from an address that is not a multiple of 16", site);
+    require_aligned(row, 16, "loads a matrix row from an address that is not a multiple of 16", site);
     simt::Matrices m;
     std::memcpy(m.row, row, sizeof m.row);
     simt::meet(0xffffffffu, &m, distribute, false, site);

@@ -23,6 +23,10 @@ inline uint atomic_fetch_add_explicit(volatile MSL_DEVICE atomic_uint *p, uint x
     return __atomic_fetch_add(&p->value, x, __ATOMIC_RELAXED);
 }
 
+inline uint atomic_fetch_or_explicit(volatile MSL_DEVICE atomic_uint *p, uint x, memory_order) {
+    return __atomic_fetch_or(&p->value, x, __ATOMIC_RELAXED);
+}
+
 inline float atomic_fetch_add_explicit(volatile MSL_DEVICE atomic_float *p, float x, memory_order) {
     auto *word = (volatile MSL_DEVICE uint *)&p->value;
     uint seen = __atomic_load_n(word, __ATOMIC_RELAXED);

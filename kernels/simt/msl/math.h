@@ -20,6 +20,12 @@ struct Exp {
 struct Log {
     template <class T> T operator()(T x) const { return T(__builtin_logf(float(x))); }
 };
+struct Rint {
+    template <class T> T operator()(T x) const { return T(__builtin_rintf(float(x))); }
+};
+struct Fabs {
+    template <class T> T operator()(T x) const { return T(__builtin_fabsf(float(x))); }
+};
 struct Min {
     template <class T> T operator()(T x, T y) const { return y < x ? y : x; }
 };
@@ -57,6 +63,8 @@ template <class T> inline msl::Real<T> fma(T a, T b, T c) { return msl::map<T>(m
 template <class T> inline msl::Real<T> exp2(T x) { return msl::map<T>(msl::Exp2(), x); }
 template <class T> inline msl::Real<T> exp(T x) { return msl::map<T>(msl::Exp(), x); }
 template <class T> inline msl::Real<T> log(T x) { return msl::map<T>(msl::Log(), x); }
+template <class T> inline msl::Real<T> rint(T x) { return msl::map<T>(msl::Rint(), x); }
+template <class T> inline msl::Real<T> fabs(T x) { return msl::map<T>(msl::Fabs(), x); }
 template <class T> inline msl::Number<T> min(T x, T y) { return msl::map<T>(msl::Min(), x, y); }
 template <class T> inline msl::Number<T> max(T x, T y) { return msl::map<T>(msl::Max(), x, y); }
 template <class T> inline msl::Number<T> clamp(T x, T low, T high) { return msl::map<T>(msl::Clamp(), x, low, high); }

@@ -17,6 +17,7 @@
 #include "entry.h"
 
 #define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
 
 #define thread
 #define device MSL_DEVICE

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "rig.h"
+#include "plane.h"
 
 namespace rig {
 
@@ -22,6 +22,7 @@ struct Case {
     float softcap = 0;
     bool alibi = false, sinks = false, noncausal = false, table = true;
     bool huge = false; // scores are integers of up to 10000
+    uint32_t k_storage = FKV_PLAIN, v_storage = FKV_PLAIN;
 
     uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; }
 };
@@ -57,7 +58,10 @@ template <class A, class S> class Call {
         args.q_stride = int64_t(c.q_heads) * c.kdim + 16 * below(2);
         args.out_stride = int64_t(c.q_heads) * c.vdim + 16 * below(2);
         const size_t slots = size_t(blocks) * c.kv_heads * c.block_size;
-        q = make<A>(args.tokens * args.q_stride), k = make<S>(slots * c.kdim), v = make<S>(slots * c.vdim);
+        args.k_storage = c.k_storage, args.v_storage = c.v_storage;
+        q = make<A>(args.tokens * args.q_stride);
+        k = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.kdim}, c.k_storage);
+        v = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.vdim}, c.v_storage);
         out = make<A>(args.tokens * args.out_stride);
         lse = make<float>(args.tokens * c.q_heads), final_lse = make<float>(args.tokens * c.q_heads);
         slopes = make<float>(c.q_heads), sinks = make<float>(c.q_heads), mass = make<float>(slots);
@@ -92,7 +96,7 @@ template <class A, class S> class Call {
         launch(name, grid, {q->data(), k->data(), v->data(), c.paged || c.table ? table->data() : nullptr, lens->data(),
                             with_offsets ? query_offsets->data() : nullptr, work->data(), c.alibi ? slopes->data() : nullptr,
                             c.sinks ? sinks->data() : nullptr, out->data(), lse->data(), partial->data(), partial_lse->data(),
-                            final_lse->data(), mass->data()}, args);
+                            final_lse->data(), mass->data(), k->scales(), v->scales()}, args);
     }
 
     // check compares everything that attend wrote with the reference.
@@ -119,7 +123,7 @@ template <class A, class S> class Call {
     bool with_offsets;
     std::vector<uint32_t> offsets;
     std::unique_ptr<Memory<A>> q, out;
-    std::unique_ptr<Memory<S>> k, v;
+    std::unique_ptr<Plane<S>> k, v;
     std::unique_ptr<Memory<float>> lse, final_lse, slopes, sinks, mass, partial, partial_lse;
     std::unique_ptr<Memory<uint32_t>> table, lens, query_offsets, work;
 
@@ -182,12 +186,8 @@ template <class A, class S> class Call {
                 }
                 (*table)[size_t(seq) * args.table_stride + (c.paged ? key / c.block_size : 0)] = blocks_of[seq][c.paged ? key / c.block_size : 0];
                 for (uint32_t head = 0; head < c.kv_heads; head++) {
-                    for (uint32_t d = 0; d < c.kdim; d++) {
-                        (*k)[slot(seq, head, key) * c.kdim + d] = rounded<S>(c.huge ? double(below(2 * most + 1) - most) : normal());
-                    }
-                    for (uint32_t d = 0; d < c.vdim; d++) {
-                        (*v)[slot(seq, head, key) * c.vdim + d] = rounded<S>(normal());
-                    }
+                    k->draw(slot(seq, head, key), most);
+                    v->draw(slot(seq, head, key));
                 }
             }
         }
@@ -235,6 +235,9 @@ template <class A, class S> class Call {
         std::memcpy(work->data() + FKV_WORK_HEADER, all.data(), all.size() * sizeof all[0]);
     }
 
+    // used is a stored value as kernels calculate with it: what was quantized is rounded to A.
+    static double used(double x) { return std::is_same_v<S, Quant> ? value(rounded<A>(x)) : x; }
+
     void check_row(uint32_t seq, uint32_t i, uint32_t head, std::vector<double> &want_mass) {
         const uint32_t ctx = c.seqs[seq].ctx, kv_head = head / (c.q_heads / c.kv_heads), token = offsets[seq] + i;
         const int64_t position = int64_t(ctx) - c.seqs[seq].queries + i;
@@ -246,7 +249,7 @@ template <class A, class S> class Call {
             }
             double s = 0;
             for (uint32_t d = 0; d < c.kdim; d++) {
-                s += value((*q)[token * args.q_stride + head * c.kdim + d]) * value((*k)[slot(seq, kv_head, key) * c.kdim + d]);
+                s += value((*q)[token * args.q_stride + head * c.kdim + d]) * used(k->at(slot(seq, kv_head, key), d));
             }
             s *= args.scale;
             if (c.softcap > 0) {
@@ -272,7 +275,7 @@ template <class A, class S> class Call {
             const double p = std::exp(scores[key] - want_lse);
             want_mass[slot(seq, kv_head, key)] += p;
             for (uint32_t d = 0; d < c.vdim; d++) {
-                want[d] += p * value((*v)[slot(seq, kv_head, key) * c.vdim + d]);
+                want[d] += p * used(v->at(slot(seq, kv_head, key), d));
             }
         }
         for (uint32_t d = 0; d < c.vdim; d++) {

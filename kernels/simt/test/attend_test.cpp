@@ -20,7 +20,8 @@ std::string name_of(const Case &c, const char *types) {
     return c.kind + " " + types + " " + std::to_string(c.kdim) + "/" + std::to_string(c.vdim) + (c.paged ? " paged" : " contiguous") +
            " heads " + std::to_string(c.q_heads) + "/" + std::to_string(c.kv_heads) + " window " + std::to_string(c.window) + "+" +
            std::to_string(c.sink_tokens) + (c.softcap > 0 ? " softcap" : "") + (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : "") +
-           (c.noncausal ? " noncausal" : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
+           (c.noncausal ? " noncausal" : "") +
+           (c.k_storage ? std::string(" ") + STORAGES[c.k_storage] + "/" + STORAGES[c.v_storage] : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
 }
 
 template <class A, class S> void check(const Case &c) {
@@ -49,6 +50,22 @@ std::vector<Sequence> mixed(const std::string &kind) {
     return kind == "decode" ? std::vector<Sequence>{{37, 1}, {70, 5}, {16, 3}} : std::vector<Sequence>{{150, 19}, {40, 40}, {17, 1}};
 }
 
+// Storages are pairs of quantized types that a cache may have.
+struct Storages { uint32_t k, v; };
+constexpr Storages QUANTIZED[] = {
+    {FKV_INT8, FKV_INT8}, {FKV_INT8_ASYM, FKV_INT8_ASYM}, {FKV_INT4, FKV_INT4}, {FKV_INT4_G64, FKV_INT4_G64}, {FKV_E4M3, FKV_E4M3},
+    {FKV_E5M2, FKV_E5M2}, {FKV_INT8, FKV_INT4}, {FKV_E4M3, FKV_INT4}, {FKV_INT4_CHANNEL, FKV_INT4}, {FKV_INT4_CHANNEL, FKV_INT8},
+};
+
+// each_act runs f for the activations that a kind of kernel has beside quantized caches.
+template <class F> void each_act(const std::string &kind, F f) {
+    f(F16{});
+    f(BF16{});
+    if (kind != "prefill") {
+        f(float{});
+    }
+}
+
 void every_kernel() {
     for (const char *kind : {"vector", "decode", "prefill"}) {
         for (Dims d : DIMS) {
@@ -56,6 +73,26 @@ void every_kernel() {
                 Case c{kind, d.k, d.v, paged, 4, 2, paged ? 16u : 150u, mixed(kind)};
                 c.parts = 3, c.table = below(2) != 0;
                 each_format(kind, [&](auto a, auto s) { check<decltype(a), decltype(s)>(c); });
+                each_act(kind, [&](auto a) {
+                    static unsigned turn = 0;
+                    const Storages of = QUANTIZED[turn++ % std::size(QUANTIZED)];
+                    c.k_storage = of.k, c.v_storage = of.v;
+                    check<decltype(a), Quant>(c);
+                });
+            }
+        }
+    }
+}
+
+// Every pair of types with every body, also where rows of 4-bit codes are no multiple of 16 bytes
+// and groups are short, with a hole between sinks and window.
+void every_storage() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        for (Storages of : QUANTIZED) {
+            for (uint32_t dim : {80u, 96u}) {
+                Case c{kind, dim, dim, dim == 80, 4, 2, dim == 80 ? 8u : 150u, mixed(kind)};
+                c.k_storage = of.k, c.v_storage = of.v, c.window = 21, c.sink_tokens = 3, c.parts = 2;
+                each_act(kind, [&](auto a) { check<decltype(a), Quant>(c); });
             }
         }
     }
@@ -128,8 +165,22 @@ void huge_scores() {
     }
 }
 
-// garbage overwrites what a kernel reads from memory; it may do anything but leave its
-// buffers or stop.
+// spoil overwrites what a kernel reads from memory; it may do anything but leave its buffers
+// or stop.
+template <class C> void spoil(C &&call) {
+    for (auto *memory : {call.work.get(), call.table.get(), call.lens.get(), call.query_offsets.get()}) {
+        const int64_t sound = below(3) ? 16 : 0; // of 17 words, or none at all
+        for (size_t i = 0; i < memory->size(); i++) {
+            if (below(sound + 1) > 0) {
+                continue;
+            }
+            const uint32_t choices[] = {uint32_t(generator()), uint32_t(below(70)), 0xffffffff, 0x80000000, uint32_t(below(4)), (*memory)[i] + 1};
+            (*memory)[i] = choices[below(6)];
+        }
+    }
+    call.attend();
+}
+
 void garbage() {
     for (int round = 0; round < 150; round++) {
         Case c{round % 3 == 0 ? "vector" : round % 3 == 1 ? "decode" : "prefill", 64, 64, round % 2 == 0, 4, 2, 16, {{16, 3}, {9, 2}}};
@@ -138,18 +189,11 @@ void garbage() {
             c.seqs[0].ctx = 60;
         }
         where = name_of(c, "f16_f16") + " garbage " + std::to_string(round);
-        Call<F16, F16> call(c);
-        for (auto *memory : {call.work.get(), call.table.get(), call.lens.get(), call.query_offsets.get()}) {
-            const int64_t sound = below(3) ? 16 : 0; // of 17 words, or none at all
-            for (size_t i = 0; i < memory->size(); i++) {
-                if (below(sound + 1) > 0) {
-                    continue;
-                }
-                const uint32_t choices[] = {uint32_t(generator()), uint32_t(below(70)), 0xffffffff, 0x80000000, uint32_t(below(4)), (*memory)[i] + 1};
-                (*memory)[i] = choices[below(6)];
-            }
-        }
-        call.attend();
+        const Storages of = QUANTIZED[round % std::size(QUANTIZED)];
+        Case quantized = c;
+        quantized.k_storage = of.k, quantized.v_storage = of.v;
+        spoil(Call<F16, F16>(c));
+        spoil(Call<F16, Quant>(quantized));
     }
 }
 
@@ -157,6 +201,7 @@ void garbage() {
 
 int main() {
     every_kernel();
+    every_storage();
     if (!RACE_CHECK) {
         masks();
         borders();

@@ -97,6 +97,9 @@ void copy_row(std::vector<unsigned char> &plane, size_t from, size_t to, size_t 
     std::memmove(&plane[to * bytes], &plane[from * bytes], bytes);
 }
 
+// variant is the ending of the kernel for rows of so many bytes.
+std::string variant(size_t k_bytes, size_t v_bytes) { return (k_bytes | v_bytes) % 16 == 0 && v_bytes != 0 ? "" : "_narrow"; }
+
 void check_copy_blocks(size_t k_bytes, size_t v_bytes) {
     where = "copy blocks of " + std::to_string(k_bytes) + " and " + std::to_string(v_bytes) + " bytes";
     constexpr uint32_t blocks = 12;
@@ -108,7 +111,7 @@ void check_copy_blocks(size_t k_bytes, size_t v_bytes) {
     fkv_copy_blocks_args args{};
     args.pairs = static_cast<uint32_t>(pairs.size() / 2);
     args.k_bytes = static_cast<int64_t>(k_bytes), args.v_bytes = static_cast<int64_t>(v_bytes), args.blocks = blocks;
-    launch("fkv_copy_blocks", grid(), {planes.k.data(), planes.v.data(), list.data()}, args);
+    launch("fkv_copy_blocks" + variant(k_bytes, v_bytes), grid(), {planes.k.data(), planes.v.data(), list.data()}, args);
     for (size_t i = 0; i < pairs.size(); i += 2) {
         if (pairs[i] < blocks && pairs[i + 1] < blocks) {
             copy_row(planes.want_k, pairs[i], pairs[i + 1], k_bytes);
@@ -131,7 +134,7 @@ void check_move_slots(const std::string &name, const Pairs &pairs, uint32_t k_by
     fkv_move_slots_args args{};
     args.kv_heads = heads, args.block_size = block_size, args.k_bytes = k_bytes, args.v_bytes = v_bytes;
     args.pairs = static_cast<int64_t>(pairs.size() / 2), args.slots = SLOTS;
-    launch("fkv_move_slots", line(), {planes.k.data(), planes.v.data(), list.data()}, args);
+    launch("fkv_move_slots" + variant(k_bytes, v_bytes), line(), {planes.k.data(), planes.v.data(), list.data()}, args);
     const auto row = [&](int64_t slot, uint32_t head) {
         return static_cast<size_t>((slot / block_size * heads + head) * block_size + slot % block_size);
     };
@@ -155,6 +158,10 @@ void move_all() {
     check_move_slots("one destination, many sources", {1, 9, 2, 9, 3, 9});
     check_move_slots("slots outside", {-1, 3, SLOTS, 4, 5, -1, 6, SLOTS, std::numeric_limits<int64_t>::min(), 7,
                                        std::numeric_limits<int64_t>::max(), 8, int64_t{1} << 32, 9, 10, 11});
+    for (uint32_t v_bytes : {0u, 4u, 12u, 40u}) { // one plane, words, short rows of codes
+        check_move_slots("narrow chain", {1, 2, 2, 3, 3, 4, 4, 40}, 4, v_bytes);
+        check_move_slots("narrow, slots outside", {-1, 3, SLOTS, 4, 5, -1, 6, SLOTS, 10, 11}, 40, v_bytes);
+    }
     check_move_slots("slots outside, falling", {-1, 9, -2, 8});
     check_move_slots("slots outside, rising", {SLOTS, 8, SLOTS + 1, 9});
     check_move_slots("into slots outside, falling", {9, SLOTS + 1, 8, SLOTS});
@@ -169,6 +176,7 @@ void move_all() {
         check_move_slots("gaps closed by " + std::to_string(n), down);
         check_move_slots("gaps opened by " + std::to_string(n), up);
         check_move_slots("one carried over " + std::to_string(n), carried);
+        check_move_slots("narrow, gaps closed by " + std::to_string(n), down, 12, 4);
         Pairs twice = down;
         twice.insert(twice.end(), down.begin(), down.end());
         check_move_slots("gaps closed twice by " + std::to_string(n), twice);
@@ -259,6 +267,9 @@ int main() {
     check_copy_blocks(16, 16);
     check_copy_blocks(4096, 1536);
     check_copy_blocks(40000, 16);
+    check_copy_blocks(4, 0);
+    check_copy_blocks(40, 12);
+    check_copy_blocks(40004, 16);
     move_all();
     fill_all();
     check_copy_bits();

@@ -211,10 +211,10 @@ void test_copies() {
         demand(!copies.take(pending, copy));
         for (int group = 0; group < 5; group++) { // group g has g copies
             for (int i = 0; i < group; i++)
-                copies.begin({memory + group, nullptr});
+                copies.begin({memory + group, nullptr, 16});
             copies.close();
         }
-        copies.begin({memory + 60, nullptr}); // in an open group, which no wait covers
+        copies.begin({memory + 60, nullptr, 4}); // in an open group, which no wait covers
         for (int group = 0; group < 5 - int(pending); group++)
             for (int i = 0; i < group; i++) {
                 demand(copies.take(pending, copy));

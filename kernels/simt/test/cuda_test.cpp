@@ -64,12 +64,12 @@ FKV_KERNEL(cuda_product_bfloat, 32, 0, const bfloat *a, const bfloat *b, const f
 FKV_KERNEL(cuda_copy, 1, 64, const float *in, float *out) {
     FKV_SHARED(memory);
     auto *tile = reinterpret_cast<float *>(memory);
-    copy_async(tile, in, true);
+    copy_async<16>(tile, in, true);
     copy_commit();
-    copy_async(tile + 4, in, false);
-    copy_async(tile + 8, in + 4, true);
+    copy_async<16>(tile + 4, in, false);
+    copy_async<16>(tile + 8, in + 4, true);
     copy_commit();
-    copy_async(tile + 12, in + 8, true); // in no group
+    copy_async<16>(tile + 12, in + 8, true); // in no group
     memcpy(out, tile, 64);
     copy_wait<1>();
     memcpy(out + 16, tile, 64);
@@ -77,15 +77,37 @@ FKV_KERNEL(cuda_copy, 1, 64, const float *in, float *out) {
     memcpy(out + 32, tile, 64);
 }
 
+// The same of copies of 4 and of 8 bytes.
+FKV_KERNEL(cuda_narrow_copy, 1, 16, const float *in, float *out) {
+    FKV_SHARED(memory);
+    auto *tile = reinterpret_cast<float *>(memory);
+    copy_async<4>(tile, in, true);
+    copy_async<4>(tile + 1, in, false);
+    copy_commit();
+    copy_async<8>(tile + 2, in + 2, true);
+    copy_commit();
+    memcpy(out, tile, 16);
+    copy_wait<1>();
+    memcpy(out + 4, tile, 16);
+    copy_wait<0>();
+    memcpy(out + 8, tile, 16);
+}
+
+FKV_KERNEL(cuda_or, 64, 0, unsigned *out) { atomicOr(out, 1u << threadIdx.x % 32); }
+
 FKV_KERNEL(cuda_misaligned, 32, 512, const float *in, int what) {
     FKV_SHARED(memory);
     uint32_t r[4];
     if (what == 0)
-        copy_async(memory + 8, in, true);
+        copy_async<16>(memory + 8, in, true);
     if (what == 1)
-        copy_async(memory, in + 1, true);
+        copy_async<16>(memory, in + 1, true);
     if (what == 2)
         load_matrices(r, memory + 16 * threadIdx.x / 2);
+    if (what == 3)
+        copy_async<8>(memory + 4, in, true);
+    if (what == 4)
+        copy_async<4>(memory + 2, in, true);
 }
 
 namespace {
@@ -212,11 +234,33 @@ void test_copy() {
                 demand(here ? x == want : std::isnan(x));
             }
     }
-    float *pin = in;
-    for (int what = 0; what < 3; what++) {
-        std::string report = run("cuda_misaligned", 32, 512, {&pin, &what});
-        demand(says(report, "not a multiple of 16, at kernels/simt/test/cuda_test.cpp:"));
+    for (bool late : {true, false}) {
+        float got[12], *pin = in, *out = got;
+        demand(run("cuda_narrow_copy", 1, 16, {&pin, &out}, late) == "");
+        for (int look = 0; look < 3; look++)
+            for (int i = 0; i < 4; i++) {
+                bool here = !late || look >= (i < 2 ? 1 : 2);
+                demand(here ? got[4 * look + i] == (i == 1 ? 0 : in[i]) : std::isnan(got[4 * look + i]));
+            }
     }
+    float *pin = in;
+    for (int what = 0; what < 5; what++) {
+        std::string report = run("cuda_misaligned", 32, 512, {&pin, &what});
+        std::string of = what < 3 ? "16" : what == 3 ? "8" : "4";
+        demand(says(report, ("not a multiple of " + of + ", at kernels/simt/test/cuda_test.cpp:").c_str()));
+    }
+}
+
+// Each operation is rounded by itself, also where the compiler knows a product and a sum in one.
+void test_arithmetic() {
+    float a = 1 + 0x1p-13f, b = 1 - 0x1p-13f;
+    demand(__fsub_rn(__fmul_rn(a, b), 1) == 0); // the product is 1 - 2^-26, and rounds to 1
+    demand(__fdiv_rn(1, 3) == float(1 / 3.));
+    demand(__byte_perm(0x33221100, 0x77665544, 0x7052) == 0x77005522);
+    demand(__float_as_uint(-2) == 0xc0000000 && __uint_as_float(0x3fc00000) == 1.5f);
+    unsigned bits = 0, *out = &bits;
+    demand(run("cuda_or", 64, 0, {&out}) == "");
+    demand(bits == 0xffffffff);
 }
 
 void test_exp2() {
@@ -235,6 +279,7 @@ int main() {
     test_product<half>("cuda_product_half");
     test_product<bfloat>("cuda_product_bfloat");
     test_copy();
+    test_arithmetic();
     test_exp2();
     return 0;
 }

@@ -32,7 +32,7 @@ struct Symbol {
         }
         std::istringstream words(name.substr(4));
         for (std::string word; std::getline(words, word, '_');) {
-            if (word == "f16" || word == "bf16" || word == "f32") {
+            if (word == "f16" || word == "bf16" || word == "f32" || (word == "quant" && !types.empty())) {
                 types.push_back(word);
             } else if (word.find_first_not_of("0123456789") == std::string::npos) {
                 dims.push_back(word);
@@ -44,8 +44,8 @@ struct Symbol {
             family = "attend_decode_f32";
         }
         const std::map<std::string, std::string> homes = {
-            {"copy_blocks", "blocks"}, {"move_slots", "blocks"}, {"copy", "fill"},
-            {"copy_bits", "fill"},     {"probe_mma", "probe"},   {"probe_read", "probe"},
+            {"copy_blocks", "blocks"}, {"copy_blocks_narrow", "blocks"}, {"move_slots", "blocks"}, {"move_slots_narrow", "blocks"},
+            {"copy", "fill"},          {"copy_bits", "fill"},            {"probe_mma", "probe"},   {"probe_read", "probe"},
         };
         if (const auto home = homes.find(family); home != homes.end()) {
             family = home->second;
@@ -60,7 +60,7 @@ struct Symbol {
 
     // macros are the lines that the host puts in front of the family's source.
     std::string macros() const {
-        const std::map<std::string, const char *> words = {{"f16", "half"}, {"bf16", "bfloat"}, {"f32", "float"}};
+        const std::map<std::string, const char *> words = {{"f16", "half"}, {"bf16", "bfloat"}, {"f32", "float"}, {"quant", "fkv::Quantized"}};
         std::string text = types.empty() ? "" : "#define FKV_NAME " + name + "\n";
         for (size_t i = 0; i < types.size(); i++) {
             text += std::string("#define ") + (i == 0 ? "FKV_IN " : "FKV_OUT ") + words.at(types[i]) + "\n";
@@ -68,9 +68,10 @@ struct Symbol {
         for (size_t i = 0; i < dims.size(); i++) {
             text += std::string("#define ") + (i == 0 ? "FKV_KDIM " : "FKV_VDIM ") + dims[i] + "\n";
         }
-        return text + (bfloat() ? "#define FKV_BFLOAT 1\n" : "");
+        return text + (has("quant") ? "#define FKV_QUANT 1\n" : "") + (bfloat() ? "#define FKV_BFLOAT 1\n" : "");
     }
-    bool bfloat() const { return std::count(types.begin(), types.end(), "bf16") != 0; }
+    bool bfloat() const { return has("bf16"); }
+    bool has(const char *type) const { return std::count(types.begin(), types.end(), type) != 0; }
 };
 
 // sources is kernels/metal of the repository in which this program lies.
@@ -133,6 +134,16 @@ inline void choose(Constants &c, const fkv_append_args &a, const Buffers &b, uin
     c[FKV_WIDE] = (strides | a.k_dim | a.v_dim | pairs) % width == 0 &&
                   aligned(b, {FKV_APPEND_K, FKV_APPEND_V, FKV_APPEND_Q, FKV_APPEND_ROPE}) &&
                   aligned(b, {FKV_APPEND_KCACHE, FKV_APPEND_VCACHE});
+}
+inline void choose(Constants &c, const fkv_append_quant_args &a, const Buffers &b, uint32_t width) {
+    const int64_t strides = a.k_stride | a.v_stride | (a.q_heads != 0 ? a.q_stride : 0);
+    c[FKV_WITH_ROPE] = b[FKV_APPEND_QUANT_ROPE] != nullptr;
+    c[FKV_WITH_QUERIES] = b[FKV_APPEND_QUANT_Q] != nullptr;
+    c[FKV_WIDE] = strides % width == 0 && aligned(b, {FKV_APPEND_QUANT_K, FKV_APPEND_QUANT_V, FKV_APPEND_QUANT_Q});
+}
+inline void choose(Constants &c, const fkv_gather_quant_args &, const Buffers &b, uint32_t) {
+    c[FKV_WITH_TABLE] = b[FKV_GATHER_QUANT_TABLE] != nullptr;
+    c[FKV_WIDE] = aligned(b, {FKV_GATHER_QUANT_OUT});
 }
 inline void choose(Constants &c, const fkv_gather_args &a, const Buffers &b, uint32_t width) {
     c[FKV_WITH_TABLE] = b[FKV_GATHER_TABLE] != nullptr;

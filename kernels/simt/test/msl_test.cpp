@@ -36,16 +36,18 @@ void test_numbers() {
             v = exp2(w); *o++ = v.y;
             *o++ = select(w, v, w < v).x;
             *o++ = INFINITY; *o++ = exp2(T(-INFINITY)); *o++ = log(T(0)) == -INFINITY ? 1 : 0; *o++ = max(T(-INFINITY), a);
+            *o++ = rint(a); *o++ = rint(T(2.5)); *o++ = rint(-b); *o++ = fabs(v - v - c).y; *o++ = fabs(T(-INFINITY)); *o++ = isnan(T(NAN)) ? 1 : 0;
         )";
         source = "typedef " + std::string(type) + " T;\n" + source;
         std::vector<float> in = {-1.5f, 0.75f, 2.0f};
-        std::vector<float> out = results(source, 21, in);
+        std::vector<float> out = results(source, 27, in);
         bool half = !strcmp(type, "half");
         auto is = [&](size_t i, double want) { demand(std::fabs(out[i] - want) <= std::fabs(want) * (half ? 1e-3 : 2e-7)); };
         double a = in[0], b = in[1], c = in[2];
         is(0, a), is(1, b), is(2, b), is(3, -1), is(4, a * b + c), is(5, std::exp2(a)), is(6, std::exp(a)), is(7, std::log(b));
         is(8, b), is(9, 0), is(10, 1), is(11, b), is(12, b), is(13, c), is(14, c * a + c), is(15, std::exp2(a));
         is(16, std::exp2(b)), demand(out[17] == INF), is(18, 0), is(19, 1), is(20, a);
+        is(21, -2), is(22, 2), is(23, -1), is(24, c), demand(out[25] == INF), is(26, 1); // ties to even
     }
 }
 
@@ -305,12 +307,13 @@ void test_atomics() {
                 uint i [[thread_index_in_threadgroup]]) {
             float before = atomic_fetch_add_explicit((device atomic_float *)sum, 0.5f, memory_order_relaxed);
             if (before >= 0) atomic_fetch_add_explicit(count, i, memory_order_relaxed);
+            atomic_fetch_or_explicit(count + 1, 1u << i % 7, memory_order_relaxed);
         }
     )");
     float sum = 0;
-    uint32_t count = 0;
-    demand(Run{program->find("k"), 128, {5}}(&sum, &count) == "");
-    demand(sum == 320 && count == 5 * 127 * 64);
+    uint32_t count[2] = {0, 0x180};
+    demand(Run{program->find("k"), 128, {5}}(&sum, count) == "");
+    demand(sum == 320 && count[0] == 5 * 127 * 64 && count[1] == 0x1ff);
 }
 
 } // namespace

@@ -10,7 +10,7 @@ template <bool WAIT, int PENDING, int SKEW> __device__ inline void ring(const fl
     int i = threadIdx.x;
     auto fetch = [&](int t) {
         if (i < CHUNKS && t < TILES)
-            fkv::copy_async(tile + t % STAGES * THREADS + 4 * i + SKEW, in + t * THREADS + 4 * i, true);
+            fkv::copy_async<16>(tile + t % STAGES * THREADS + 4 * i + SKEW, in + t * THREADS + 4 * i, true);
         fkv::copy_commit();
     };
     float sum = 0;

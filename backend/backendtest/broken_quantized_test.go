@@ -1,0 +1,222 @@
+package backendtest
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+)
+
+// keeping is a call that leaves a buffer as it was.
+func keeping(be device, s backend.Stream, o backend.Opt[*cpu.Buffer], call func() error) error {
+	if !o.Set {
+		return call()
+	}
+	kept := make([]byte, o.Buf.Bytes())
+	err := be.Download(s, kept, o.Buf, 0)
+	return errors.Join(err, call(), be.Upload(s, o.Buf, 0, kept))
+}
+
+// misreading is a CPU's Attend that sees other scales than there are.
+func misreading(be device, edit func(p *attendP, words []uint32)) func(s backend.Stream, p attendP) error {
+	return func(s backend.Stream, p attendP) error {
+		return keeping(be, s, p.Cache.K.Scales, func() error {
+			if p.Cache.K.Scales.Set {
+				b := p.Cache.K.Scales.Buf
+				if err := changed(be, s, b, b.Len(), func(words []uint32) { edit(&p, words) }); err != nil {
+					return err
+				}
+			}
+			return be.Attend(s, p)
+		})
+	}
+}
+
+// quantizedDefects are mistakes with scales, turned keys and attention mass.
+var quantizedDefects = []defect{
+	{"forgets the scales of copied blocks", "move", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			return keeping(be, s, p.Cache.K.Scales, func() error { return be.CopyBlocks(s, p) })
+		}
+	}},
+	{"forgets the scales of moved slots", "move", func(b *broken, be device) {
+		b.move = func(s backend.Stream, p moveP) error {
+			return keeping(be, s, p.Cache.V.Scales, func() error { return be.MoveSlots(s, p) })
+		}
+	}},
+	{"leaves the mass of blocks behind", "move", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			p.Mass.Set = false
+			return be.CopyBlocks(s, p)
+		}
+	}},
+	{"leaves the mass of slots behind", "move", func(b *broken, be device) {
+		b.move = func(s backend.Stream, p moveP) error {
+			p.Mass.Set = false
+			return be.MoveSlots(s, p)
+		}
+	}},
+	{"turns keys and not queries", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			if p.Cache.K.Hadamard {
+				p.QHeads = 0
+			}
+			return be.Append(s, p)
+		}
+	}},
+	{"turns neither keys nor queries", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Cache.K.Hadamard = false
+			return be.Append(s, p)
+		}
+	}},
+	{"takes longer steps than it needs", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			err := be.Append(s, p)
+			k := p.Cache.K
+			if k.Data.DType() != backend.Int8 || !p.Rope.Table.Set || err != nil {
+				return err
+			}
+			var scales []float32
+			err = changed(be, s, k.Scales.Buf, p.Cache.Blocks*p.Cache.KVHeads*p.Cache.BlockSize, func(v []float32) {
+				scales = slices.Clone(v)
+				for i := range v {
+					v[i] *= 1.25
+				}
+			})
+			return errors.Join(err, changed(be, s, k.Data, len(scales)*k.Dim, func(codes []int8) {
+				for i, c := range codes {
+					if old := scales[i/k.Dim]; old == old {
+						codes[i] = int8(math.RoundToEven(float64(c) / 1.25))
+					}
+				}
+			}))
+		}
+	}},
+	{"takes what is not finite", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Saturate = true
+			return be.Append(s, p)
+		}
+	}},
+	{"never saturates", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Saturate = false
+			return be.Append(s, p)
+		}
+	}},
+	{"writes before it finds what is not finite", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			err := be.Append(s, p)
+			if errors.Is(err, backend.ErrNonFinite{}) {
+				p.Saturate = true
+				return errors.Join(be.Append(s, p), err)
+			}
+			return err
+		}
+	}},
+	{"gathers keys as they are turned", "gather", func(b *broken, be device) {
+		b.gather = func(s backend.Stream, p gatherP) error {
+			p.Cache.K.Hadamard = false
+			return be.Gather(s, p)
+		}
+	}},
+	{"rotates keys that are turned", "rotate", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			p.Cache.K.Hadamard = false
+			return be.Rotate(s, p)
+		}
+	}},
+	{"rotates codes and keeps their scales", "rotate", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			return keeping(be, s, p.Cache.K.Scales, func() error { return be.Rotate(s, p) })
+		}
+	}},
+	{"converts without turning", "convert", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			p.From.K.Hadamard, p.To.K.Hadamard = false, false
+			return be.ConvertBlocks(s, p)
+		}
+	}},
+	{"converts into old scales", "convert", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			return keeping(be, s, p.To.V.Scales, func() error { return be.ConvertBlocks(s, p) })
+		}
+	}},
+	{"converts what is not finite", "convert", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			p.Saturate = true
+			return be.ConvertBlocks(s, p)
+		}
+	}},
+	{"reads a row's first scale for all of it", "attend", func(b *broken, be device) {
+		b.attend = misreading(be, func(p *attendP, words []uint32) {
+			if p.Cache.K.Data.DType() == backend.Int4 {
+				n := backend.Int4.Groups(p.Cache.K.Dim)
+				for i := range words {
+					words[i] = words[i/n*n]
+				}
+			}
+		})
+	}},
+	{"reads the first head's scale for all heads", "attend", func(b *broken, be device) {
+		b.attend = misreading(be, func(p *attendP, words []uint32) {
+			if p.Cache.K.Data.DType() == backend.FP8E4M3 {
+				for i := range p.Cache.KVHeads {
+					words[i] = words[0]
+				}
+			}
+		})
+	}},
+	{"ignores zero points", "attend", func(b *broken, be device) {
+		b.attend = misreading(be, func(p *attendP, words []uint32) {
+			if p.Cache.K.Data.DType() == backend.Int8Asym {
+				for i := range words {
+					words[i] &= 0xffff
+				}
+			}
+		})
+	}},
+	{"rounds queries unasked", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) {
+			p.Int8Query = slices.Contains(be.Caps().Int8Query, p.Cache.K.Data.DType())
+		})
+	}},
+	{"never rounds queries, and says so of no type", "attend", func(b *broken, be device) {
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Int8Query = false })
+	}},
+	{"does not miss scales", "bad input", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			if err := be.CopyBlocks(s, p); p.Cache.K.Scales.Set {
+				return err
+			}
+			return nil
+		}
+	}},
+	{"overlooks slots outside a quantized cache", "bad ids", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			err := be.Rotate(s, p)
+			if p.Cache.K.Data.DType().Quantized() {
+				return nil
+			}
+			return err
+		}
+	}},
+	{"takes freed scales", "lifetime", func(b *broken, be device) {
+		b.move = func(s backend.Stream, p moveP) error {
+			if p.Cache.V.Scales.Set {
+				_ = be.MoveSlots(s, p)
+				return nil
+			}
+			return be.MoveSlots(s, p)
+		}
+	}},
+	{"allocates when it converts", "allocations", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			garbage = make([]byte, p.N)
+			return be.ConvertBlocks(s, p)
+		}
+	}},
+}

@@ -1,0 +1,188 @@
+package backendtest
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+)
+
+// plane is a region of shape [blocks, heads, block, dim] and, for a quantized type,
+// the scales beside it. What it holds is written and read with the host's codecs.
+type plane[B backend.Buffer] struct {
+	*region[B]
+	geometry
+	dim      int
+	scales   *region[B] // nil: the type has none
+	hadamard bool       // what the operand says; put and values do not turn rows
+}
+
+// stored is the content of a plane's buffers, in the layout of their images.
+type stored struct{ data, scales []byte }
+
+// nanWord is the poison of a scale with a zero point: a NaN, and a zero point that would tell.
+const nanWord = 0xa5a50000 | uint32(quant.NaN)
+
+// plane allocates poison. Scales that the caller of a device sets are set.
+func (r *rig[B]) plane(name string, g geometry, dt backend.DType, dim int) *plane[B] {
+	p := &plane[B]{region: r.region(name, dt, 0, g.slots()*g.kvHeads*dim), geometry: g, dim: dim}
+	words, n, ok := dt.Scales(g.blocks, g.kvHeads, g.block, dim)
+	if !ok || n == 0 {
+		return p
+	}
+	p.scales = r.region(name+" scales", words, 0, n)
+	if words == backend.U32 {
+		for i := range len(p.scales.image) / 4 {
+			binary.LittleEndian.PutUint32(p.scales.image[4*i:], nanWord)
+		}
+	}
+	if eightBitFloat(dt) {
+		for head := range g.kvHeads {
+			p.scales.set(head, encode(backend.F32, []float32{0.013 * float32(1+head%3)}))
+		}
+	}
+	return p
+}
+
+func eightBitFloat(dt backend.DType) bool { return dt == backend.FP8E4M3 || dt == backend.FP8E5M2 }
+
+// operand is the plane as devices take it.
+func (p *plane[B]) operand() backend.Plane[B] {
+	o := backend.Plane[B]{Data: p.buf, Dim: p.dim, Hadamard: p.hadamard}
+	if p.scales != nil {
+		o.Scales = backend.Some(p.scales.buf)
+	}
+	return o
+}
+
+// now is what the images hold.
+func (p *plane[B]) now() stored {
+	if p.scales == nil {
+		return stored{data: p.image}
+	}
+	return stored{p.image, p.scales.image}
+}
+
+// content is what the device holds.
+func (r *rig[B]) content(p *plane[B]) stored {
+	if p.scales == nil {
+		return stored{data: r.fetch(p.region)}
+	}
+	return stored{r.fetch(p.region), r.fetch(p.scales)}
+}
+
+// element is where the row of a slot and head begins.
+func (p *plane[B]) element(slot, head int) int {
+	return ((slot/p.block*p.kvHeads+head)*p.block + slot%p.block) * p.dim
+}
+
+// scaleAt is where the scales of a row begin, and how many there are.
+func (p *plane[B]) scaleAt(slot, head int) (at, n int) {
+	switch {
+	case eightBitFloat(p.dt):
+		return head, 1
+	case p.dt == backend.Int4Channel:
+		return (slot/p.block*p.kvHeads + head) * p.dim, p.dim
+	}
+	n = p.dt.Groups(p.dim)
+	return p.element(slot, head) / p.dim * n, n
+}
+
+// words is the bits of the scales of a row.
+func (p *plane[B]) words(s stored, slot, head int) []uint32 {
+	at, n := p.scaleAt(slot, head)
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(s.scales[4*(at+i):])
+	}
+	return out
+}
+
+func (p *plane[B]) setWords(slot, head int, words []uint32) {
+	at, _ := p.scaleAt(slot, head)
+	p.scales.set(at, backend.BytesOf(words))
+}
+
+// row is the elements of a row.
+func (p *plane[B]) row(s stored, slot, head int) []byte {
+	return p.part(s.data, p.element(slot, head), p.dim)
+}
+
+// values is what a row is worth.
+func (p *plane[B]) values(s stored, slot, head int) []float32 {
+	codes := p.row(s, slot, head)
+	if p.dt.Float() {
+		return decode(p.dt, codes)
+	}
+	out := make([]float32, p.dim)
+	switch words := p.words(s, slot, head); {
+	case eightBitFloat(p.dt):
+		quant.DecodeFP8(p.dt, out, codes, math.Float32frombits(words[0]))
+	case p.dt == backend.Int4Channel:
+		quant.DecodeChannels(out, codes, words)
+	default:
+		quant.DecodeRow(p.dt, out, codes, words)
+	}
+	return out
+}
+
+// put stores values as a row of the image. Quantized types saturate what is not finite.
+func (p *plane[B]) put(slot, head int, values []float32) {
+	if p.dt.Float() {
+		p.set(p.element(slot, head), encode(p.dt, values))
+		return
+	}
+	codes, words := make([]byte, bytesOf(p.dt, p.dim)), p.words(p.now(), slot, head)
+	switch {
+	case eightBitFloat(p.dt):
+		quant.EncodeFP8(p.dt, codes, values, math.Float32frombits(words[0]), true)
+	case p.dt == backend.Int4Channel:
+		p.channels(codes, words, slot, values)
+	default:
+		quant.EncodeRow(p.dt, codes, words, slices.Clone(values), true)
+	}
+	p.set(p.element(slot, head), codes)
+	p.setWords(slot, head, words)
+}
+
+// channels stores one row of a block whose channels have their words already, or
+// are given words here, another one for each channel and block.
+func (p *plane[B]) channels(codes []byte, words []uint32, slot int, values []float32) {
+	for d, v := range values {
+		if words[d] == nanWord {
+			words[d] = uint32(quant.WordOf(-2.5-float32(d%5)/4, 2.5+float32((d+slot/p.block)%3)/2, 4))
+		}
+		w := quant.Word(words[d])
+		code := math.RoundToEven(float64((v - w.Value(0, 4)) / w.Step()))
+		codes[d/2] |= byte(min(max(code, 0), 15)) << (d % 2 * 4)
+	}
+}
+
+// take copies a row of s over another row of the image, with the scales that are its own.
+func (p *plane[B]) take(s stored, from, to, head int) {
+	p.set(p.element(to, head), slices.Clone(p.row(s, from, head)))
+	if p.dt.Groups(p.dim) > 0 {
+		p.setWords(to, head, p.words(s, from, head))
+	}
+}
+
+// same reports whether two contents have the same bits for a row.
+func (p *plane[B]) same(a, b stored, slot, head int) bool {
+	return slices.Equal(p.row(a, slot, head), p.row(b, slot, head)) &&
+		(p.scales == nil || slices.Equal(p.words(a, slot, head), p.words(b, slot, head)))
+}
+
+// clone is a content that later changes of the image leave alone.
+func (s stored) clone() stored { return stored{slices.Clone(s.data), slices.Clone(s.scales)} }
+
+// shareScales copies the scales that all slots of a block share over those of another
+// block in the image.
+func (p *plane[B]) shareScales(from, to int) {
+	if p.dt == backend.Int4Channel {
+		for head := range p.kvHeads {
+			p.setWords(to*p.block, head, p.words(p.now(), from*p.block, head))
+		}
+	}
+}

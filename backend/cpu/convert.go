@@ -1,0 +1,116 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// convertTask stores blocks of one cache as blocks of another: its parts are the
+// heads of the keys and those of the values, so that a block that is written twice
+// keeps its last contents.
+type convertTask struct {
+	pairs        []uint32
+	keys, values conversion
+	saturate     bool
+	bad          firstRow // by pair and slot of its block
+}
+
+// conversion is the way of one plane.
+type conversion struct {
+	from, to plane
+	hadamard bool // rows are turned, there or back
+}
+
+// rows is how many rows are converted at a time: by channel all of a block.
+func (c *conversion) rows() int {
+	if c.to.dt == backend.Int4Channel {
+		return c.to.block
+	}
+	return min(c.to.block, chunk)
+}
+
+// ConvertBlocks copies whole blocks between caches of different storage types. A
+// block outside them is ErrShape, a row that is to be quantized and not finite
+// ErrNonFinite.
+func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[*Buffer]) error {
+	ops, err := be.begin("convert blocks", s)
+	if err != nil {
+		return err
+	}
+	defer be.end()
+	if err := ops.ConvertBlocks(p); err != nil {
+		return err
+	}
+	pairs := view[uint32](p.Pairs)[:2*p.N]
+	for i, id := range pairs {
+		if blocks := [...]int{p.From.Blocks, p.To.Blocks}[i%2]; uint64(id) >= uint64(blocks) {
+			return backend.ErrShape{Op: "convert blocks", What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
+		}
+	}
+	keys := conversion{planeOf(p.From, p.From.K), planeOf(p.To, p.To.K), p.From.K.Hadamard != p.To.K.Hadamard}
+	values := conversion{from: planeOf(p.From, p.From.V), to: planeOf(p.To, p.To.V)}
+	c := be.pool.borrow(extent{vectors: max(keys.rows()*keys.to.dim, values.rows()*values.to.dim)})
+	defer be.pool.giveBack(c)
+	t := &c.convert
+	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate}
+	heads := p.From.KVHeads
+	cost := 2 * p.N * heads * p.From.BlockSize * (keys.to.dim + values.to.dim)
+	if keys.to.dt.Quantized() && !p.Saturate {
+		t.bad.reset()
+		if err := be.pool.run(examining{t}, 2*heads, cost, c.scratch); err != nil {
+			return err
+		}
+		if row, name, head, found := t.bad.found(heads); found {
+			block, slot := pairs[2*(row/p.From.BlockSize)], row%p.From.BlockSize
+			return backend.ErrNonFinite{Op: "convert blocks", What: fmt.Sprintf("%s of block %d, slot %d, head %d", name, block, slot, head)}
+		}
+	}
+	return be.pool.run(t, 2*heads, cost, c.scratch)
+}
+
+// side is the conversion and the head of part i of [keys and values, heads].
+func (t *convertTask) side(i int) (c *conversion, head int) {
+	if heads := t.keys.from.heads; i >= heads {
+		return &t.values, i - heads
+	}
+	return &t.keys, i
+}
+
+func (t *convertTask) part(i int, w *scratch) {
+	c, head := t.side(i)
+	for pairs := t.pairs; len(pairs) > 0; pairs = pairs[2:] {
+		for slot := 0; slot < c.to.block; slot += c.rows() {
+			x := c.load(w, int(pairs[0]), head, slot)
+			encode[c.to.dt](c.to.at(int(pairs[1]), head, slot, len(x)/c.to.dim), x, t.saturate)
+		}
+	}
+}
+
+// load is what becomes of a block's rows from a slot on.
+func (c *conversion) load(w *scratch, block, head, slot int) []float32 {
+	n := min(c.rows(), c.from.block-slot)
+	x := w.vectors[:n*c.from.dim]
+	decode[c.from.dt](x, c.from.at(block, head, slot, n))
+	if c.hadamard {
+		hadamard(x, c.from.dim)
+	}
+	return x
+}
+
+// examining looks, before anything is written, for rows that cannot be quantized.
+type examining struct{ *convertTask }
+
+func (e examining) part(i int, w *scratch) {
+	c, head := e.side(i)
+	for pair := range len(e.pairs) / 2 {
+		for slot := 0; slot < c.from.block; slot += c.rows() {
+			x := c.load(w, int(e.pairs[2*pair]), head, slot)
+			for r := range len(x) / c.from.dim {
+				if row := pair*c.from.block + slot + r; !e.bad.look(row*2*c.from.heads+i, x[r*c.from.dim:][:c.from.dim]) {
+					return
+				}
+			}
+		}
+	}
+}

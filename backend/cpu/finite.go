@@ -1,0 +1,49 @@
+package cpu
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// firstRow is the first row of a call that is not finite, in the call's order,
+// whichever worker finds it. Rows are numbered [rows, keys and values, heads].
+type firstRow struct{ before atomic.Int64 } // rows that are left to look at
+
+func (f *firstRow) reset() { f.before.Store(math.MaxInt64) }
+
+// look reports whether the row x, of that number, is finite, and remembers it if not.
+func (f *firstRow) look(number int, x []float32) bool {
+	if finite(x) {
+		return true
+	}
+	for {
+		first := f.before.Load()
+		if int64(number) >= first || f.before.CompareAndSwap(first, int64(number)) {
+			return false
+		}
+	}
+}
+
+// found is that row, if there is one: its place, what it is, and of which head.
+func (f *firstRow) found(heads int) (row int, name string, head int, ok bool) {
+	number := f.before.Load()
+	if number == math.MaxInt64 {
+		return 0, "", 0, false
+	}
+	name = "key"
+	side := int(number) % (2 * heads)
+	if side >= heads {
+		name = "value"
+	}
+	return int(number) / (2 * heads), name, side % heads, true
+}
+
+// finite reports whether all values are.
+func finite(x []float32) bool {
+	for _, v := range x {
+		if math.Float32bits(v)&^(1<<31) >= 0x7f800000 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,125 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+)
+
+// integers is what scoreInt8 works in, for up to chunk keys.
+type integers struct {
+	codes []byte  // of the keys, one a byte, where they are stored as two
+	pairs []int64 // of two query rows, one in the low half and one in the high half
+	sums  []int64 // of the pairs of each group
+}
+
+func newIntegers(dim int) integers {
+	return integers{codes: make([]byte, chunk*dim), pairs: make([]int64, dim), sums: make([]int64, backend.Int4.Groups(dim))}
+}
+
+// scoreInt8Go takes two query rows at a time: one product of 64 bits is one of both
+// rows with a code.
+func scoreInt8Go(dst []float32, stride int, q, keys stored, w *integers) {
+	dim, group := keys.dim, keys.dim // elements that share a scale
+	if a, _ := quant.AffineOf(keys.dt); a.Group > 0 {
+		group = a.Group
+	}
+	codes := keys.data
+	if keys.dt.Bits() < 8 {
+		codes = w.codes[:keys.rows()*dim]
+		expand(codes, keys.data)
+	}
+	for row, rows := 0, q.rows(); row < rows; row += 2 {
+		other := min(row+1, rows-1)
+		w.pair(q.data[row*dim:][:dim], q.data[other*dim:][:dim], group)
+		x, y := math.Float32frombits(q.scales[row]), math.Float32frombits(q.scales[other])
+		for j := range keys.rows() {
+			key := keys.row(j)
+			key.data = codes[j*dim:][:dim]
+			a, b := w.score(&key, group)
+			dst[row*stride+j], dst[other*stride+j] = x*a, y*b
+		}
+	}
+}
+
+// expand sets dst to the codes of 4 bits in src, four bytes at a time while there are.
+func expand(dst, src []byte) {
+	for ; len(src) >= 4; dst, src = dst[8:], src[4:] {
+		x := uint64(binary.LittleEndian.Uint32(src))
+		x = (x | x<<16) & 0x0000ffff0000ffff
+		x = (x | x<<8) & 0x00ff00ff00ff00ff
+		x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
+		binary.LittleEndian.PutUint64(dst, x)
+	}
+	for i, c := range src {
+		dst[2*i], dst[2*i+1] = c&15, c>>4
+	}
+}
+
+// pair lays two query rows side by side.
+func (w *integers) pair(low, high []byte, group int) {
+	pairs := w.pairs
+	for g := 0; len(low) > 0; g++ {
+		n := min(group, len(low))
+		a, b, to := low[:n], high[:n], pairs[:n]
+		var sum int64
+		for i, c := range a {
+			to[i] = int64(int8(c)) + int64(int8(b[i]))<<32
+			sum += to[i]
+		}
+		w.sums[g] = sum
+		low, high, pairs = low[n:], high[n:], pairs[n:]
+	}
+}
+
+// score is the products of a key, its codes one a byte, with the pair of rows: for each
+// group its scale times what codes and zero point give, which is one integer.
+func (w *integers) score(key *stored, group int) (low, high float32) {
+	pairs, codes := w.pairs[:key.dim], key.data
+	for g, word := range key.scales {
+		n := min(group, len(codes))
+		var a, b int64
+		var scale float32
+		if key.dt == backend.Int8 {
+			a, b = products(pairs[:n], of[int8](codes[:n]))
+			scale = math.Float32frombits(word)
+		} else {
+			a, b = products(pairs[:n], codes[:n])
+			shift, zero := 8-key.dt.Bits(), int64(int16(word>>16))
+			sumA, sumB := halves(w.sums[g])
+			a, b = a<<shift+zero*sumA, b<<shift+zero*sumB
+			scale = quant.Word(word).Step() / float32(int(1)<<shift)
+		}
+		low += scale * float32(a)
+		high += scale * float32(b)
+		pairs, codes = pairs[n:], codes[n:]
+	}
+	return low, high
+}
+
+// exactTerms is how many products of a code and half a pair fit that half.
+const exactTerms = math.MaxInt32 / (128 * 255)
+
+// products adds the products of pairs and codes, for each half.
+func products[C int8 | byte](pairs []int64, codes []C) (low, high int64) {
+	for len(codes) > 0 {
+		n := min(len(codes), exactTerms)
+		part := pairs[:n]
+		var sum int64
+		for i, c := range codes[:n] {
+			sum += part[i] * int64(c)
+		}
+		a, b := halves(sum)
+		low, high = low+a, high+b
+		pairs, codes = pairs[n:], codes[n:]
+	}
+	return low, high
+}
+
+// halves takes a sum of pairs apart: the high half has lent to a negative low one.
+func halves(sum int64) (low, high int64) {
+	low = int64(int32(sum))
+	return low, (sum - low) >> 32
+}

@@ -1,0 +1,65 @@
+package cpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+)
+
+// storageTypes is every type that keys are stored as; values have all but the last.
+var storageTypes = []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8, backend.Int8Asym, backend.FP8E4M3, backend.FP8E5M2,
+	backend.Int4, backend.Int4G64, backend.Int4Channel}
+
+// fp8Scale spreads values of unit variance over the range of 8-bit floats.
+const fp8Scale = 1.0 / 64
+
+// emptyPlane is a plane of slots that no token is in: what reads them sees NaN.
+func emptyPlane(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt backend.DType, dim int) backend.Plane[*Buffer] {
+	t.Helper()
+	n := v.Blocks * v.KVHeads * v.BlockSize * dim
+	data, err := be.Alloc(dt, n)
+	require.NoError(t, err)
+	for i := range data.mem {
+		data.mem[i] = 0xff
+	}
+	p := backend.Plane[*Buffer]{Data: data, Dim: dim}
+	words, n, ok := dt.Scales(v.Blocks, v.KVHeads, v.BlockSize, dim)
+	require.True(t, ok)
+	if words == backend.Invalid {
+		return p
+	}
+	scales, err := be.Alloc(words, n)
+	require.NoError(t, err)
+	for i := range view[uint32](scales) {
+		view[uint32](scales)[i] = uint32(quant.NaN)<<16 | uint32(quant.NaN) // as float32 and as word
+		if dt == backend.FP8E4M3 || dt == backend.FP8E5M2 {
+			view[float32](scales)[i] = fp8Scale
+		}
+	}
+	p.Scales = backend.Some(scales)
+	return p
+}
+
+// planeFrom stores rows [blocks, heads, block, dim]; slots whose row is NaN stay empty.
+func planeFrom(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt backend.DType, dim int, rows []float32) backend.Plane[*Buffer] {
+	t.Helper()
+	out := emptyPlane(t, be, v, dt, dim)
+	p := planeOf(v, out)
+	step := 1 // slots that are stored together
+	if dt == backend.Int4Channel {
+		step = v.BlockSize
+	}
+	for first := 0; first < v.Blocks*v.KVHeads*v.BlockSize; first += step {
+		x := rows[first*dim:][:step*dim]
+		if math.IsNaN(float64(x[0])) {
+			continue
+		}
+		head := first / v.BlockSize
+		require.True(t, encode[dt](p.at(head/v.KVHeads, head%v.KVHeads, first%v.BlockSize, step), x, step > 1))
+	}
+	return out
+}

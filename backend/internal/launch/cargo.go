@@ -1,0 +1,60 @@
+package launch
+
+import "github.com/ferrumkv/ferrumkv/backend"
+
+// narrowBytes is what the kernels for narrow rows move at a time.
+const narrowBytes = 4
+
+// cargo is memory that goes along when blocks or slots move, and the bytes of it that
+// belong to one block, or to one head of a slot. 0: none does.
+type cargo struct {
+	at    Place
+	bytes int64
+}
+
+// couple is what one launch moves: of keys and of values, or the first only.
+type couple [2]cargo
+
+func (c *couple) empty() bool { return c[0].bytes == 0 }
+
+// narrow reports whether kernels cannot move it 16 bytes at a time.
+func (c *couple) narrow() bool {
+	return (uint64(c[0].bytes|c[1].bytes)|c[0].at.At|c[1].at.At)%vectorBytes != 0
+}
+
+// cargoOf is all that moves in a cache, which has heads and slots in what moves at once:
+// the planes, their scales, and the attention mass.
+func cargoOf[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B], heads, slots int) (all [3]couple) {
+	rows := int64(heads) * int64(slots)
+	all[0] = couple{{plane(a, "keys", v.K), rows * rowBytes(v.K)}, {plane(a, "values", v.V), rows * rowBytes(v.V)}}
+	all[1] = couple{scalesOf(v.K, heads, slots), scalesOf(v.V, heads, slots)}
+	if mass.Set {
+		all[2][0] = cargo{mass.Buf.Place(), rows * elementSize(backend.F32)}
+	}
+	for i := range all {
+		c := &all[i]
+		if c[0].bytes == 0 {
+			c[0], c[1] = c[1], cargo{}
+		}
+		if c[1].bytes == 0 {
+			c[1].at = c[0].at // Metal wants memory behind every argument
+		}
+	}
+	return all
+}
+
+// scalesOf is the scales of a plane that move with its data.
+func scalesOf[B Buffer](p backend.Plane[B], heads, slots int) cargo {
+	dt := p.Data.DType()
+	if !dt.Quantized() || dt == backend.FP8E4M3 || dt == backend.FP8E5M2 { // whose blocks share them
+		return cargo{}
+	}
+	words, n, _ := dt.Scales(1, heads, slots, p.Dim)
+	return cargo{p.Scales.Buf.Place(), int64(n) * elementSize(words)}
+}
+
+// rowBytes is the bytes of one head of a slot.
+func rowBytes[B Buffer](p backend.Plane[B]) int64 {
+	bytes, _ := p.Data.DType().Size(p.Dim)
+	return bytes
+}

@@ -1,0 +1,66 @@
+package launch
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+// ConvertBlocks is the launches, one for each plane, that store blocks of one cache in
+// another: they pack them where the other is quantized, and else unpack them.
+func ConvertBlocks[B Buffer](c *Calls, p backend.ConvertBlocksParams[B]) error {
+	c.clear()
+	if p.N == 0 {
+		return nil
+	}
+	a := arguments{op: "convert blocks"}
+	if p.To.K.Data.DType().Quantized() {
+		packBlocks(c, &a, &p)
+	} else {
+		unpackBlocks(c, &a, &p)
+	}
+	if a.err != nil {
+		c.clear()
+	}
+	return a.err
+}
+
+func packBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksParams[B]) {
+	from, to := &p.From, &p.To
+	args := abi.PackBlocksArgs{Pairs: a.count("pairs", p.N), FromBlocks: a.count("blocks", from.Blocks), ToBlocks: a.count("blocks", to.Blocks),
+		KVHeads: a.heads("KV heads", to.KVHeads), BlockSize: a.count("block size", to.BlockSize)}
+	grid, pairs, status := convertGrid(p), p.Pairs.Place(), Place{}
+	if a.err == nil {
+		status, a.err = c.Status()
+	}
+	pack := func(name string, of uint32, from, to *backend.Plane[B]) {
+		args.Of, args.Dim, args.Storage, args.Flags = of, uint32(to.Dim), storage(to.Data.DType()), hadamard(*to)
+		if p.Saturate {
+			args.Flags |= abi.Saturate
+		}
+		buffers := [abi.PackBlocksBuffers]Place{abi.PackBlocksFrom: plane(a, name, *from), abi.PackBlocksTo: plane(a, name, *to),
+			abi.PackBlocksScales: to.Scales.Buf.Place(), abi.PackBlocksPairs: pairs, abi.PackBlocksStatus: status}
+		c.add(Kernel{Op: OpPackBlocks, In: from.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)
+	}
+	pack("keys", abi.Keys, &from.K, &to.K)
+	pack("values", abi.Values, &from.V, &to.V)
+}
+
+func unpackBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksParams[B]) {
+	from, to := &p.From, &p.To
+	args := abi.UnpackBlocksArgs{Pairs: a.count("pairs", p.N), FromBlocks: a.count("blocks", from.Blocks), ToBlocks: a.count("blocks", to.Blocks),
+		KVHeads: a.heads("KV heads", to.KVHeads), BlockSize: a.count("block size", to.BlockSize)}
+	grid, pairs := convertGrid(p), p.Pairs.Place()
+	unpack := func(name string, from, to *backend.Plane[B]) {
+		args.Dim, args.Storage, args.Flags = uint32(to.Dim), storage(from.Data.DType()), hadamard(*from)
+		buffers := [abi.UnpackBlocksBuffers]Place{abi.UnpackBlocksFrom: plane(a, name, *from), abi.UnpackBlocksTo: plane(a, name, *to),
+			abi.UnpackBlocksScales: from.Scales.Buf.Place(), abi.UnpackBlocksPairs: pairs}
+		c.add(Kernel{Op: OpUnpackBlocks, In: to.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)
+	}
+	unpack("keys", &from.K, &to.K)
+	unpack("values", &from.V, &to.V)
+}
+
+// convertGrid is the grid over the rows of all blocks.
+func convertGrid[B Buffer](p *backend.ConvertBlocksParams[B]) [3]uint32 {
+	return gridOf(int64(p.N), 1, int64(p.To.KVHeads)*int64(p.To.BlockSize), unitRows)
+}

@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+)
+
+// appendQuant is Append to planes of quantized types. Keys that are stored with a
+// Hadamard rotation turn queries, too.
+func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
+	v, act := &p.Cache, p.K.Buf.DType()
+	a := arguments{op: "append"}
+	args := abi.AppendQuantArgs{
+		Flags: hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize),
+		Tokens: a.count("tokens", p.Tokens), KVHeads: a.heads("KV heads", v.KVHeads),
+		KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim), BlockSize: a.count("block size", v.BlockSize),
+		KStorage: storage(v.K.Data.DType()), VStorage: storage(v.V.Data.DType()),
+	}
+	if p.Saturate {
+		args.Flags |= abi.Saturate
+	}
+	buffers := [abi.AppendQuantBuffers]Place{
+		abi.AppendQuantSlots: p.Slots.Place(), abi.AppendQuantKCache: plane(&a, "keys", v.K), abi.AppendQuantVCache: plane(&a, "values", v.V),
+		abi.AppendQuantKscales: v.K.Scales.Buf.Place(), abi.AppendQuantVscales: v.V.Scales.Buf.Place(),
+	}
+	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim)
+	buffers[abi.AppendQuantV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
+	if r := &p.Rope; r.Table.Set {
+		args.Flags |= abi.RoPE | pairing(r.Pairing)
+		args.RoPEDims, args.RoPEPositions, args.Magnitude = uint32(r.Dims), a.count("rope positions", r.Positions), r.Magnitude
+		buffers[abi.AppendQuantRoPE], buffers[abi.AppendQuantPositions] = r.Table.Buf.Place(), p.Positions.Buf.Place()
+	}
+	units := 2 * int64(v.KVHeads) // of a token: rows
+	if p.QHeads > 0 && args.Flags&(abi.RoPE|abi.Hadamard) != 0 {
+		args.QHeads = a.heads("query heads", p.QHeads)
+		buffers[abi.AppendQuantQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim)
+		units += int64(p.QHeads)
+	}
+	if a.err == nil {
+		buffers[abi.AppendQuantStatus], a.err = c.Status()
+	}
+	if a.err != nil {
+		return a.err
+	}
+	constants := with(abi.WithRoPE, buffers[abi.AppendQuantRoPE]) | with(abi.WithQueries, buffers[abi.AppendQuantQ]) |
+		wide(act, act, args.KStride|args.VStride|args.QStride|int64(v.K.Dim)|int64(v.V.Dim),
+			buffers[abi.AppendQuantK], buffers[abi.AppendQuantV], buffers[abi.AppendQuantQ])
+	c.add(Kernel{Op: OpAppendQuant, In: act}, gridOf(int64(p.Tokens), 1, units, unitRows), constants, args.Encode(), buffers[:]...)
+	return nil
+}
+
+// rotateQuant is Rotate of keys of quantized types.
+func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
+	v := &p.Cache
+	a := arguments{op: "rotate"}
+	args := abi.RotateQuantArgs{
+		Flags: pairing(p.Rope.Pairing) | hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize), N: a.count("slots", p.N),
+		KVHeads: a.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), BlockSize: a.count("block size", v.BlockSize),
+		RoPEDims: uint32(p.Rope.Dims), RoPEPositions: a.count("rope positions", p.Rope.Positions), Storage: storage(v.K.Data.DType()),
+	}
+	buffers := [abi.RotateQuantBuffers]Place{
+		abi.RotateQuantK: plane(&a, "keys", v.K), abi.RotateQuantScales: v.K.Scales.Buf.Place(),
+		abi.RotateQuantSlots: p.Slots.Place(), abi.RotateQuantDeltas: p.Deltas.Place(), abi.RotateQuantRoPE: p.Rope.Table.Buf.Place(),
+	}
+	if a.err != nil {
+		return a.err
+	}
+	c.add(Kernel{Op: OpRotateQuant}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows), 0, args.Encode(), buffers[:]...)
+	return nil
+}

@@ -1,0 +1,201 @@
+package launch
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
+
+// The kernels number the storage types as the header does.
+func TestStorages(t *testing.T) {
+	for dt, want := range map[backend.DType]uint32{
+		backend.F32: abi.Plain, backend.F16: abi.Plain, backend.BF16: abi.Plain, backend.Int8: abi.Int8, backend.Int8Asym: abi.Int8Asym,
+		backend.Int4: abi.Int4, backend.Int4G64: abi.Int4G64, backend.Int4Channel: abi.Int4Channel, backend.FP8E4M3: abi.E4m3, backend.FP8E5M2: abi.E5m2,
+	} {
+		require.Equal(t, want, storage(dt), "%s", dt)
+		require.Equal(t, want != abi.Plain, stored(dt) == Quant, "%s", dt)
+	}
+	require.Zero(t, Quant.Bits(), "no buffer is of it")
+}
+
+// Either both planes are quantized, by kernels that look the types up, or both are of
+// the type in the kernel's name.
+func TestFormats(t *testing.T) {
+	seen := map[backend.Format]bool{}
+	for _, f := range Formats {
+		require.False(t, seen[f], "%v is listed twice", f)
+		seen[f] = true
+		require.Equal(t, f.K.Quantized(), f.V.Quantized(), "%v", f)
+		require.True(t, f.K.Quantized() || f.K == f.V, "%v", f)
+		require.NotEqual(t, backend.Int4Channel, f.V)
+	}
+	require.Len(t, seen, 5+3*10)
+}
+
+// Queries are turned where a rotation or Hadamard is, and not touched else.
+func TestAppendQuantCalls(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := rapid.SampledFrom(Formats[5:20]).Draw(rt, "format")
+		s, c := newStep(rt, f), newCalls()
+		p := s.append
+		p.Cache.K.Hadamard, p.Saturate = rapid.Bool().Draw(rt, "hadamard"), rapid.Bool().Draw(rt, "saturate")
+		offset := rapid.SampledFrom([]int{0, 3, 4, 8}).Draw(rt, "offset")
+		p.K.Offset, p.V.Stride = offset, 200
+		want := abi.AppendQuantArgs{Tokens: 3, KVHeads: 2, KDim: 64, VDim: 64, BlockSize: 16, Slots: 128, KStride: 128, VStride: 200,
+			KStorage: storage(f.K), VStorage: storage(f.V)}
+		constants, grid := constant(abi.Wide, int64(offset)*elementSize(f.Act)%16 == 0), [3]uint32{3, 1, 1}
+		if p.Cache.K.Hadamard {
+			want.Flags |= abi.Hadamard
+		}
+		if p.Saturate {
+			want.Flags |= abi.Saturate
+		}
+		if rapid.Bool().Draw(rt, "rope") {
+			p.Rope, p.Positions = s.rope(32), s.some(backend.U32)
+			p.Rope.Pairing = backend.Interleaved
+			want.Flags |= abi.RoPE | abi.Interleaved
+			want.RoPEDims, want.RoPEPositions, want.Magnitude = 32, 100, 1
+			constants |= bits(abi.WithRoPE)
+		}
+		if rapid.Bool().Draw(rt, "queries") {
+			p.QHeads, p.Q = 4, backend.Dense(s.buffer(f.Act))
+			if p.Rope.Table.Set || p.Cache.K.Hadamard {
+				want.QHeads, want.QStride = 4, 256
+				constants |= bits(abi.WithQueries)
+				grid[1] = 2
+			}
+		}
+		require.NoError(rt, Append(c, p))
+		require.Len(rt, c.List(), 1)
+		call := &c.List()[0]
+		want.Encode()
+		require.Equal(rt, want, argsOf[abi.AppendQuantArgs](call))
+		require.Equal(rt, Kernel{Op: OpAppendQuant, In: f.Act}, call.Kernel)
+		require.Equal(rt, constants, call.Constants)
+		require.Equal(rt, grid, call.Grid)
+		buffers := call.Buffers()
+		require.Equal(rt, p.K.Buf.at.Plus(int64(offset)*elementSize(f.Act)), buffers[abi.AppendQuantK])
+		require.Equal(rt, p.Cache.K.Scales.Buf.at, buffers[abi.AppendQuantKscales])
+		require.Equal(rt, p.Cache.V.Scales.Buf.at, buffers[abi.AppendQuantVscales])
+		require.Equal(rt, statusPlace, buffers[abi.AppendQuantStatus])
+		require.Equal(rt, want.QHeads > 0, buffers[abi.AppendQuantQ] != Place{})
+	})
+}
+
+// Only what quantizes has a place to report to, and without one it launches nothing.
+func TestStatus(t *testing.T) {
+	f := backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}
+	s, refused := newStep(t, f), errors.New("no memory")
+	c := &Calls{Status: func() (Place, error) { return Place{}, refused }}
+	for name, do := range s.operations(c) {
+		err := do()
+		if name == "append" || name == "convert" {
+			require.ErrorIs(t, err, refused, name)
+			require.Empty(t, c.List(), name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.NotEmpty(t, c.List(), name)
+	}
+	s.convert.From, s.convert.To = s.convert.To, s.convert.From
+	require.NoError(t, ConvertBlocks(c, s.convert), "values of blocks that are unpacked are finite")
+}
+
+func TestRotateQuantCalls(t *testing.T) {
+	s, c := newStep(t, backend.Format{Act: backend.BF16, K: backend.Int4G64, V: backend.Int4G64}), newCalls()
+	s.rotate.Cache.K.Hadamard = true
+	require.NoError(t, Rotate(c, s.rotate))
+	require.Len(t, c.List(), 1)
+	call := &c.List()[0]
+	want := abi.RotateQuantArgs{Flags: abi.Hadamard, Slots: 128, N: 2, KVHeads: 2, KDim: 64, BlockSize: 16, RoPEDims: 64, RoPEPositions: 100, Storage: abi.Int4G64}
+	want.Encode()
+	require.Equal(t, want, argsOf[abi.RotateQuantArgs](call))
+	require.Equal(t, "fkv_rotate_quant", call.Kernel.Symbol())
+	require.Equal(t, s.rotate.Cache.K.Scales.Buf.at, call.Buffers()[abi.RotateQuantScales])
+	require.Equal(t, [3]uint32{2, 1, 1}, call.Grid)
+}
+
+// Keys that are stored turned are turned back; values are not.
+func TestGatherQuantCalls(t *testing.T) {
+	s, c := newStep(t, backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int8}), newCalls()
+	s.gather.Cache.K.Hadamard = true
+	require.NoError(t, Gather(c, s.gather))
+	require.Len(t, c.List(), 2)
+	for i, want := range []abi.GatherQuantArgs{{Storage: abi.Int4Channel, Flags: abi.Hadamard}, {Storage: abi.Int8}} {
+		call := &c.List()[i]
+		want.Len, want.Blocks, want.KVHeads, want.BlockSize, want.Dim = 33, 8, 2, 16, 64
+		want.Encode()
+		require.Equal(t, want, argsOf[abi.GatherQuantArgs](call))
+		require.Equal(t, Kernel{Op: OpGatherQuant}, call.Kernel)
+		require.Equal(t, bits(abi.WithTable, abi.Wide), call.Constants)
+		require.Equal(t, s.gather.Table.Buf.at.Plus(20), call.Buffers()[abi.GatherQuantTable])
+	}
+	require.Equal(t, s.gather.Cache.V.Scales.Buf.at, c.List()[1].Buffers()[abi.GatherQuantScales])
+}
+
+func TestAttendQuantCalls(t *testing.T) {
+	f := backend.Format{Act: backend.F16, K: backend.FP8E4M3, V: backend.Int4}
+	s, c := newStep(t, f), newCalls()
+	require.NoError(t, Attend(c, s.attend))
+	require.Equal(t, "fkv_attend_vector_f16_quant_64_64_paged", c.List()[0].Kernel.Symbol())
+	last := &c.List()[len(c.List())-1]
+	require.Equal(t, "fkv_attend_mass_f16_quant_64_64", last.Kernel.Symbol())
+	for i := range c.List() {
+		call := &c.List()[i]
+		args := argsOf[abi.AttendArgs](call)
+		require.Equal(t, [2]uint32{abi.E4m3, abi.Int4}, [2]uint32{args.KStorage, args.VStorage})
+		require.Equal(t, s.attend.Cache.K.Scales.Buf.at, call.Buffers()[abi.AttendKscales])
+		require.Equal(t, s.attend.Cache.V.Scales.Buf.at, call.Buffers()[abi.AttendVscales])
+	}
+
+	other := s.attend
+	other.Plan.Work = newStep(t, backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}).attend.Plan.Work
+	require.ErrorContains(t, Attend(c, other), "plan: was not made for these heads and types")
+	for kind := range plan.Kinds {
+		require.Equal(t, kind != plan.Prefill, plan.Has(kind, backend.F32), "as for f32 itself")
+	}
+}
+
+// A conversion is a launch for each plane, with the scales of the cache that is quantized.
+func TestConvertCalls(t *testing.T) {
+	s, c := newStep(t, Formats[1]), newCalls()
+	p := s.convert
+	p.To.Blocks, p.To.K.Hadamard, p.Saturate = 5, true, true
+	packed := &p.To
+	require.NoError(t, ConvertBlocks(c, p))
+	for i, want := range []abi.PackBlocksArgs{
+		{Storage: abi.Int8, Flags: abi.Hadamard | abi.Saturate, Of: abi.Keys},
+		{Storage: abi.Int4, Flags: abi.Saturate, Of: abi.Values},
+	} {
+		call := &c.List()[i]
+		want.Pairs, want.FromBlocks, want.ToBlocks, want.KVHeads, want.BlockSize, want.Dim = 2, 8, 5, 2, 16, 64
+		want.Encode()
+		require.Equal(t, want, argsOf[abi.PackBlocksArgs](call))
+		require.Equal(t, "fkv_pack_blocks_bf16", call.Kernel.Symbol())
+		require.Equal(t, [3]uint32{2, 8, 1}, call.Grid, "of 2 pairs, and 4 rows each")
+		from, to := [2]backend.Plane[*buffer]{p.From.K, p.From.V}[i], [2]backend.Plane[*buffer]{packed.K, packed.V}[i]
+		require.Equal(t, []Place{from.Data.at, to.Data.at, to.Scales.Buf.at, p.Pairs.at, statusPlace}, call.Buffers())
+	}
+
+	p.From, p.To = p.To, p.From
+	packed = &p.From
+	require.NoError(t, ConvertBlocks(c, p))
+	for i, want := range []abi.UnpackBlocksArgs{{Storage: abi.Int8, Flags: abi.Hadamard}, {Storage: abi.Int4}} {
+		call := &c.List()[i]
+		want.Pairs, want.FromBlocks, want.ToBlocks, want.KVHeads, want.BlockSize, want.Dim = 2, 5, 8, 2, 16, 64
+		want.Encode()
+		require.Equal(t, want, argsOf[abi.UnpackBlocksArgs](call))
+		require.Equal(t, "fkv_unpack_blocks_bf16", call.Kernel.Symbol())
+		from, to := [2]backend.Plane[*buffer]{packed.K, packed.V}[i], [2]backend.Plane[*buffer]{p.To.K, p.To.V}[i]
+		require.Equal(t, []Place{from.Data.at, from.Scales.Buf.at, to.Data.at, p.Pairs.at}, call.Buffers())
+	}
+	p.To.V.Data.at.At = 8
+	require.ErrorContains(t, ConvertBlocks(c, p), "values: address 0x8")
+	require.Empty(t, c.List(), "also not for the keys")
+}

@@ -1,0 +1,49 @@
+package quant
+
+import "math"
+
+// Int8 stores a row as signed codes that share one scale: value = scale*code, code
+// from -127 to 127.
+
+// EncodeInt8 stores the row x as len(x) codes and returns its scale. It is false where a
+// value is not finite; with saturate it changes such values in x (see Saturate).
+func EncodeInt8(codes []byte, x []float32, saturate bool) (scale float32, ok bool) {
+	lo, hi, ok := finiteSpan(x, saturate)
+	if !ok {
+		return 0, false
+	}
+	scale = scaleInt8(max(abs(lo), abs(hi)))
+	codes = codes[:len(x)]
+	if scale == 0 {
+		clear(codes)
+		return 0, true
+	}
+	for i, v := range x {
+		codes[i] = byte(integer(min(max(v/scale, -127), 127)))
+	}
+	return scale, true
+}
+
+func scaleInt8(largest float32) float32 {
+	scale := largest / 127
+	if scale == 0 && largest > 0 {
+		scale = math.SmallestNonzeroFloat32
+	}
+	return scale
+}
+
+// DecodeInt8 is the values of a row.
+func DecodeInt8(dst []float32, codes []byte, scale float32) {
+	codes = codes[:len(dst)]
+	for i, c := range codes {
+		dst[i] = scale * float32(int8(c))
+	}
+}
+
+// BoundInt8 is the largest distance between a value of a row and what it is stored as:
+// half a step of 1/127 of the largest magnitude. It holds for values up to 2^127: close to
+// the largest float32, what is read may be an infinity.
+func BoundInt8(x []float32) float64 {
+	lo, hi, _ := span(x)
+	return halfStep(scaleInt8(max(abs(lo), abs(hi))))
+}

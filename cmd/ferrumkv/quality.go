@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/quality"
+	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
+	"github.com/spf13/cobra"
+)
+
+// defaultBudget is small for the embedded model's stories, of 400 to 950 tokens.
+const defaultBudget = 128
+
+// qualityFlags are what quality can be told.
+type qualityFlags struct {
+	model             modelFlags
+	text              string
+	formats, policies []string
+	budgets           []int
+	device            deviceFlags
+	json              bool
+	svg               string
+}
+
+func newQuality() *cobra.Command {
+	var f qualityFlags
+	var about strings.Builder
+	for _, format := range quality.Formats() {
+		fmt.Fprintf(&about, "  %-14s %s\n", format.Name, format.About)
+	}
+	about.WriteString("\nPolicies\n")
+	for _, policy := range quality.Policies() {
+		fmt.Fprintf(&about, "  %-14s %s\n", policy.Name, policy.About)
+	}
+	cmd := &cobra.Command{
+		Use:   "quality",
+		Short: "Measure what quantized caches and eviction cost a model's predictions",
+		Long: `quality lets a model read texts with its keys and values in one format after another,
+and compares what it predicts behind each token with the predictions from a cache of
+everything in f32. A row is a format and an eviction policy:
+
+  nll    negative log-likelihood of the text, in nats a token
+  loss   by how much that is above f32's
+  kl     Kullback-Leibler divergence of the prediction from f32's, in nats
+  top1   how often the likeliest token is the same as with f32
+  bytes  the most that the cache held of a text: blocks in use, with all scales
+
+Without --format and --policy the rows are all formats with everything kept, then f32
+under all policies. --format alone keeps everything, --policy alone measures f32, and
+of both every pair is a row. Formats that the device lacks are skipped by name, as are
+pairs that do not go together; one that was asked for with --format is an error.
+
+A text is read from its beginning, as many tokens as the model's context has. Texts of a
+file are separated by <|endoftext|>. Policies, and formats that keep the last tokens
+exact, read one token a step, as in decoding.
+
+Formats
+` + about.String(),
+		Example: `  # all formats, then all policies, on the embedded model and nine stories
+  ferrumkv quality
+
+  # how much does a budget cost, in int8?
+  ferrumkv quality --format int8 --policy sliding,h2o,snapkv --budget 64,128,256
+
+  # a model and a text of your own, as lines of JSON and as a plot
+  ferrumkv quality --model stories260K.bin --tokenizer tok512.bin --text sample.txt --json --svg quality.svg`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	f.model.register(cmd)
+	flags.StringVar(&f.text, "text", "", "`FILE` of texts (default: stories that come with the embedded model)")
+	flags.StringSliceVar(&f.formats, "format", nil, "formats, each a `NAME`: see above")
+	flags.StringSliceVar(&f.policies, "policy", nil, "eviction policies, each a `NAME`: see above")
+	flags.IntSliceVar(&f.budgets, "budget", []int{defaultBudget}, "tokens that a policy leaves in a layer, on average over the layers: a row for each `N`")
+	f.device.register(cmd)
+	flags.BoolVar(&f.json, "json", false, "print a line of JSON for each row")
+	flags.StringVar(&f.svg, "svg", "", "draw loss over bytes to `FILE`")
+	return cmd
+}
+
+func (f qualityFlags) run(cmd *cobra.Command) (err error) {
+	if err := checkOutput("svg", f.svg); err != nil {
+		return err
+	}
+	p, err := f.plan()
+	if err != nil {
+		return err
+	}
+	be, err := f.device.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, be.Close()) }()
+	if err := p.on(be); err != nil {
+		return err
+	}
+	model, tokenizer, err := f.model.load()
+	if err != nil {
+		return err
+	}
+	texts, from, err := f.read(model, tokenizer)
+	if err != nil {
+		return err
+	}
+	for _, why := range p.skipped {
+		fmt.Fprintf(cmd.ErrOrStderr(), "skipped  %s\n", why)
+	}
+	bar := &progressBar{line: newProgress(cmd.ErrOrStderr())}
+	defer bar.line.clear()
+	meter := quality.NewMeter(be, model, texts, f.device.threads)
+	meter.Progress, bar.total = bar.step, meter.Tokens()*p.readings()
+
+	reference, err := meter.Reference(cmd.Context())
+	if err != nil {
+		return asFlag(err)
+	}
+	bar.line.clear()
+	r := qualityReport{out: cmd.OutOrStdout(), json: f.json, model: f.shape(model), reference: reference}
+	of := fmt.Sprintf("%s of %s, %s tokens predicted", count(len(texts), "text"), from, grouped(reference.Tokens))
+	if err := r.head(of, be.Info().Name); err != nil {
+		return err
+	}
+	for _, row := range p.rows {
+		score, err := meter.Measure(cmd.Context(), row.format, row.policy)
+		if err != nil {
+			return asFlag(err)
+		}
+		bar.line.clear()
+		if err := r.add(score); err != nil {
+			return err
+		}
+	}
+	if f.svg == "" {
+		return nil
+	}
+	return r.draw(f.svg)
+}
+
+// shape says which model it is.
+func (f qualityFlags) shape(m *llama.Model) string {
+	return fmt.Sprintf("%s, %s, %s of %d", filepath.Base(f.model.name()), count(len(m.Layers), "layer"), count(m.KVHeads, "KV head"), m.HeadDim)
+}
+
+// read returns the texts as tokens, and what they are called.
+func (f qualityFlags) read(m *llama.Model, t *llama.Tokenizer) (texts [][]uint32, from string, err error) {
+	from = "stories.txt"
+	read := modeldata.Files.ReadFile
+	if f.text != "" {
+		from, read = f.text, os.ReadFile
+	}
+	data, err := read(from)
+	if err != nil {
+		return nil, "", fmt.Errorf("--text %s: %w", from, err)
+	}
+	if texts, err = quality.Texts(string(data), m, t); err != nil {
+		return nil, "", fmt.Errorf("--text %s: %w", from, err)
+	}
+	return texts, from, nil
+}

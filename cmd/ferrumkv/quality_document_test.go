@@ -1,0 +1,113 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// qualityTable is a command of docs/quality.md, and the rows that it printed.
+type qualityTable struct {
+	args []string
+	rows map[string][]string // by format, policy and budget
+}
+
+// parts is where a row's format, policy and budget end and its numbers begin.
+const parts = 3
+
+// rowsOf are the rows of a printed table.
+func rowsOf(text string) map[string][]string {
+	rows := map[string][]string{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if i := slices.IndexFunc(fields, func(s string) bool { return strings.HasSuffix(s, "%") }); i == parts+3 {
+			rows[strings.Join(fields[:parts], " ")] = fields[parts:]
+		}
+	}
+	return rows
+}
+
+// documented are the tables of docs/quality.md. The files that they name are beside the
+// repository.
+func documented(t *testing.T) (tables []qualityTable) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "quality.md"))
+	require.NoError(t, err)
+	for _, block := range strings.Split(string(text), "```console\n$ ferrumkv ")[1:] {
+		block, _, closed := strings.Cut(block, "```")
+		require.True(t, closed)
+		command, out, _ := strings.Cut(strings.ReplaceAll(block, "\\\n", " "), "\n")
+		args := strings.Fields(command)
+		for i, arg := range args {
+			if strings.HasPrefix(arg, "../shared/") {
+				args[i] = filepath.Join("..", "..", arg)
+			}
+		}
+		rows := rowsOf(out)
+		require.NotEmpty(t, rows, command)
+		tables = append(tables, qualityTable{args, rows})
+	}
+	return tables
+}
+
+// What docs/quality.md says is what the command prints: a few rows here, all of them with
+// FERRUM_TEST_QUALITY=1, as in make quality.
+func TestQualityDocument(t *testing.T) {
+	all := given["FERRUM_TEST_QUALITY"] != ""
+	tables := documented(t)
+	require.Len(t, tables, 5)
+	for _, table := range tables {
+		args, rows := slices.Clone(table.args), len(table.rows)
+		if !all {
+			if slices.Contains(args, "--policy") {
+				continue // the slow ones: a token a step
+			}
+			formats := []string{"int8"}
+			if slices.Contains(args, "--model") { // a small model
+				formats = []string{"f16", "int8", "int4", "kivi4"}
+			}
+			args, rows = append(args, "--format", strings.Join(formats, ",")), len(formats)
+		}
+		t.Run(strings.Join(args[1:], " "), func(t *testing.T) {
+			if i := slices.Index(args, "--model"); i >= 0 {
+				if _, err := os.Stat(args[i+1]); err != nil {
+					t.Skipf("without the optional test data ../shared/data beside the repository: %v", err)
+				}
+			}
+			if raceEnabled {
+				t.Skip("arithmetic is ten times slower under the race detector")
+			}
+			if i := slices.Index(args, "--svg"); i >= 0 {
+				args = slices.Delete(args, i, i+2)
+			}
+			got := rowsOf(succeeds(t, args...).stdout)
+			require.Len(t, got, rows)
+			for name, row := range got {
+				require.Contains(t, table.rows, name)
+				alike(t, name, table.rows[name], row)
+			}
+		})
+	}
+}
+
+// alike compares the numbers of two rows. Another processor adds in another order, and then a
+// value may be rounded to another code; bytes are the same everywhere.
+func alike(t *testing.T, name string, want, got []string) {
+	t.Helper()
+	require.Equal(t, want[4:], got[4:], "%s: bytes", name)
+	number := func(row []string, i int) float64 {
+		v, err := strconv.ParseFloat(strings.TrimSuffix(row[i], "%"), 64)
+		require.NoError(t, err, name)
+		return v
+	}
+	within := 0.002 + 0.05*math.Abs(number(want, 1))
+	for i, what := range []string{"nll", "loss", "kl"} {
+		require.InDelta(t, number(want, i), number(got, i), within, "%s: %s", name, what)
+	}
+	require.InDelta(t, number(want, 3), number(got, 3), 0.5, "%s: top1 in percent", name)
+}

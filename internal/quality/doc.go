@@ -1,0 +1,4 @@
+// Package quality measures what quantization and eviction cost: a model reads texts
+// with its keys and values in one format after another, and its predictions are
+// compared with those from a cache in float32.
+package quality

@@ -1,0 +1,61 @@
+// Append to caches of quantized types: new keys and values become codes in their slots; keys
+// and queries are rotated, and turned by the Walsh-Hadamard matrix, on the way.
+#include "warp_row.cuh"
+
+namespace {
+
+constexpr unsigned WARPS = 4, THREADS = 32 * WARPS, ROOM = WARPS * fkv::MOST_DIM * sizeof(float);
+
+// append gives a row to a warp. The rows of a token are those of its keys, then its values,
+// then its queries. k, v and q may lie in one buffer: no warp reads what another one writes.
+template <class Act>
+__device__ inline void append(const Act *k, const Act *v, Act *q, const int64_t *slots, const uint32_t *positions, const float *rope,
+                              unsigned char *kcache, unsigned char *vcache, uint32_t *kscales, uint32_t *vscales, uint32_t *status,
+                              const fkv_append_quant_args &args) {
+    FKV_SHARED(shared);
+    const uint32_t warp = threadIdx.x / 32, rows = 2 * args.kv_heads + args.q_heads;
+    float *room = reinterpret_cast<float *>(shared) + warp * fkv::MOST_DIM;
+    const bool saturate = args.flags & FKV_SATURATE;
+    fkv::Turn turn{nullptr, args.flags & FKV_ROPE ? args.rope_dims / 2 : 0, (args.flags & FKV_INTERLEAVED) != 0, 1, args.magnitude};
+    for (int64_t token = blockIdx.x; token < args.tokens; token += gridDim.x) {
+        const int64_t slot = slots[token];
+        const bool stored = fkv::in_cache(slot, args.slots);
+        const fkv::Place place = fkv::place_of(slot, args.block_size);
+        if (turn.pairs != 0) {
+            turn.angles = rope + static_cast<int64_t>(min(positions[token], args.rope_positions - 1)) * args.rope_dims;
+        }
+        for (uint32_t i = blockIdx.y * WARPS + warp; i < rows; i += gridDim.y * WARPS) {
+            const bool value = i >= args.kv_heads && i < 2 * args.kv_heads, query = i >= 2 * args.kv_heads;
+            if (!query && !stored) continue;
+            const int64_t head = query ? i - 2 * args.kv_heads : value ? i - args.kv_heads : i;
+            fkv::WarpRow row(value ? args.v_dim : args.k_dim);
+            const Act *from = value ? v + token * args.v_stride : query ? q + token * args.q_stride : k + token * args.k_stride;
+            row.load(from + head * row.dim);
+            if (!value && turn.pairs != 0) row.turn(turn, room);
+            if (!value && (args.flags & FKV_HADAMARD)) row.hadamard();
+            if (query) {
+                row.store(q + token * args.q_stride + head * row.dim);
+                continue;
+            }
+            const fkv::Storage type{value ? args.v_storage : args.k_storage};
+            const fkv::Packed plane{value ? vcache : kcache, value ? vscales : kscales, type, args.kv_heads, args.block_size, row.dim};
+            if (!row.pack(plane, place, head, saturate) && row.lane == 0) atomicOr(status, value ? FKV_VALUES : FKV_KEYS);
+        }
+    }
+}
+
+} // namespace
+
+// Grid: x over tokens, y over the rows of a token, 2*kv_heads + q_heads, 4 a block. Any grid is
+// right. Planes are aligned to 16 bytes and dims multiples of 16 up to 256; rows of activations
+// may lie anywhere.
+#define APPEND_QUANT(type, Act)                                                                                      \
+    FKV_KERNEL(fkv_append_quant_##type, THREADS, ROOM, const Act *k, const Act *v, Act *q, const int64_t *slots,     \
+               const uint32_t *positions, const float *rope, unsigned char *kcache, unsigned char *vcache,           \
+               uint32_t *kscales, uint32_t *vscales, uint32_t *status, fkv_append_quant_args args) {                 \
+        append(k, v, q, slots, positions, rope, kcache, vcache, kscales, vscales, status, args);                     \
+    }
+
+APPEND_QUANT(f16, fkv::half)
+APPEND_QUANT(bf16, fkv::bfloat)
+APPEND_QUANT(f32, float)

@@ -1,0 +1,165 @@
+// Quantized storage: what codes are worth and how they are made. All of it is f32, each
+// operation rounded by itself, so that every device makes the same codes of the same values;
+// package backend/quant has the host's.
+#pragma once
+
+#include "fp8.cuh"
+#include "run.cuh"
+
+namespace fkv {
+
+// UNIT is the elements of a row that a thread converts at a time: rows, and groups that
+// share a word, are whole units.
+constexpr int UNIT = 8;
+
+constexpr float MOST = 3.4028234663852886e38f;
+
+// finite is false for NaN too.
+__device__ inline bool finite(float x) { return fabsf(x) <= MOST; }
+
+// saturated is x with what is not finite replaced: NaN by 0, infinities by size with their sign.
+__device__ inline float saturated(float x, float size) {
+    return finite(x) ? x : isnan(x) ? 0 : copysignf(size, x);
+}
+
+// Scale is a word beside the codes: an element is step * (code + zero).
+struct Scale {
+    float step, zero;
+};
+
+// Storage is a quantized type of abi.h, which a kernel looks up when it runs: one for all of
+// its threads. Words are what DType.Scales of package backend calls scales.
+struct Storage {
+    uint32_t type;
+
+    __device__ bool nibbles() const { return type >= FKV_INT4 && type <= FKV_INT4_CHANNEL; }
+    __device__ bool channels() const { return type == FKV_INT4_CHANNEL; } // share words over a block's tokens
+    __device__ bool floats() const { return type >= FKV_E4M3; }           // a head has one word
+    __device__ bool balanced() const { return type == FKV_INT8; }         // signed codes around zero
+
+    // bytes is those of n codes.
+    __device__ uint32_t bytes(uint32_t n) const { return nibbles() ? n / 2 : n; }
+
+    // spread is the logarithm of the units of a group. A row has no more than 32.
+    __device__ uint32_t spread() const { return type == FKV_INT4 ? 2 : type == FKV_INT4_G64 ? 3 : 5; }
+
+    // words is how many a row of dim elements has of its own.
+    __device__ uint32_t words(uint32_t dim) const {
+        return channels() || floats() ? 0 : (dim / UNIT + (1u << spread()) - 1) >> spread();
+    }
+
+    // first is the first word for a row of a plane, which is one of the head's; panel is the
+    // head's [block_size, dim] of a block.
+    __device__ int64_t first(int64_t row, int64_t panel, uint32_t head, uint32_t dim) const {
+        return channels() ? panel * dim : floats() ? head : row * words(dim);
+    }
+
+    __device__ Scale scale(uint32_t word) const {
+        if (balanced() || floats()) return {__uint_as_float(word), 0};
+        const float zero = float(int16_t(word >> 16));
+        return {__uint_as_float(word << 16), nibbles() ? zero * (1 / 16.f) : zero};
+    }
+
+    // word covers values from lo to hi, all finite. A step is a bfloat16 that was rounded up,
+    // for the codes must reach hi; a zero point has 8 bits more than a code, or 12.
+    __device__ uint32_t word(float lo, float hi) const {
+        if (balanced()) {
+            const float size = fmaxf(fabsf(lo), fabsf(hi)), step = __fdiv_rn(size, 127);
+            return step == 0 && size > 0 ? 1 : __float_as_uint(step);
+        }
+        const float top = nibbles() ? 15 : 255, parts = nibbles() ? 16 : 1; // of a step, that zero points count
+        const float range = __fdiv_rn(fabsf(__fsub_rn(__fmul_rn(0.5f, hi), __fmul_rn(0.5f, lo))), 0.5f * top); // not -0
+        const float reach = __fmul_rn(fabsf(lo), nibbles() ? float(16 / 32767.) : float(1 / 32767.));
+        const uint32_t high = (__float_as_uint(fmaxf(range, reach)) + 0xffff) >> 16;
+        if (high == 0) return 0;
+        const float zero = rintf(__fmul_rn(__fdiv_rn(lo, __uint_as_float(high << 16)), parts));
+        return uint32_t(int(fminf(fmaxf(zero, -32767), 32767))) << 16 | high;
+    }
+
+    // no_number is the word of a group that reads as NaN.
+    __device__ uint32_t no_number() const { return balanced() ? 0x7fc00000 : 0x7fc0; }
+
+    // code is that of an element, in its lowest bits.
+    __device__ uint32_t code(float x, const Scale &s) const {
+        if (floats()) return Float8(type == FKV_E4M3).code(__fdiv_rn(x, s.step));
+        if (!(s.step > 0)) return 0; // NaN, or a group of zeros
+        const float low = balanced() ? -127 : 0, top = balanced() ? 127 : nibbles() ? 15 : 255;
+        const float nearest = rintf(__fsub_rn(__fdiv_rn(x, s.step), s.zero));
+        return uint32_t(int(fminf(fmaxf(nearest, low), top))) & 0xff;
+    }
+};
+
+// Codes are those of a unit, as they lie in memory; where they are 4 bits each, the second
+// word is not used.
+using Codes = Run<uint32_t, 2>;
+
+__device__ inline Codes load_codes(const unsigned char *unit, bool nibbles) {
+    if (nibbles) return {{*reinterpret_cast<const uint32_t *>(unit), 0}};
+    return *reinterpret_cast<const Codes *>(unit);
+}
+
+// store_codes writes the codes of a unit, of which there is one in each of eight words.
+__device__ inline void store_codes(unsigned char *unit, const uint32_t (&codes)[UNIT], bool nibbles) {
+    Codes packed = {};
+    const uint32_t bits = nibbles ? 4 : 8;
+#pragma unroll
+    for (int i = 0; i < UNIT / 2; i++) {
+        packed.at[0] |= codes[i] << bits * i;
+        packed.at[1] |= codes[i + UNIT / 2] << bits * i;
+    }
+    if (nibbles) {
+        *reinterpret_cast<uint32_t *>(unit) = packed.at[0] | packed.at[1] << 16;
+    } else {
+        *reinterpret_cast<Codes *>(unit) = packed;
+    }
+}
+
+// unfold is the codes as bytes, of which 4-bit ones are the high halves.
+__device__ inline Codes unfold(const Codes &codes, bool nibbles) {
+    if (!nibbles) return codes;
+    const uint32_t even = (codes.at[0] & 0x0f0f0f0f) << 4, odd = codes.at[0] & 0xf0f0f0f0;
+    return {{__byte_perm(even, odd, 0x5140), __byte_perm(even, odd, 0x7362)}};
+}
+
+// Decoder makes elements of the integer codes of a group. A code among the low bits of the
+// fraction of a float is that float plus the code, and so is a zero point: conversion is a
+// subtraction. All of it is exact, but for the product with an int8 scale, which is no bfloat16.
+struct Decoder {
+    uint32_t one;      // a float whose last bit is worth 1, or 1/16 of a 4-bit code
+    float step, least; // least stands for code 0
+
+    __device__ Decoder(const Storage &type, uint32_t word) : one(type.nibbles() ? 0x49400000 : 0x4b400000) { // 1.5 * 2^19, 2^23
+        step = __uint_as_float(type.balanced() ? word : word << 16);
+        least = __uint_as_float(one - (type.balanced() ? -128 : int(word) >> 16));
+    }
+
+    // element is that of byte i of a word of unfolded codes; signed ones are counted from -128.
+    __device__ float element(uint32_t bytes, int i) const {
+        return __fmul_rn(step, __uint_as_float(__byte_perm(bytes, one, 0x7650 + i)) - least);
+    }
+};
+
+// values is what the codes of a unit with one word are worth.
+__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word) {
+    if (type.floats()) {
+        const Float8 format(type.type == FKV_E4M3);
+        const float scale = __uint_as_float(word);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, format.value(codes.at[i / 4] >> 8 * (i % 4)));
+        return;
+    }
+    const Decoder decoder(type, word);
+    const Codes bytes = unfold(codes, type.nibbles());
+    const uint32_t flip = type.balanced() ? 0x80808080 : 0; // adds 128 to signed codes
+#pragma unroll
+    for (int i = 0; i < UNIT; i++) x[i] = decoder.element(bytes.at[i / 4] ^ flip, i % 4);
+}
+
+// channel_values is values of codes with a word each.
+__device__ inline void channel_values(float (&x)[UNIT], const Codes &codes, const uint32_t *words) {
+    const Codes bytes = unfold(codes, true);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++) x[i] = Decoder({FKV_INT4_CHANNEL}, words[i]).element(bytes.at[i / 4], i % 4);
+}
+
+} // namespace fkv

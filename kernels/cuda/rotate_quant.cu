@@ -1,0 +1,37 @@
+// Rotate of quantized keys: decoded, turned to other positions and quantized anew, in place.
+#include "warp_row.cuh"
+
+namespace {
+
+constexpr unsigned WARPS = 4, THREADS = 32 * WARPS, ROOM = WARPS * fkv::MOST_DIM * sizeof(float);
+
+} // namespace
+
+// A warp has a head of a slot. A key that moves by nothing keeps its bits; one whose distance
+// the table does not reach stays as well.
+//
+// Grid: x over slots, y over KV heads, 4 a block. Any grid is right. Keys are as in append_quant.
+FKV_KERNEL(fkv_rotate_quant, THREADS, ROOM, unsigned char *k, uint32_t *scales, const int64_t *slots, const int32_t *deltas,
+           const float *rope, fkv_rotate_quant_args args) {
+    FKV_SHARED(shared);
+    const uint32_t warp = threadIdx.x / 32;
+    float *room = reinterpret_cast<float *>(shared) + warp * fkv::MOST_DIM;
+    const fkv::Packed keys{k, scales, {args.storage}, args.kv_heads, args.block_size, args.k_dim};
+    for (int64_t i = blockIdx.x; i < args.n; i += gridDim.x) {
+        const int64_t slot = slots[i];
+        const int32_t delta = deltas[i];
+        const uint32_t distance = delta < 0 ? 0u - static_cast<uint32_t>(delta) : static_cast<uint32_t>(delta);
+        if (!fkv::in_cache(slot, args.slots) || distance == 0 || distance >= args.rope_positions) continue;
+        const float *angles = rope + static_cast<int64_t>(distance) * args.rope_dims;
+        const fkv::Turn turn{angles, args.rope_dims / 2, (args.flags & FKV_INTERLEAVED) != 0, delta < 0 ? -1.0f : 1.0f, 1};
+        const fkv::Place place = fkv::place_of(slot, args.block_size);
+        for (uint32_t head = blockIdx.y * WARPS + warp; head < args.kv_heads; head += gridDim.y * WARPS) {
+            fkv::WarpRow row(args.k_dim);
+            row.unpack(keys, place, head);
+            if (args.flags & FKV_HADAMARD) row.hadamard();
+            row.turn(turn, room);
+            if (args.flags & FKV_HADAMARD) row.hadamard();
+            row.pack(keys, place, head, false);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// Quantized planes: what codes and scales mean (backend.DType says where they lie), and which
+// ones values get.
+//
+// All devices make the same codes of the same values: the arithmetic is f32, and each operation
+// rounds by itself. Without fast math, which backend/metal/mtl turns off, Metal's x/y is correctly
+// rounded (table 8.1 of its specification); with it a quotient would be a product with a
+// rounded reciprocal, so codes would differ, and tests for NaN would be dropped. A product
+// that the compiler fuses with a sum changes nothing: where one follows the other here, the
+// product is by a power of two and exact.
+//
+// Apple's GPUs take subnormal numbers of f32 for 0. A group whose scale is one, which
+// takes values below 2^-110, reads as 0 there.
+#pragma once
+
+#include "fp8.h"
+
+namespace fkv {
+
+constant constexpr uint OCTET = 8; // elements that are coded together: their codes fill 4 or 8 bytes
+
+// Coding is how a storage type codes rows of dim elements, a multiple of OCTET.
+struct Coding {
+    uint storage;
+    uint bits;   // of a code, and bytes of an octet's codes
+    uint shift;  // octets [i << shift, (i+1) << shift) of a row share a scale
+    uint scales; // of a row; 0 where it has none of its own
+
+    Coding(uint type, uint dim)
+        : storage(type), bits(type == FKV_INT4 || type == FKV_INT4_G64 || type == FKV_INT4_CHANNEL ? 4 : 8),
+          shift(type == FKV_INT4 ? 2 : type == FKV_INT4_G64 ? 3 : 31),
+          scales(by_channel() || is_float() ? 0 : ((dim / OCTET - 1) >> shift) + 1) {}
+
+    bool is_float() const { return storage == FKV_E4M3 || storage == FKV_E5M2; } // its head has the scale
+    bool by_channel() const { return storage == FKV_INT4_CHANNEL; }              // its block has them
+};
+
+// numbers is what four codes say before they are scaled; they begin at the lowest bit.
+inline float4 numbers(uint storage, uint codes) {
+    const uint4 bytes = uint4(codes, codes >> 8, codes >> 16, codes >> 24) & 0xffu;
+    switch (storage) {
+    case FKV_INT8:
+        return float4(as_type<char4>(codes));
+    case FKV_INT8_ASYM:
+        return float4(bytes);
+    case FKV_E4M3:
+        return E4M3::values(bytes);
+    case FKV_E5M2:
+        return E5M2::values(bytes);
+    }
+    return float4(uint4(codes, codes >> 4, codes >> 8, codes >> 12) & 15u);
+}
+
+// Scale makes values of numbers: step*(number + zero), exact but for the rounding of a float8's
+// product. It is that of four codes, which often is the same one.
+struct Scale {
+    float4 step, zero;
+
+    // The words are as they lie in memory.
+    Scale(Coding c, uint4 words) : step(as_type<float4>(words)), zero(-0.0f) { // adds nothing, to -0 either
+        if (c.storage == FKV_INT8 || c.is_float()) return;
+        step = as_type<float4>(words << 16u);
+        zero = float4(as_type<int4>(words) >> 16) * (c.bits == 8 ? 1.0f : 1.0f / 16);
+    }
+
+    float4 values(float4 x) const { return step * (x + zero); }
+
+    // codes is the codes of four values, from the lowest bit on. Under a step of 0 or NaN
+    // they are 0, but not those of 8-bit floats.
+    uint codes(Coding c, float4 x) const {
+        const float4 steps = x / step;
+        if (c.storage == FKV_E4M3) return joined(E4M3::codes(steps), 8);
+        if (c.storage == FKV_E5M2) return joined(E5M2::codes(steps), 8);
+        const float4 nearest = rint(select(float4(0), steps - zero, step > 0.0f));
+        if (c.storage == FKV_INT8) return joined(uint4(int4(clamp(nearest, float4(-127), float4(127)))) & 0xffu, 8);
+        return joined(uint4(clamp(nearest, float4(0), float4((1 << c.bits) - 1))), c.bits);
+    }
+
+  private:
+    static uint joined(uint4 codes, uint bits) {
+        return codes.x | codes.y << bits | codes.z << 2 * bits | codes.w << 3 * bits;
+    }
+};
+
+// Reach is what the values of a group reach: -lowest, highest, the largest magnitude of those
+// that are finite, and 1 where one is NaN. All are maxima, and so is the reach of two parts.
+constant constexpr float4 NO_REACH = {-INFINITY, -INFINITY, 0, 0};
+
+inline float4 reach_of(float x) {
+    const float size = fabs(x);
+    if (isnan(x)) return float4(-INFINITY, -INFINITY, 0, 1);
+    return float4(-x, x, size < INFINITY ? size : 0, 0);
+}
+
+inline bool is_finite(float4 reach) { return max(reach.x, reach.y) < INFINITY && reach.w == 0; }
+
+// storable is a value of a group with that reach, NaN where it is not finite. With saturate
+// NaN becomes 0, and an infinity gets the largest magnitude of the finite ones; an 8-bit
+// float has one for it.
+inline float storable(Coding c, float x, float4 reach, bool saturate) {
+    if (fabs(x) < INFINITY) return x;
+    if (!saturate) return NAN;
+    if (isnan(x)) return 0;
+    return c.is_float() ? x : x > 0 ? reach.z : -reach.z;
+}
+
+// word_of is the scale of a group with that reach, as it lies in memory.
+inline uint word_of(Coding c, float4 reach, bool saturate) {
+    const uint nan = c.storage == FKV_INT8 ? 0x7fc00000 : 0x7fc0;
+    if (!saturate && !is_finite(reach)) return nan;
+    if (c.storage == FKV_INT8) {
+        const float step = reach.z / 127;
+        return step == 0 && reach.z > 0 ? 1 : as_type<uint>(step); // at least the smallest number
+    }
+    float low = clamp(-reach.x, -reach.z, reach.z), high = clamp(reach.y, -reach.z, reach.z);
+    if (reach.w != 0) low = min(low, 0.0f), high = max(high, 0.0f);
+    // Half the range, which does not overflow; and the word's 16 bits must reach the lowest value.
+    const float top = (1 << c.bits) - 1, unit = 1 << (8 - c.bits);
+    const float step = max((0.5f * high - 0.5f * low) / (0.5f * top), fabs(low) * (unit / 32767));
+    if (step == 0) return 0; // or -0
+    const uint rounded = (as_type<uint>(step) + 0xffff) >> 16; // up: the codes must cover the highest
+    const float zero = rint(low / as_type<float>(rounded << 16) * unit);
+    return uint(int(clamp(zero, -32767.0f, 32767.0f))) << 16 | rounded;
+}
+
+} // namespace fkv

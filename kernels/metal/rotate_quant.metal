@@ -1,0 +1,51 @@
+// Rotate of quantized keys: they become values, are turned, and get new codes.
+#include "octets.h"
+
+namespace {
+
+constant constexpr uint THREADS = 128;
+constant constexpr uint SIMDGROUPS = THREADS / fkv::LANES;
+
+} // namespace
+
+// Grid: x over slots, y over the rows of a slot, of which a simdgroup has one to four at a
+// time, and a threadgroup four simdgroups. Any grid is right. A key that moves by nothing
+// keeps its codes; one whose distance the table does not reach stays as well.
+[[max_total_threads_per_threadgroup(THREADS)]] kernel void
+fkv_rotate_quant(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
+                 device uint *scales [[buffer(FKV_ROTATE_QUANT_SCALES)]],
+                 const device int64_t *slots [[buffer(FKV_ROTATE_QUANT_SLOTS)]],
+                 const device int32_t *deltas [[buffer(FKV_ROTATE_QUANT_DELTAS)]],
+                 const device float *rope [[buffer(FKV_ROTATE_QUANT_ROPE)]],
+                 constant fkv_rotate_quant_args &args [[buffer(FKV_ROTATE_QUANT_BUFFERS)]],
+                 FKV_BUILTINS) {
+    threadgroup float rows[SIMDGROUPS * fkv::MOST_DIM];
+    const fkv::Here here = FKV_HERE;
+    const fkv::Seat seat(args.k_dim, here.lane);
+    const bool turned = args.flags & FKV_HADAMARD, interleaved = args.flags & FKV_INTERLEAVED;
+    const uint32_t units = (args.kv_heads + seat.rows - 1) / seat.rows;
+    for (int64_t i = here.group.x; i < args.n; i += here.groups.x) {
+        const int64_t slot = slots[i];
+        const int32_t delta = deltas[i];
+        const uint32_t distance = delta < 0 ? 0u - static_cast<uint32_t>(delta) : static_cast<uint32_t>(delta);
+        if (!fkv::in_cache(slot, args.slots) || distance == 0 || distance >= args.rope_positions) {
+            continue;
+        }
+        const device float *angles = rope + static_cast<int64_t>(distance) * args.rope_dims;
+        const fkv::Turn turn{angles, args.rope_dims / 2, interleaved, delta < 0 ? -1.0f : 1.0f, 1};
+        const fkv::Place place = fkv::place_of(slot, args.block_size);
+        uint unit = here.group.y * SIMDGROUPS + here.simdgroup;
+        for (; unit < units; unit += here.groups.y * SIMDGROUPS) {
+            const uint32_t head = unit * seat.rows + seat.row;
+            const bool there = seat.taken && head < args.kv_heads;
+            const fkv::Codes<uint> codes(k, scales, args.storage, args.k_dim, there ? head : 0);
+            const int64_t row = fkv::row_at(place, args.kv_heads, there ? head : 0, args.block_size);
+            float x[fkv::OCTET] = {};
+            if (there) codes.decode(x, codes.fetch(row, 0, seat.octet), seat.octet);
+            if (turned) fkv::hadamard(x, args.k_dim, here.lane);
+            fkv::turn_octet(x, seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
+            if (turned) fkv::hadamard(x, args.k_dim, here.lane);
+            fkv::put_octet(codes, row, seat, there, x, false);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// A plane of the cache as a test fills it: elements, or codes and the words beside them. What a
+// code is worth is computed in double, from the fields of its type.
+#pragma once
+
+#include "rig.h"
+
+namespace rig {
+
+// Quant stands for all quantized types.
+struct Quant {};
+template <> inline constexpr const char *type_name<Quant> = "quant";
+
+constexpr const char *STORAGES[FKV_STORAGES] = {"plain", "int8", "int8asym", "int4", "int4g64", "int4channel", "e4m3", "e5m2"};
+
+constexpr bool nibbles(uint32_t storage) { return storage >= FKV_INT4 && storage <= FKV_INT4_CHANNEL; }
+constexpr bool small_floats(uint32_t storage) { return storage >= FKV_E4M3; }
+
+// group is how many elements of a row share a word of the row's; 0: they have none.
+constexpr uint32_t group(uint32_t storage, uint32_t dim) {
+    return storage == FKV_INT4 ? 32 : storage == FKV_INT4_G64 ? 64 : storage == FKV_INT8 || storage == FKV_INT8_ASYM ? dim : 0;
+}
+
+inline double small_float(uint32_t storage, unsigned code) {
+    const int fraction = storage == FKV_E4M3 ? 3 : 2, bias = storage == FKV_E4M3 ? 7 : 15;
+    const int exponent = int(code >> fraction) & (storage == FKV_E4M3 ? 15 : 31), bits = int(code) & ((1 << fraction) - 1);
+    const double sign = code & 0x80 ? -1 : 1;
+    if (storage == FKV_E4M3 ? (code & 0x7f) == 0x7f : exponent == 31) {
+        return storage == FKV_E5M2 && bits == 0 ? sign * INFINITY : std::numeric_limits<double>::quiet_NaN();
+    }
+    return sign * (exponent ? std::ldexp(bits + (1 << fraction), exponent - bias - fraction) : std::ldexp(bits, 1 - bias - fraction));
+}
+
+// Shape is that of a plane, [blocks, heads, block_size, dim].
+struct Shape {
+    uint32_t blocks, heads, block_size, dim;
+
+    size_t rows() const { return size_t(blocks) * heads * block_size; }
+    size_t row(int64_t slot, uint32_t head) const { return (slot / block_size * heads + head) * block_size + slot % block_size; }
+};
+
+template <class S> class Plane {
+  public:
+    Plane(Shape of, uint32_t) : shape(of), elements(size_t(of.rows()) * of.dim) {}
+
+    // draw gives a row random values, or integers of up to most.
+    void draw(size_t row, int most = 0) {
+        for (uint32_t d = 0; d < shape.dim; d++) {
+            elements[row * shape.dim + d] = rounded<S>(most ? double(below(2 * most + 1) - most) : normal());
+        }
+    }
+    double at(size_t row, uint32_t d) { return value(elements[row * shape.dim + d]); }
+    const void *data() { return elements.data(); }
+    const void *scales() { return nullptr; }
+
+    const Shape shape;
+    Memory<S> elements;
+};
+
+template <> class Plane<Quant> {
+  public:
+    Plane(Shape of, uint32_t type)
+        : shape(of), storage(type), groups(group(type, of.dim) ? (of.dim + group(type, of.dim) - 1) / group(type, of.dim) : 0),
+          codes(of.rows() * bytes()),
+          words(type == FKV_INT4_CHANNEL ? size_t(of.blocks) * of.heads * of.dim : small_floats(type) ? of.heads : of.rows() * groups) {
+        for (uint32_t h = 0; small_floats(type) && h < of.heads; h++) {
+            set_scale(h, 0.5f + 0.1f * float(h));
+        }
+    }
+
+    size_t bytes() const { return nibbles(storage) ? shape.dim / 2 : shape.dim; } // of a row
+
+    void set_scale(size_t word, float scale) { std::memcpy(&words[word], &scale, sizeof scale); }
+
+    // word_at is which word belongs to an element.
+    size_t word_at(size_t row, uint32_t d) const {
+        const size_t panel = row / shape.block_size;
+        return storage == FKV_INT4_CHANNEL ? panel * shape.dim + d : small_floats(storage) ? panel % shape.heads
+                                                                                          : row * groups + d / group(storage, shape.dim);
+    }
+
+    unsigned code(size_t row, uint32_t d) {
+        return nibbles(storage) ? codes[row * bytes() + d / 2] >> d % 2 * 4 & 15 : codes[row * bytes() + d];
+    }
+    void set_code(size_t row, uint32_t d, unsigned code) {
+        unsigned char &at = codes[row * bytes() + (nibbles(storage) ? d / 2 : d)];
+        const unsigned shift = nibbles(storage) ? d % 2 * 4 : 0, mask = nibbles(storage) ? 15 : 255;
+        at = static_cast<unsigned char>((at & ~(mask << shift)) | (code & mask) << shift);
+    }
+
+    // step is the distance of neighbouring codes of integers.
+    double step(uint32_t word) const {
+        const uint32_t bits = storage == FKV_INT8 ? word : word << 16;
+        float f;
+        std::memcpy(&f, &bits, sizeof f);
+        return f;
+    }
+
+    // at is an element: an f32, to which the product is rounded where it is not exact.
+    float at(size_t row, uint32_t d) {
+        const uint32_t word = words[word_at(row, d)];
+        const unsigned c = code(row, d);
+        if (small_floats(storage)) {
+            float scale;
+            std::memcpy(&scale, &word, sizeof scale);
+            return static_cast<float>(scale * small_float(storage, c));
+        }
+        if (storage == FKV_INT8) {
+            return static_cast<float>(step(word) * static_cast<signed char>(c));
+        }
+        return static_cast<float>(step(word) * (c + static_cast<int16_t>(word >> 16) / (nibbles(storage) ? 16. : 1.)));
+    }
+
+    // draw gives a row codes of values up to 2 or so, and a word to what has none.
+    void draw(size_t row, int = 0) {
+        for (uint32_t d = 0; d < shape.dim; d++) {
+            if (small_floats(storage)) {
+                const int bias = storage == FKV_E4M3 ? 7 : 15, fraction = storage == FKV_E4M3 ? 3 : 2;
+                const int exponent = below(8) ? bias - int(below(5)) : 0;
+                set_code(row, d, unsigned(below(2) << 7 | exponent << fraction | below(1 << fraction)));
+                continue;
+            }
+            set_code(row, d, storage == FKV_INT8 ? unsigned(below(255) - 127) : unsigned(below(256)));
+            uint32_t &word = words[word_at(row, d)];
+            if (word == 0xffffffff) {
+                word = draw_word();
+            }
+        }
+    }
+    const void *data() { return codes.data(); }
+    const void *scales() { return words.data(); }
+
+    const Shape shape;
+    const uint32_t storage, groups; // groups of a row
+    Memory<unsigned char> codes;
+    Memory<uint32_t> words;
+
+  private:
+    uint32_t draw_word() {
+        const double top = storage == FKV_INT8_ASYM ? 255 : 15;
+        const auto step = float((1 + 0.1 * normal()) * (storage == FKV_INT8 ? 2 / 127. : 4 / top));
+        uint32_t word;
+        std::memcpy(&word, &step, sizeof word);
+        if (storage == FKV_INT8) {
+            return word;
+        }
+        const double zero = -top / 2 * (nibbles(storage) ? 16 : 1) + 8 * normal();
+        return uint32_t(uint16_t(int16_t(zero))) << 16 | word >> 16;
+    }
+};
+
+} // namespace rig

@@ -1,0 +1,5 @@
+//go:build race
+
+package evict
+
+const raceEnabled = true

@@ -1,0 +1,42 @@
+package evict
+
+import "fmt"
+
+// SnapKV keeps the tokens that the last queries of the prompt, its observation window,
+// look at, with their neighbours: a score is the largest one among Kernel tokens around
+// it (arXiv:2404.14469). Each head is pooled by itself, but unlike in the paper all
+// heads of a layer keep the same tokens, because they share their places: pooled scores
+// are added up over heads. The window's own tokens and the sinks stay.
+type SnapKV struct {
+	Sinks  int // the paper: 0
+	Window int // tokens of the observation window; the paper: 16 to 64
+	Kernel int // odd; 0: 1, no pooling; the paper: 5 to 13
+}
+
+func (p SnapKV) String() string {
+	return fmt.Sprintf("snapkv(sinks=%d,window=%d,kernel=%d)", p.Sinks, p.Window, p.Kernel)
+}
+
+// Validate is an ErrPolicy for negative settings and an even kernel.
+func (p SnapKV) Validate() error { return p.validate("snapkv") }
+
+func (p SnapKV) validate(policy string) error {
+	if p.Kernel > 0 && p.Kernel%2 == 0 {
+		return ErrPolicy{Policy: policy, Field: "Kernel", Value: p.Kernel, Why: "need an odd number, for as many neighbours on both sides"}
+	}
+	return check(policy, setting{"Sinks", p.Sinks, 0}, setting{"Window", p.Window, 0}, setting{"Kernel", p.Kernel, 0})
+}
+
+// Limit is the budget.
+func (SnapKV) Limit(budget int) int { return max(budget, 0) }
+
+// Keep keeps sinks, the observation window and what it looks at.
+func (p SnapKV) Keep(dst []int, l Layer, budget int) []int {
+	return l.keep(dst, p.Sinks, usable(p.Window), p.Kernel, budget)
+}
+
+// Budgets divides evenly.
+func (SnapKV) Budgets(dst []int, total, layers int) []int { return even(dst, total, layers) }
+
+// NeedsScores is true.
+func (SnapKV) NeedsScores() bool { return true }

@@ -1,0 +1,75 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/evict"
+)
+
+// Evict leaves at most budget tokens, those that the policy keeps, in their order, and
+// gives blocks that are not needed any more back. ErrShape for a negative budget,
+// kvcache.ErrConfig if a policy of the caller's answers what it may not; the layer is
+// then as it was.
+func (l *Layer) Evict(budget int) error {
+	c := l.cache
+	if budget < 0 {
+		return backend.ErrShape{Op: "evict", What: fmt.Sprintf("a budget of %d tokens, need at least 0", budget)}
+	}
+	p := c.cfg.EvictionPolicy
+	about := evict.Layer{Len: len(l.entries), Scratch: &c.scratch}
+	if p.NeedsScores() {
+		about.Heads, about.Scores = 1, l.mass()
+	}
+	c.keep = p.Keep(c.keep[:0], about, budget)
+	last := -1
+	for _, i := range c.keep {
+		if i <= last || i >= len(l.entries) || len(c.keep) > budget {
+			return badPolicy(p, fmt.Sprintf("it kept %d tokens of %d under a budget of %d, and token %d after %d", len(c.keep), len(l.entries), budget, i, last))
+		}
+		last = i
+	}
+	return l.retain(c.keep)
+}
+
+// mass is the scores as a policy wants them.
+func (l *Layer) mass() []float32 {
+	mass := l.cache.mass[:0]
+	for _, e := range l.entries {
+		mass = append(mass, float32(min(e.score, math.MaxFloat32)))
+	}
+	l.cache.mass = mass
+	return mass
+}
+
+// retain lets go of all entries but those. Of the tokens that stay, those in the last
+// slots move to where others went, so that the slots are again 0, 1, …, and the last
+// blocks are empty.
+func (l *Layer) retain(keep []int) error {
+	c, n := l.cache, len(keep)
+	c.holes = c.holes[:0]
+	next := 0
+	for i, e := range l.entries {
+		if next < n && keep[next] == i {
+			next++
+		} else if e.slot < n {
+			c.holes = append(c.holes, e.slot)
+		}
+	}
+	for to, from := range keep {
+		e := l.entries[from]
+		if e.slot >= n { // as many as there are holes
+			hole := c.holes[len(c.holes)-1]
+			c.holes = c.holes[:len(c.holes)-1]
+			l.token(hole).copy(l.token(e.slot))
+			e.slot = hole
+		}
+		l.entries[to] = e
+	}
+	l.entries = l.entries[:n]
+	needed := (n + blockSize - 1) / blockSize
+	unneeded := l.table[needed:]
+	l.table = l.table[:needed]
+	return c.store.give(unneeded)
+}

@@ -1,0 +1,241 @@
+package kvcache
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// residualRig is a rig with a recent window, in int8 where the device has it.
+func residualRig(t *testing.T, be backend.Backend[buffer], change func(*Config)) *rig[buffer] {
+	formats := residualFormats(backend.F32)
+	if len(formats) == 0 {
+		t.Skip("the device has no format for it")
+	}
+	cfg := residualConfig(formats[0])
+	if change != nil {
+		change(&cfg)
+	}
+	return newRig(t, be, cfg)
+}
+
+// grown feeds a sequence step by step and follows what is quantized.
+func (r *rig[B]) grown(seq *Sequence[buffer], w *tiered, steps ...int) {
+	r.t.Helper()
+	typed := any(r).(*rig[buffer])
+	for _, n := range steps {
+		ids := sequence(len(w.ids)+1, n)
+		require.NoError(r.t, typed.plan(r.s, feed[buffer]{seq, ids}))
+		w.settled(r.t, seq, true)
+		typed.write(r.s, feed[buffer]{seq, ids})
+		require.NoError(r.t, r.step.Commit())
+		w.ids, w.rounds = append(w.ids, ids...), append(w.rounds, make([]int, n)...)
+		w.settled(r.t, seq, false) // as far as there are blocks
+	}
+}
+
+// A step whose sequences lie in two places attends as float64 does to what both read as,
+// and near as it would to exact keys and values: prompts in chunks, decode, drafts, and
+// sequences of which nothing is quantized yet, side by side.
+func TestResidualAttention(t *testing.T) {
+	for _, act := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
+		for _, f := range residualFormats(act) {
+			for name, masks := range map[string][]Mask{
+				"causal":     nil,
+				"sink logit": {{SinkLogits: []float32{0.5, -1, 2, 0}}, {SinkLogits: []float32{0, 1, -2, 1}, SoftCap: 3}},
+			} {
+				t.Run(fmt.Sprintf("%v/%v-%v/%s", act, f.K, f.V, name), func(t *testing.T) {
+					cfg := residualConfig(f)
+					cfg.Masks = masks
+					attendResidual(t, cfg)
+				})
+			}
+		}
+	}
+}
+
+func attendResidual(t *testing.T, cfg Config) {
+	r := deviceRig(t, cfg)
+	c := r.pool.Config()
+	a, b, fresh := r.open(), r.open(), r.open()
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 30)}))
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(31, 5)}, feed[buffer]{b, sequence(200, 17)}))
+	child, err := a.Fork()
+	require.NoError(t, err)
+	before := map[*Sequence[buffer]][]uint32{a: sequence(1, 35), child: sequence(1, 35), b: sequence(200, 17), fresh: nil}
+	for round := range 3 {
+		feeds := []feed[buffer]{{a, sequence(1000+round*100, 1)}, {child, sequence(2000+round*100, 3)}, {b, sequence(3000+round*100, 21)}, {fresh, sequence(4000+round*100, 4)}}
+		if round == 2 { // rewinds, into both places
+			require.NoError(t, a.Truncate(len(before[a])-3))
+			require.NoError(t, child.Truncate(5))
+			before[a], before[child] = before[a][:len(before[a])-3], before[child][:5]
+		}
+		require.NoError(t, r.plan(r.s, feeds...))
+		const tokens = 1 + 3 + 21 + 4
+		queries := rows(sequence(5000, tokens), 0, c.QHeads, c.HeadDim, false)
+		q, out := r.vector(r.s, queries), r.vector(r.s, make([]float32, tokens*c.QHeads*c.VHeadDim))
+		r.writeWith(r.s, map[int]buffer{1: q}, feeds...)
+		lse, err := r.be.Alloc(backend.F32, tokens*c.QHeads)
+		require.NoError(t, err)
+		require.NoError(t, r.step.AttendTo(1, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse)}))
+		r.pool.cfg.Residual += 1 << 20 // so that what attention saw can be read before it is quantized
+		require.NoError(t, r.step.Commit())
+		r.pool.cfg.Residual -= 1 << 20
+
+		mask := c.mask(1)
+		want, plain := attention{mask: mask}, attention{mask: mask}
+		for _, f := range feeds {
+			all := append(before[f.seq][:len(before[f.seq]):len(before[f.seq])], f.ids...)
+			stored, exact := r.gathered(f.seq, 1), pastOf(c, 1, all)
+			for p := len(before[f.seq]); p < len(all); p++ {
+				for h := range c.QHeads {
+					row := len(want.lse)
+					want.add(c, queries[row*c.HeadDim:][:c.HeadDim], h, stored, p+1, nil)
+					plain.add(c, queries[row*c.HeadDim:][:c.HeadDim], h, exact, p+1, nil)
+				}
+			}
+			before[f.seq] = all
+		}
+		bounds := map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 3e-3, backend.BF16: 2e-2}
+		got := r.download(out)
+		requireNear(t, "output", want.out, got, bounds[c.Act])
+		requireNear(t, "log-sum-exp", want.lse, r.download(lse), 1e-3)
+		requireNear(t, "output of exact keys and values", plain.out, got, max(farFromExact(c.K), farFromExact(c.V)))
+		r.free(q, out, lse)
+	}
+	require.NoError(t, errors.Join(a.Release(), b.Release(), child.Release(), fresh.Release()))
+	r.close()
+}
+
+// Keys are rotated by their positions in the sequence, wherever their tokens lie.
+func TestResidualPositions(t *testing.T) {
+	r := residualRig(t, openDevice(t), nil)
+	c := r.pool.Config()
+	a := r.open()
+	next := 0
+	grow := func(n int) {
+		ids := sequence(1+next, n)
+		require.NoError(t, r.plan(r.s, feed[buffer]{a, ids}))
+		for l := range c.Layers {
+			q := r.vector(r.s, make([]float32, n*c.QHeads*c.HeadDim))
+			k := r.vector(r.s, rows(ids, l, c.KVHeads, c.HeadDim, false))
+			v := r.vector(r.s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
+			require.NoError(t, r.step.AppendRotated(l, q, k, v))
+			r.free(q, k, v)
+		}
+		require.NoError(t, r.step.Commit())
+		next += n
+	}
+	check := func() {
+		require.Equal(t, next, a.Next())
+		positions, err := a.Positions(nil, 1)
+		require.NoError(t, err)
+		require.Equal(t, sequenceOf(next), positions)
+		got := r.bothTiers(r.s, a, 1)
+		for h := range c.KVHeads {
+			for i := range next {
+				want := token{uint32(1 + i), i}.key(1, h, c.HeadDim)
+				for d, x := range got.k[(h*next+i)*c.HeadDim:][:c.HeadDim] {
+					require.InDelta(t, want[d], x, 3*2.2*rounding(c.K)+1e-4, "token %d", i)
+				}
+			}
+		}
+	}
+	for range 3 {
+		grow(11)
+		check()
+	}
+	for _, n := range []int{31, 14, 0} { // into the window, into a quantized block, everything
+		require.NoError(t, a.Truncate(n))
+		next = n
+		require.Equal(t, next, a.Next())
+		grow(3)
+		check()
+	}
+	require.NoError(t, a.Release())
+	r.close()
+}
+
+// What needs all tokens in one place is refused by type and changes nothing.
+func TestResidualRefuses(t *testing.T) {
+	r := residualRig(t, openDevice(t), nil)
+	c := r.pool.Config()
+	a := r.open()
+	w := &tiered{}
+	r.grown(a, w, 30, 1)
+	unsupported := backend.ErrUnsupported{}
+	require.ErrorIs(t, a.Shift(r.s, 0, 4), unsupported)
+	require.ErrorIs(t, a.Keep(r.s, [][]int{{0, 30}}, KeepOptions{}), unsupported)
+	require.ErrorIs(t, a.Fence(r.s), unsupported)
+	require.ErrorIs(t, a.Scores(r.s, 0, nil), unsupported)
+	require.ErrorIs(t, a.ClearScores(r.s), unsupported)
+	_, err := a.Layers(r.s)
+	require.ErrorIs(t, err, unsupported)
+	require.ErrorIs(t, r.step.Reset(), nil)
+	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.StepTokens+1)), backend.ErrShape{})
+	require.ErrorContains(t, r.step.Add(a, make([]uint32, c.StepTokens+1)), "StepTokens")
+	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.Capacity)), ErrCapacity{Have: 31 + c.Capacity, Max: c.Capacity})
+	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(32, 1)}))
+	w.settled(t, a, true)
+	_, err = r.step.Index()
+	require.ErrorIs(t, err, unsupported)
+	q, k, v, out := r.operands(1)
+	require.ErrorIs(t, r.step.Commit(), ErrStep{}, "no layer got its rows")
+	require.NoError(t, r.step.Append(0, k, v))
+	for _, bad := range []backend.Outputs[buffer]{
+		{Rows: backend.Dense(out), LSEOffset: 1},
+		{Rows: backend.Dense(out), Mass: backend.Some(out)},
+	} {
+		require.ErrorIs(t, r.step.AttendTo(0, backend.Dense(q), bad), unsupported)
+	}
+	require.ErrorIs(t, r.step.Attend(2, q, out), backend.ErrShape{})
+	require.NoError(t, r.step.Reset())
+	r.expectTiers(r.s, a, w)
+	r.free(q, k, v, out)
+	require.NoError(t, a.Release())
+	require.Zero(t, a.Len())
+	r.close()
+}
+
+// A prompt is cut into steps of StepTokens, which have a default.
+func TestResidualDefaults(t *testing.T) {
+	cfg := residualConfig(backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int4})
+	cfg.StepTokens = 0
+	got, err := cfg.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, DefaultStepTokens, got.StepTokens)
+	require.Equal(t, "off", got.Prefix.String())
+	again, err := got.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, got, again)
+}
+
+// Prompts of a whole step each, one after another, fit the default sizes: a sequence that
+// waits holds no exact memory beyond its window.
+func TestResidualPromptsInTurn(t *testing.T) {
+	formats := residualFormats(backend.F32)
+	if len(formats) == 0 {
+		t.Skip("the device has no format for it")
+	}
+	cfg := residualConfig(formats[0])
+	cfg.StepTokens, cfg.Capacity, cfg.MaxSeqs, cfg.Blocks = 64, 200, 8, 0
+	r := deviceRig(t, cfg)
+	var seqs []*Sequence[buffer]
+	for i := range cfg.MaxSeqs {
+		seq := r.open()
+		seqs = append(seqs, seq)
+		for part := range 3 {
+			require.NoError(t, r.feed(feed[buffer]{seq, sequence(1+100*i+1000*part, cfg.StepTokens)}))
+		}
+	}
+	for _, seq := range seqs {
+		require.Equal(t, 3*cfg.StepTokens, seq.Len())
+		require.Less(t, seq.recent.len, cfg.Residual+cfg.BlockSize)
+		require.NoError(t, seq.Release())
+	}
+	r.close()
+}
