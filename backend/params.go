@@ -198,7 +198,7 @@ type GatherParams[B Buffer] struct {
 	K, V        Opt[B]
 }
 
-// CopyBlocksParams copies block Pairs[i][0] to block Pairs[i][1], keys, values
+// CopyBlocksParams copies block Pairs[i][0] to block Pairs[i][1]: keys, values, their
 // scales, and attention mass where it is set (see Outputs). Pairs is U32 [N, 2]. A
 // destination may appear once and may not be a source of the same call.
 type CopyBlocksParams[B Buffer] struct {

@@ -67,7 +67,8 @@ type Config struct {
 	// Residual is the last tokens of a sequence, about, that stay in Act where K and V
 	// are quantized; older ones are quantized in whole blocks (KIVI, arXiv:2402.02750). K
 	// of Int4Channel needs it. A step has then at most StepTokens new tokens, 0:
-	// DefaultStepTokens. Paged, and with prefix.Off.
+	// DefaultStepTokens. Paged, with prefix.Off, and with none of SkipLayers, Hadamard,
+	// Scores, Int8Query, windows and ALiBi.
 	Residual, StepTokens int
 	// Saturate makes finite what is not, where it is quantized (see
 	// backend.AppendParams); without it that is an error.
@@ -99,9 +100,9 @@ type Config struct {
 	// prefix.Adaptive. A runner whose tokens do not say what is in its keys and values
 	// turns it off, or opens its sequences with NoPublish.
 	Prefix prefix.Policy
-	// Model is a digest of the weights, where each device has a part of them of that
-	// part. It goes into the keys by which other processes
-	// know blocks (see Pool.Watch); within a pool it decides nothing.
+	// Model is a digest of the weights, or of this device's part of them. It goes into the
+	// keys by which other processes know blocks (see Pool.Watch); within a pool it decides
+	// nothing.
 	Model []byte
 
 	sources  [numSettings]Source

@@ -55,8 +55,12 @@ func (c Config) checkResidual() error {
 		return refuse("is not for reused prefixes: what a block holds depends on the steps that wrote it; set Prefix to prefix.Off")
 	case len(c.SkipLayers) > 0:
 		return refuse("goes with no SkipLayers")
-	case c.Hadamard || c.Scores || c.Int8Query:
-		return refuse("goes with neither Hadamard, Scores nor Int8Query")
+	case c.Hadamard:
+		return refuse("does not go with Hadamard")
+	case c.Scores:
+		return refuse("does not go with Scores")
+	case c.Int8Query:
+		return refuse("does not go with Int8Query")
 	}
 	for i, m := range c.Masks {
 		if m.Window != 0 || m.SinkTokens != 0 || len(m.ALiBi) != 0 {

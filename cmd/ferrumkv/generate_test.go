@@ -221,7 +221,7 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--layout paged --residual 32", []string{"--residual 32: is for quantized keys and values; K is f16, V is f16\n"}},
 		{"--kv-dtype int4 --layout paged --residual 9 --prefix lru", []string{"--residual 9: is not for reused prefixes", "set --prefix to off\n"}},
 		{"--kv-dtype int4 --layout paged --residual 9 --skip-layers 0", []string{"--residual 9: goes with no --skip-layers\n"}},
-		{"--kv-dtype int4 --layout paged --residual 9 --hadamard", []string{"--residual 9: goes with neither --hadamard"}},
+		{"--kv-dtype int4 --layout paged --residual 9 --hadamard", []string{"--residual 9: does not go with --hadamard"}},
 		{"--hadamard", []string{"--hadamard true: is for quantized keys, K is f16\n"}},
 		{"--kv-dtype int4 --skip-layers 0,4", []string{"--skip-layers 4: accepts 0 to 3\n"}},
 		{"--kv-dtype int4 --skip-layers x", []string{"--skip-layers"}},

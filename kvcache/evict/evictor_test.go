@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
@@ -228,6 +229,68 @@ func TestHistoriesAreEqualOnAllDevices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever the policy and the history, with forks that share blocks: no sequence exceeds its
+// budget, its ends stay, the others keep what they have, and every block is accounted for.
+func TestAnyHistoryKeepsTheBudget(t *testing.T) {
+	be := open(t, "cpu:threads=1")
+	rapid.Check(t, func(rt *rapid.T) {
+		cfg := config()
+		cfg.HeadDim, cfg.Capacity = 4, 400
+		sc := newScene(t, be, cfg)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		policy := rapid.SampledFrom([]Policy{Recency{}, SlidingWindow{Window: 9, Sinks: 2}, H2O{Sinks: 2, Recent: 5}, SnapKV{Sinks: 2, Kernel: 3}}).Draw(rt, "policy")
+		budget := rapid.IntRange(12, 30).Draw(rt, "budget")
+		e, err := New[buffer](Options{Policy: policy, Budget: budget, Slack: rapid.IntRange(0, 6).Draw(rt, "slack"), Reposition: rapid.Bool().Draw(rt, "reposition")})
+		require.NoError(rt, err)
+		seqs := [][]*kvcache.Sequence[buffer]{sc.open()}
+		positions := func(seq *kvcache.Sequence[buffer]) (all [2][]int) {
+			for l := range all {
+				all[l], err = seq.Positions(nil, l)
+				require.NoError(rt, err)
+			}
+			return all
+		}
+		for range 20 {
+			i := rapid.IntRange(0, len(seqs)-1).Draw(rt, "sequence")
+			if len(seqs) < 3 && rapid.IntRange(0, 4).Draw(rt, "fork") == 0 {
+				child, err := seqs[i][0].Fork()
+				require.NoError(rt, err)
+				seqs = append(seqs, []*kvcache.Sequence[buffer]{child})
+				continue
+			}
+			others := map[int][2][]int{}
+			for j := range seqs {
+				if j != i {
+					others[j] = positions(seqs[j][0])
+				}
+			}
+			n := rapid.IntRange(1, 7).Draw(rt, "tokens")
+			seq := seqs[i][0]
+			newest, had := seq.Next()-1, seq.Len()
+			_, err := e.Room(sc.s, n, seq)
+			require.NoError(rt, err)
+			require.LessOrEqual(rt, seq.Len()+n, policy.Limit(budget))
+			if seq.Len() > 2 && had > 0 && !e.Reposition { // below, sinks come first
+				for _, at := range positions(seq) {
+					require.Equal(rt, newest, at[len(at)-1], "the newest stays")
+				}
+			}
+			sc.feed(rng, n, seqs[i])
+			for j, at := range others {
+				require.Equal(rt, at, positions(seqs[j][0]), "others keep theirs")
+			}
+			require.NoError(rt, sc.pools[0].Check())
+			st, err := sc.pools[0].Stats()
+			require.NoError(rt, err)
+			require.Equal(rt, st.Blocks, st.Free+st.Cached+st.Held)
+		}
+		for _, parts := range seqs {
+			release(t, parts)
+		}
+		sc.close()
+	})
 }
 
 // Layers of one pool cannot have different budgets.

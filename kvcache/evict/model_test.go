@@ -49,9 +49,12 @@ func protection(p Policy, budget int) (sinks, recent int) {
 		}
 		return p.Sinks, p.Recent
 	case SnapKV:
+		if p.Window == 0 {
+			return p.Sinks, (budget + 3) / 4
+		}
 		return p.Sinks, p.Window
 	case PyramidKV:
-		return p.Sinks, p.Window
+		return protection(p.SnapKV, budget)
 	}
 	panic("unknown policy")
 }

@@ -3,8 +3,9 @@
 // knows no cache, no block and no device. An Evictor applies one to sequences of a
 // kvcache.Pool, and kvcache/quant.CacheManager to what it holds.
 //
-// Every policy protects the first tokens, to which attention flows whatever they say
-// (sinks), and the newest ones, on which no attention could be counted yet. Under a
+// Every policy protects the newest tokens, on which no attention could be counted yet, and
+// all but Recency the first Sinks ones, to which attention flows whatever they say; Sinks
+// is 0 unless it is set. Under a
 // budget below what is protected, sinks come first, then the newest. A budget of 0
 // keeps nothing.
 package evict

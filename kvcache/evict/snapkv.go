@@ -9,7 +9,7 @@ import "fmt"
 // are added up over heads. The window's own tokens and the sinks stay.
 type SnapKV struct {
 	Sinks  int // the paper: 0
-	Window int // tokens of the observation window; the paper: 16 to 64
+	Window int // tokens of the observation window; 0: a quarter of the budget; the paper: 16 to 64
 	Kernel int // odd; 0: 1, no pooling; the paper: 5 to 13
 }
 
@@ -32,7 +32,11 @@ func (SnapKV) Limit(budget int) int { return max(budget, 0) }
 
 // Keep keeps sinks, the observation window and what it looks at.
 func (p SnapKV) Keep(dst []int, l Layer, budget int) []int {
-	return l.keep(dst, p.Sinks, usable(p.Window), p.Kernel, budget)
+	window := usable(p.Window)
+	if window == 0 {
+		window = (max(budget, 0) + 3) / 4
+	}
+	return l.keep(dst, p.Sinks, window, p.Kernel, budget)
 }
 
 // Budgets divides evenly.

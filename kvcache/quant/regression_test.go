@@ -90,6 +90,16 @@ func TestR5NewTokensAreNotStarved(t *testing.T) {
 	}
 }
 
+// R5 again: nor are tokens starved that came since scores were last told.
+func TestR5NewTokensStayUntilTheyAreScored(t *testing.T) {
+	for _, p := range []evict.Policy{evict.H2O{}, evict.SnapKV{}, evict.PyramidKV{}} {
+		c := filled(t, newCache(t, small(8, 4, p)), 8)
+		require.NoError(t, c.UpdateAttentionScores([]float64{1, 1, 1, 1, 1, 1, 1, 1}))
+		filled(t, c, 10)
+		require.Equal(t, []int{16, 17}, held(t, c)[6:], "%s", p)
+	}
+}
+
 // R6: bits were not checked: 0 gave NaN, 9 wrong values, 32 a shift overflow.
 func TestR6BitsAreChecked(t *testing.T) {
 	for _, bits := range []int{-1, 1, 5, 6, 7, 9, 16, 32, 64, math.MaxInt} {
