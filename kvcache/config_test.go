@@ -170,23 +170,7 @@ func TestSizeFormula(t *testing.T) {
 		if rapid.Bool().Draw(t, "masks") {
 			cfg.Masks = []Mask{{Window: 5, ALiBi: make([]float32, cfg.KVHeads), SinkLogits: make([]float32, cfg.KVHeads)}}
 		}
-		want, err := cfg.Bytes()
-		require.NoError(t, err)
-		be := openCPU(t)
-		pool, err := NewPool(be, cfg)
-		require.NoError(t, err)
-		require.Equal(t, want, be.Info().Allocated)
-		require.NoError(t, pool.Close())
-		require.NoError(t, be.Close())
-
-		blocks, err := cfg.BlocksFor(want)
-		require.NoError(t, err)
-		resolved, err := cfg.Resolve()
-		require.NoError(t, err)
-		require.Equal(t, resolved.Blocks, blocks)
-		less, err := cfg.BlocksFor(want - 1)
-		require.NoError(t, err)
-		require.Equal(t, blocks-1, less)
+		requireExactSize(t, cfg)
 	})
 	none, err := Config{Layers: 1, KVHeads: 1, HeadDim: 8}.BlocksFor(-5)
 	require.NoError(t, err)
@@ -325,4 +309,25 @@ func TestConfigWithin(t *testing.T) {
 		require.NoError(t, err, c.name)
 		require.Equal(t, got.Blocks, again.Blocks, c.name)
 	}
+}
+
+// requireExactSize checks that Bytes is what a pool allocates, and BlocksFor its inverse.
+func requireExactSize(t require.TestingT, cfg Config) {
+	want, err := cfg.Bytes()
+	require.NoError(t, err)
+	be := openCPU(t)
+	pool, err := NewPool(be, cfg)
+	require.NoError(t, err)
+	require.Equal(t, want, be.Info().Allocated)
+	require.NoError(t, pool.Close())
+	require.NoError(t, be.Close())
+
+	blocks, err := cfg.BlocksFor(want)
+	require.NoError(t, err)
+	resolved, err := cfg.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, resolved.Blocks, blocks)
+	less, err := cfg.BlocksFor(want - 1)
+	require.NoError(t, err)
+	require.Equal(t, blocks-1, less)
 }

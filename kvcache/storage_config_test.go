@@ -102,23 +102,7 @@ func TestQuantizedSizeFormula(t *testing.T) {
 				cfg.SkipLayers = rapid.SliceOfN(rapid.IntRange(0, cfg.Layers-1), 0, 3).Draw(t, "skip")
 			}
 		}
-		want, err := cfg.Bytes()
-		require.NoError(t, err)
-		be := openCPU(t)
-		pool, err := NewPool(be, cfg)
-		require.NoError(t, err)
-		require.Equal(t, want, be.Info().Allocated)
-		require.NoError(t, pool.Close())
-		require.NoError(t, be.Close())
-
-		blocks, err := cfg.BlocksFor(want)
-		require.NoError(t, err)
-		resolved, err := cfg.Resolve()
-		require.NoError(t, err)
-		require.Equal(t, resolved.Blocks, blocks)
-		less, err := cfg.BlocksFor(want - 1)
-		require.NoError(t, err)
-		require.Equal(t, blocks-1, less)
+		requireExactSize(t, cfg)
 	})
 }
 
