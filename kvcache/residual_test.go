@@ -235,6 +235,7 @@ func TestResidualPromptsInTurn(t *testing.T) {
 	for _, seq := range seqs {
 		require.Equal(t, 3*cfg.StepTokens, seq.Len())
 		require.Less(t, seq.recent.len, cfg.Residual+cfg.BlockSize)
+		require.Same(t, seq.fence, seq.recent.fence, "who takes the window's blocks waits for the conversion that reads them")
 		require.NoError(t, seq.Release())
 	}
 	r.close()
