@@ -92,6 +92,9 @@ func (f qualityFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("budget") && !p.evicts() {
+		return errors.New("--budget: no row has a policy that evicts; name some with --policy")
+	}
 	be, err := f.device.open()
 	if err != nil {
 		return err

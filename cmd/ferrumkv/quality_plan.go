@@ -47,6 +47,14 @@ func (f qualityFlags) plan() (p qualityPlan, err error) {
 	return p, err
 }
 
+// evicts reports whether some row has a policy with a budget: without flags all of them.
+func (p qualityPlan) evicts() bool {
+	if len(p.policies) == 0 {
+		return len(p.formats) == 0
+	}
+	return slices.ContainsFunc(p.policies, func(policy quality.Policy) bool { return policy.Name != quality.Everything })
+}
+
 // named are the things that names stand for, each once.
 func named[T any](names []string, parse func(string) (T, error)) (all []T, err error) {
 	for i, name := range names {
