@@ -219,15 +219,13 @@ func TestResidualAgainstLists(t *testing.T) {
 		cfg.MaxSeqs = rapid.IntRange(1, 4).Draw(t, "recent")
 		return cfg
 	}
-	t.Run("device", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("device", leavesNothing(be, func(t *rapid.T) {
 		runTiers(t, be, anyConfig(t), rapid.IntRange(1, 2).Draw(t, "streams"))
-		require.Zero(t, be.Info().Buffers)
 	}))
-	t.Run("late", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("late", leavesNothing(be, func(t *rapid.T) {
 		dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
 		runTiers(t, dev, anyConfig(t), 2)
 		require.NoError(t, dev.drain())
-		require.Zero(t, be.Info().Buffers)
 	}))
 	require.NoError(t, be.Close())
 }
