@@ -99,7 +99,7 @@ func (t *appendTask) part(i int, w *scratch) {
 			continue
 		}
 		t.load(x, i, token)
-		encode[to.dt](row, x, t.saturate)
+		to.k.encode[to.dt](row, x, t.saturate)
 	}
 }
 

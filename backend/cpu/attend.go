@@ -13,6 +13,7 @@ import (
 type attention struct {
 	workload
 	p            *backend.AttendParams[*Buffer]
+	k            *kernels
 	q, out       vectors
 	keys, values plane
 	group        int       // query heads of a KV head
@@ -25,7 +26,8 @@ type attention struct {
 	sinks        []float32 // logits, nil: none
 	mass         []float32 // [blocks, KV heads, block], nil: not wanted
 	split        partials
-	shards       int // parts that the blocks are dealt to for the mass
+	keptSpace    []float32 // of the items' kept weights
+	shards       int       // parts that the blocks are dealt to for the mass
 }
 
 // Attend computes softmax(q·K)·V. Lengths, offsets, blocks that a query sees, and
@@ -65,9 +67,10 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 
 // attentionExtent is the scratch for the largest tile.
 func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
-	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads}
-	rows := l.tileTokens() * l.qHeads / l.kvHeads
-	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: rows * chunk, rows: rows,
+	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads, block: p.Cache.BlockSize}
+	tile := l.tileTokens() * l.qHeads / l.kvHeads
+	rows := max(tile, min(tile, fewRows)*l.together(0))
+	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: tile * chunk, rows: rows,
 		vectors: chunk * max(p.Cache.K.Dim, p.Cache.V.Dim)}
 	if p.Int8Query {
 		need.rounded, need.integers = need.q, p.Cache.K.Dim
@@ -79,9 +82,9 @@ func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
 	v := p.Cache
 	*a = attention{
-		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, withMass: p.Plan.Mass,
+		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, block: v.BlockSize, withMass: p.Plan.Mass,
 			see: plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)},
-		p: p, group: p.QHeads / v.KVHeads,
+		p: p, k: p.Q.Buf.be.kernels, group: p.QHeads / v.KVHeads,
 		q: vectorsOf(p.Q, p.QHeads*v.K.Dim), out: vectorsOf(p.Out.Rows, p.QHeads*v.V.Dim),
 		keys: planeOf(v, v.K), values: planeOf(v, v.V),
 		lens:    view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs],
@@ -102,8 +105,8 @@ func optional[T backend.Number](o backend.Opt[*Buffer]) []T {
 	return view[T](o.Buf)
 }
 
-// queries is the first token of a sequence and how many there are.
-func (a *attention) queries(seq int) (first, n int) {
+// tokens is the first token of a sequence and how many there are.
+func (a *attention) tokens(seq int) (first, n int) {
 	if a.offsets == nil {
 		return seq, 1
 	}
@@ -132,7 +135,7 @@ func (a *attention) check() error {
 		if uint64(ctx) > slots {
 			return attendError("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
 		}
-		_, n := a.queries(i)
+		_, n := a.tokens(i)
 		sum = sum.Add(int(ctx), n)
 		if !batch.Table.Set || n == 0 {
 			continue
@@ -176,12 +179,12 @@ func (a *attention) checkWork(sum plan.Fingerprint) error {
 	if !a.see.Within(int(work[3]), int(work[4])) {
 		return attendError("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.Window, a.see.SinkTokens, work[3], work[4])
 	}
-	n, rows := int(work[5]), int(work[6])
+	n, rows, units := int(work[5]), int(work[6]), int(work[7])
 	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 {
 		return attendError("work: %d elements, too few for %d items", len(work)+headerWords, n)
 	}
 	a.items = work[:n*itemWords]
-	space, ok := a.workspace(a.p.Batch.Tokens, rows)
+	space, ok := a.workspace(a.p.Batch.Tokens, rows, units)
 	if !ok || space > a.p.Plan.Workspace {
 		return attendError("workspace: %d elements were planned, the work needs more", a.p.Plan.Workspace)
 	}
@@ -190,7 +193,7 @@ func (a *attention) checkWork(sum plan.Fingerprint) error {
 		if it.seq < 0 || it.seq >= len(a.lens) {
 			return attendError("work: item %d is out of range", i)
 		}
-		if _, n := a.queries(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows) {
+		if _, n := a.tokens(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows, units) {
 			return attendError("work: item %d is out of range", i)
 		}
 	}
@@ -207,7 +210,8 @@ func (a *attention) divide(space []float32, rows int) {
 		a.finalLSE, space = space[:n], space[n:]
 	}
 	a.split.lse, space = space[:rows], space[rows:]
-	a.split.rows = vectors{mem: backend.BytesOf(space), dt: backend.F32, size: 4, stride: a.vDim}
+	a.keptSpace = space[rows*a.vDim:]
+	a.split.rows = vectors{k: a.out.k, mem: backend.BytesOf(space), dt: backend.F32, size: 4, stride: a.vDim}
 }
 
 // cost is the multiply-adds of the call.

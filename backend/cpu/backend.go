@@ -16,11 +16,20 @@ const maxThreads = 4096
 type Options struct {
 	Threads  int   // goroutines that compute, the caller's included; 0: GOMAXPROCS
 	MaxBytes int64 // memory that Alloc may give, in bytes; 0: the machine's memory
+	// Kernels names the inner loops to use, for comparisons: avx512, avx2, neon or go. Empty
+	// is what FERRUM_CPU_KERNELS says, or the fastest that the processor runs. ErrUnsupported
+	// where it does not run them, or a build with the tag noasm is asked for them.
+	Kernels string
+	// Reproducible makes the bits of attention independent of the number of Threads, of what
+	// else is in a step, and of how a prompt was cut into steps. Prompts take longer.
+	Reproducible bool
 }
 
 // Backend is an open CPU device. It is safe for concurrent use.
 type Backend struct {
 	pool     *pool
+	kernels  *kernels
+	fixed    bool // Options.Reproducible
 	caps     backend.Caps
 	model    string
 	maxBytes int64
@@ -53,8 +62,14 @@ func Open(o Options) (*Backend, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = math.MaxInt64
 	}
+	k, err := kernelsOf(o.Kernels)
+	if err != nil {
+		return nil, err
+	}
 	return &Backend{
 		pool:     newPool(o.Threads),
+		kernels:  k,
+		fixed:    o.Reproducible,
 		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), DeviceTable: true, Int8Query: int8Query()},
 		model:    modelName(),
 		maxBytes: o.MaxBytes,
@@ -66,12 +81,12 @@ func Open(o Options) (*Backend, error) {
 // ones, with keys and values alike, first. Values are not stored by channel.
 func formats() []backend.Format {
 	var alike, mixed []backend.Format
-	for act := range decode {
-		for k := range decode {
-			for v := range decode {
+	for act := range types {
+		for k := range types {
+			for v := range types {
 				f := backend.Format{Act: backend.DType(act), K: backend.DType(k), V: backend.DType(v)}
 				switch {
-				case !f.Act.Float() || decode[k] == nil || decode[v] == nil || f.V == backend.Int4Channel:
+				case !f.Act.Float() || decodeGo[k] == nil || decodeGo[v] == nil || f.V == backend.Int4Channel:
 				case k == v:
 					alike = append(alike, f)
 				default:
@@ -85,7 +100,7 @@ func formats() []backend.Format {
 
 // int8Query is the types whose products with rounded queries have a kernel.
 func int8Query() (out []backend.DType) {
-	for dt, kernel := range scoreInt8 {
+	for dt, kernel := range portable.scoreInt8 {
 		if kernel != nil {
 			out = append(out, backend.DType(dt))
 		}

@@ -82,7 +82,7 @@ func (t *convertTask) part(i int, w *scratch) {
 	for pairs := t.pairs; len(pairs) > 0; pairs = pairs[2:] {
 		for slot := 0; slot < c.to.block; slot += c.rows() {
 			x := c.load(w, int(pairs[0]), head, slot)
-			encode[c.to.dt](c.to.at(int(pairs[1]), head, slot, len(x)/c.to.dim), x, t.saturate)
+			c.to.k.encode[c.to.dt](c.to.at(int(pairs[1]), head, slot, len(x)/c.to.dim), x, t.saturate)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (t *convertTask) part(i int, w *scratch) {
 func (c *conversion) load(w *scratch, block, head, slot int) []float32 {
 	n := min(c.rows(), c.from.block-slot)
 	x := w.vectors[:n*c.from.dim]
-	decode[c.from.dt](x, c.from.at(block, head, slot, n))
+	c.from.k.decode[c.from.dt](x, c.from.at(block, head, slot, n))
 	if c.hadamard {
 		hadamard(x, c.from.dim)
 	}

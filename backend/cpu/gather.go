@@ -84,7 +84,7 @@ func (t *gatherTask) head(from *plane, head int, dst []byte, dt backend.DType) {
 			copy(dst, src.data)
 		} else {
 			x := of[float32](dst[:n*row])
-			decode[from.dt](x, src)
+			from.k.decode[from.dt](x, src)
 			if from.hadamard {
 				hadamard(x, from.dim)
 			}

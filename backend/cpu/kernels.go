@@ -1,49 +1,103 @@
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend"
+import (
+	"fmt"
+	"os"
+	"strings"
 
-// The inner loops, chosen when the program starts: the Go versions of
-// kernels_go.go, kernels_int8.go and package quant, which a version for the processor
-// at hand may replace. Nothing else in this package is worth writing in assembly. Arrays
-// are indexed by the storage type; slices do not overlap and are not retained.
-var (
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// types is how many storage types there are.
+const types = backend.Int4Channel + 1
+
+// kernels is the inner loops for one kind of processor. Nothing else in this package is
+// worth writing in assembly. Arrays are indexed by the storage type; slices do not
+// overlap and are not retained.
+type kernels struct {
+	name string // as in Options.Kernels
 	// score sets dst[r*stride+j] to the product of query row r and key j. q holds rows
-	// of the keys' dim; scratch has room for the keys as float32.
-	score = forTypes[func(dst []float32, stride int, q []float32, keys stored, scratch []float32)](scoreF32, scoreDecoded)
+	// of the keys' dim; scratch has room for the keys as float32. A score depends on its
+	// row and its key alone, not on what is beside them.
+	score [types]func(dst []float32, stride int, q []float32, keys stored, scratch []float32)
 	// scoreInt8 is score for query rows that are stored as Int8: products of codes are
 	// added as integers, exactly, and scales and zero points come after. The types
 	// that are here are those of Caps.Int8Query.
-	scoreInt8 = [...]func(dst []float32, stride int, q, keys stored, scratch *integers){
-		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
-	}
-	// mix adds p[r*stride+j] * (value j) to row r of acc, one value after another, so
-	// that the result does not depend on how values are cut into calls. A value whose
-	// factor is 0 must not matter, even where it is infinite or NaN.
-	mix = forTypes[func(acc []float32, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded)
-	// exponentials replaces each s by exp(s − top) and returns their sum. A score of
-	// −∞ becomes 0; top is finite or NaN.
-	exponentials = exponentialsGo
+	scoreInt8 [types]func(dst []float32, stride int, q, keys stored, scratch *integers)
+	// weigh turns scores into weights: for each row r, of n scores from r*stride on, it
+	// raises top[r] to the largest of scale*score, replaces each score by
+	// exp(scale*score − top[r]), and adds those to sum[r], after it has multiplied the sum
+	// by shrink[r] = exp(old top − new top), which it sets for mix: 1 where nothing came
+	// before. A score of −∞ becomes 0, also where all are; a NaN makes its row's top NaN.
+	weigh func(scores []float32, stride, n int, scale float32, top, shrink []float32, sum []float64)
+	// mix multiplies row r of acc, of the values' dim, by shrink[r], and then adds
+	// p[r*stride+j] * (value j) to it, one value after another, so that the result does not
+	// depend on how values are cut into calls. Where exact is set, a value whose factor is 0
+	// does not matter, even where it is infinite or NaN.
+	mix [types]func(acc, shrink, p []float32, stride int, values stored, scratch []float32)
 	// decode sets dst to the values of src.
-	decode = [...]func(dst []float32, src stored){
-		backend.F32: decodeF32, backend.F16: decodeF16, backend.BF16: decodeBF16,
-		backend.Int8: decodeRows, backend.Int8Asym: decodeRows, backend.Int4: decodeRows, backend.Int4G64: decodeRows,
-		backend.Int4Channel: decodeChannels, backend.FP8E4M3: decodeFP8, backend.FP8E5M2: decodeFP8,
-	}
+	decode [types]func(dst []float32, src stored)
 	// encode stores src in dst, rounded to nearest. It is false, and what it wrote of no
 	// use, where dst is quantized and src has a value that is not finite. With saturate it
 	// makes such values of src finite. Rows of Int4Channel are a whole block of one head.
-	encode = [...]func(dst stored, src []float32, saturate bool) bool{
+	encode [types]func(dst stored, src []float32, saturate bool) bool
+
+	exact bool // see mix
+}
+
+// portable is the kernels in Go, for every processor, dim and type.
+var portable = kernels{
+	name:  "go",
+	exact: true,
+	score: forTypes[func(dst []float32, stride int, q []float32, keys stored, scratch []float32)](scoreF32, scoreDecoded),
+	scoreInt8: [types]func(dst []float32, stride int, q, keys stored, scratch *integers){
+		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
+	},
+	weigh:  weighGo,
+	mix:    forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
+	decode: decodeGo,
+	encode: [types]func(dst stored, src []float32, saturate bool) bool{
 		backend.F32: encodeF32, backend.F16: encodeF16, backend.BF16: encodeBF16,
 		backend.Int8: encodeRows, backend.Int8Asym: encodeRows, backend.Int4: encodeRows, backend.Int4G64: encodeRows,
 		backend.Int4Channel: encodeChannels, backend.FP8E4M3: encodeFP8, backend.FP8E5M2: encodeFP8,
-	}
-)
+	},
+}
+
+var decodeGo = [types]func(dst []float32, src stored){
+	backend.F32: decodeF32, backend.F16: decodeF16, backend.BF16: decodeBF16,
+	backend.Int8: decodeRows, backend.Int8Asym: decodeRows, backend.Int4: decodeRows, backend.Int4G64: decodeRows,
+	backend.Int4Channel: decodeChannels, backend.FP8E4M3: decodeFP8, backend.FP8E5M2: decodeFP8,
+}
 
 // forTypes is one function for f32 and another for every other storage type.
-func forTypes[F any](f32, others F) (all [backend.Int4Channel + 1]F) {
+func forTypes[F any](f32, others F) (all [types]F) {
 	for dt := range all {
 		all[dt] = others
 	}
 	all[backend.F32] = f32
 	return all
+}
+
+// EnvKernels names kernels for devices that are opened without Options.Kernels.
+const EnvKernels = "FERRUM_CPU_KERNELS"
+
+// available is the kernels that this processor runs, the fastest first.
+var available = append(native(), &portable)
+
+// kernelsOf is the kernels of a name; the empty one is that of EnvKernels, or the fastest.
+func kernelsOf(name string) (*kernels, error) {
+	if name == "" {
+		name = os.Getenv(EnvKernels)
+	}
+	if name == "" {
+		return available[0], nil
+	}
+	var names []string
+	for _, k := range available {
+		if k.name == name {
+			return k, nil
+		}
+		names = append(names, k.name)
+	}
+	return nil, backend.ErrUnsupported{Op: "open", Why: fmt.Sprintf("this processor and build have no kernels %q, need one of %s", name, strings.Join(names, ", "))}
 }

@@ -51,7 +51,7 @@ func scoreF32(dst []float32, stride int, q []float32, keys stored, _ []float32) 
 
 func scoreDecoded(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
 	scratch = scratch[:keys.rows()*keys.dim]
-	decode[keys.dt](scratch, keys)
+	decodeGo[keys.dt](scratch, keys)
 	scoreRows(dst, stride, q, scratch, keys.dim)
 }
 
@@ -116,20 +116,24 @@ func dot(x, y []float32) float32 {
 	return sum
 }
 
-func mixF32(acc, p []float32, stride int, values stored, _ []float32) {
-	mixRows(acc, p, stride, of[float32](values.data), values.dim)
+func mixF32(acc, shrink, p []float32, stride int, values stored, _ []float32) {
+	mixRows(acc, shrink, p, stride, of[float32](values.data), values.dim)
 }
 
-func mixDecoded(acc, p []float32, stride int, values stored, scratch []float32) {
+func mixDecoded(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
 	scratch = scratch[:values.rows()*values.dim]
-	decode[values.dt](scratch, values)
-	mixRows(acc, p, stride, scratch, values.dim)
+	decodeGo[values.dt](scratch, values)
+	mixRows(acc, shrink, p, stride, scratch, values.dim)
 }
 
-func mixRows(acc, p []float32, stride int, values []float32, dim int) {
+func mixRows(acc, shrink, p []float32, stride int, values []float32, dim int) {
 	n := len(values) / dim
-	for ; len(acc) > 0; acc = acc[dim:] {
-		mixRow(acc[:dim], p[:n], values)
+	for r, by := range shrink {
+		row := acc[r*dim:][:dim]
+		if by != 1 {
+			scale(row, by)
+		}
+		mixRow(row, p[:n], values)
 		p = p[min(stride, len(p)):]
 	}
 }
@@ -171,12 +175,35 @@ func axpy(acc []float32, x float32, v []float32) {
 	}
 }
 
-func exponentialsGo(s []float32, top float32) float64 {
-	var sum float64
-	for i, x := range s {
-		e := float32(math.Exp(float64(x - top)))
-		s[i] = e
-		sum += float64(e)
+func weighGo(scores []float32, stride, n int, by float32, top, shrink []float32, sum []float64) {
+	for r, old := range top {
+		row, high := scores[r*stride:][:n], old
+		for j, s := range row {
+			row[j] = s * by
+			high = max(high, row[j]) // NaN if either is, so that bad input shows
+		}
+		shrink[r] = 1
+		if high == negInf {
+			clear(row)
+			continue
+		}
+		if sum[r] != 0 && high != old {
+			less := math.Exp(float64(old) - float64(high))
+			sum[r] *= less
+			shrink[r] = float32(less)
+		}
+		top[r] = high
+		for j, s := range row {
+			row[j] = float32(math.Exp(float64(s - high)))
+			sum[r] += float64(row[j])
+		}
 	}
-	return sum
+}
+
+// exp is e to the power of x − y, 0 where x is −∞.
+func exp(x, y float32) float32 {
+	if x == negInf {
+		return 0
+	}
+	return float32(math.Exp(float64(x) - float64(y)))
 }

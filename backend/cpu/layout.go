@@ -4,6 +4,7 @@ import "github.com/ferrumkv/ferrumkv/backend"
 
 // vectors is Rows as memory: vector i starts at element offset + i*stride.
 type vectors struct {
+	k              *kernels
 	mem            []byte
 	dt             backend.DType
 	size           int // bytes of an element
@@ -15,7 +16,7 @@ func vectorsOf(r backend.Rows[*Buffer], width int) vectors {
 	if r.Stride == 0 {
 		r.Stride = width
 	}
-	return vectors{mem: r.Buf.mem, dt: r.Buf.dt, size: r.Buf.dt.Bits() / 8, offset: r.Offset, stride: r.Stride}
+	return vectors{k: r.Buf.be.kernels, mem: r.Buf.mem, dt: r.Buf.dt, size: r.Buf.dt.Bits() / 8, offset: r.Offset, stride: r.Stride}
 }
 
 // at is the memory of n elements of vector i from element col on.
@@ -24,15 +25,16 @@ func (v *vectors) at(i, col, n int) []byte {
 }
 
 func (v *vectors) load(dst []float32, i, col int) {
-	decode[v.dt](dst, stored{dt: v.dt, data: v.at(i, col, len(dst))})
+	v.k.decode[v.dt](dst, stored{dt: v.dt, data: v.at(i, col, len(dst))})
 }
 
 func (v *vectors) store(i, col int, src []float32) {
-	encode[v.dt](stored{dt: v.dt, data: v.at(i, col, len(src))}, src, false)
+	v.k.encode[v.dt](stored{dt: v.dt, data: v.at(i, col, len(src))}, src, false)
 }
 
 // plane is the keys or values of a layer as memory, [blocks, heads, block, row].
 type plane struct {
+	k            *kernels
 	mem          []byte
 	dt           backend.DType
 	heads, block int
@@ -45,7 +47,7 @@ type plane struct {
 }
 
 func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) plane {
-	out := plane{mem: p.Data.mem, dt: p.Data.dt, heads: v.KVHeads, block: v.BlockSize, dim: p.Dim, row: p.Dim * p.Data.dt.Bits() / 8,
+	out := plane{k: p.Data.be.kernels, mem: p.Data.mem, dt: p.Data.dt, heads: v.KVHeads, block: v.BlockSize, dim: p.Dim, row: p.Dim * p.Data.dt.Bits() / 8,
 		hadamard: p.Hadamard, scales: optional[uint32](p.Scales)}
 	switch out.dt {
 	case backend.FP8E4M3, backend.FP8E5M2:
@@ -67,6 +69,11 @@ func (p *plane) at(block, head, offset, n int) stored {
 		data:   p.mem[((block*p.heads+head)*p.block+offset)*p.row:][:n*p.row],
 		scales: p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow],
 	}
+}
+
+// ahead is where a row is, for the processor to fetch beforehand.
+func (p *plane) ahead(block, head, offset int) *byte {
+	return &p.mem[((block*p.heads+head)*p.block+offset)*p.row]
 }
 
 // slot is the row of one head at a slot: block*BlockSize + offset.

@@ -1,60 +1,122 @@
 package cpu
 
-// weighing adds the attention mass: a second walk over the keys, now that the
-// softmax denominators are known. A slot may belong to several sequences, so work
-// is not divided by sequence: part i has one KV head and the blocks of one shard,
-// and adds to them in the order of the batch.
+// kept is the weights that a walk found, for the attention mass: a chunk's are relative
+// to the largest score up to then, which is kept too.
+type kept struct {
+	weights []float32 // [KV heads, chunks, rows, chunk]; nil: not kept
+	tops    []float32 // [KV heads, chunks, rows]
+	chunks  int
+}
+
+// keptSize is the elements of an item's kept weights.
+func (l *workload) keptSize(it item) int {
+	return it.chunks * (it.q1 - it.q0) * l.qHeads * (chunk + 1)
+}
+
+// chunksOf is at most how many chunks so many keys are walked in: one more than they fill
+// where they begin inside of one, and one more where sink tokens end.
+func chunksOf(keys int) int { return keys/chunk + 3 }
+
+func (a *attention) keptOf(it item) kept {
+	if it.kept == 0 {
+		return kept{}
+	}
+	space, n := a.keptSpace[(it.kept-1)*keptUnit:], it.chunks*(it.q1-it.q0)*a.qHeads
+	return kept{weights: space[:n*chunk], tops: space[n*chunk:][:n], chunks: it.chunks}
+}
+
+// of is the weights and tops of a chunk for one KV head.
+func (k *kept) of(head, c, rows int) (weights, tops []float32) {
+	i := (head*k.chunks + c) * rows
+	return k.weights[i*chunk:][:rows*chunk], k.tops[i:][:rows]
+}
+
+// keep takes over what a step left for head h of a tile.
+func (k *kept) keep(t *tile, h, c, n int, w *scratch) {
+	weights, tops := k.of(t.head+h, c, t.rows)
+	for r := range t.rows {
+		copy(weights[r*chunk:][:n], w.scores[r*chunk:])
+	}
+	copy(tops, w.top[h*t.rows:])
+}
+
+// weighing adds the attention mass, now that the softmax denominators are known: from
+// kept weights, or with a second walk over the keys. A slot may belong to several
+// sequences, so work is not divided by sequence: part i has one KV head and the blocks
+// of one shard, and adds to them in the order of the items.
 type weighing struct{ *attention }
 
 func (m weighing) part(i int, w *scratch) {
 	head, shard := i%m.kvHeads, i/m.kvHeads
-	step := m.tileTokens()
-	for seq := range m.lens {
-		_, n := m.queries(seq)
-		for q0 := 0; q0 < n; q0 += step {
-			t := m.tile(seq, q0, min(q0+step, n), head)
-			m.weigh(&t, shard, w)
-		}
+	for work := m.items; len(work) > 0; work = work[itemWords:] {
+		it := decodeItem(work)
+		t := m.tile(it.seq, it.q0, it.q1, head, 1)
+		m.weigh(&t, it, shard, w)
 	}
 }
 
 // weigh adds what a tile's queries give to the keys in a shard's blocks.
-func (m weighing) weigh(t *tile, shard int, w *scratch) {
-	scores := w.scores[:t.rows*chunk]
-	var q queries // loaded for the first block that counts
-	for key := t.keys.From(0); key < t.keys.Hi; {
-		limit := t.keys.Hi
-		if key < t.keys.Sinks {
-			limit = t.keys.Sinks
-		}
-		block, offset, n := m.run(t, key, min(limit-key, chunk))
-		if block%m.shards == shard {
-			if q.rows == nil {
-				q = m.load(t, w)
+func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
+	kept, scores, loaded := m.keptOf(it), w.scores[:t.rows*chunk], false
+	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
+		n := t.chunk(key, it.k1)
+		fresh := true // the factors are not those of this chunk
+		for done := 0; done < n; {
+			block, offset, length := m.run(t, key+done, n-done)
+			mass := m.mass[(block*m.kvHeads+t.head)*m.keys.block+offset:]
+			switch {
+			case block%m.shards != shard:
+			case kept.weights != nil:
+				weights, tops := kept.of(t.head, c, t.rows)
+				if fresh {
+					m.factors(t, tops, w.shrink)
+					fresh = false
+				}
+				addWeights(mass[:length], weights[done:], w.shrink[:t.rows])
+			default:
+				if !loaded {
+					m.load(t, w)
+					loaded = true
+				}
+				m.again(t, span{key: key + done, n: length, next: it.k1, end: it.k1}, scores, w)
+				addWeights(mass[:length], scores, w.ones[:t.rows])
 			}
-			m.score(t, key, n, &q, scores, w)
-			m.add(t, scores, m.mass[(block*m.kvHeads+t.head)*m.keys.block+offset:][:n])
+			done += length
 		}
 		key = t.keys.From(key + n)
 	}
 }
 
-// add turns scores into probabilities and adds each key's over the rows.
-func (m weighing) add(t *tile, scores, mass []float32) {
-	var sums [chunk]float64
+// factors is what a chunk's weights are to be multiplied by to be probabilities.
+func (m weighing) factors(t *tile, tops, factors []float32) {
+	for r, top := range tops {
+		token, head, _ := m.row(t, t.head, r)
+		factors[r] = exp(top, m.finalLSE[token*m.qHeads+head])
+	}
+}
+
+// again sets scores to the probabilities of a span's keys.
+func (m weighing) again(t *tile, s span, scores []float32, w *scratch) {
+	q := m.queries(t, w, 0)
+	by := m.score(t, 0, s, &q, scores, m.k, w)
 	for r := range t.rows {
-		token, head, _ := m.row(t, r)
-		lse := m.finalLSE[token*m.qHeads+head]
-		if lse == negInf {
-			continue
-		}
-		row := scores[r*chunk:][:len(mass)]
-		exponentials(row, lse)
-		for j, p := range row {
-			sums[j] += float64(p)
+		token, head, _ := m.row(t, t.head, r)
+		lse, row := m.finalLSE[token*m.qHeads+head], scores[r*chunk:][:s.n]
+		for j, x := range row {
+			row[j] = exp(x*by, lse)
 		}
 	}
-	for j := range mass {
-		mass[j] += float32(sums[j])
+}
+
+// addWeights adds each key's weights, times the factor of their row, to its mass.
+func addWeights(mass, weights, factors []float32) {
+	for r, f := range factors {
+		if f == 0 {
+			continue
+		}
+		row := weights[r*chunk:][:len(mass)]
+		for j, p := range row {
+			mass[j] += p * f
+		}
 	}
 }

@@ -7,9 +7,6 @@ import (
 	"unsafe"
 )
 
-// alignment is that of a cache line.
-const alignment = 64
-
 // obtain takes n zeroed bytes from the Go heap: where there is no system call for
 // it, and under the race detector, which watches only the heap.
 func obtain(n int) (mem []byte, err error) {
@@ -18,8 +15,8 @@ func obtain(n int) (mem []byte, err error) {
 			mem, err = nil, errors.New("the size exceeds the address space")
 		}
 	}()
-	mem = make([]byte, n+alignment)
-	shift := -uintptr(unsafe.Pointer(unsafe.SliceData(mem))) % alignment
+	mem = make([]byte, n+cacheLine)
+	shift := -uintptr(unsafe.Pointer(unsafe.SliceData(mem))) % cacheLine
 	return mem[shift:][:n:n], nil
 }
 

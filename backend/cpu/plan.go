@@ -16,6 +16,18 @@ const (
 	// chunk is how many keys are scored at a time. Chunks start at multiples of it,
 	// so that results do not depend on how a prompt was cut.
 	chunk = 32
+	// fewRows is the largest number of rows of a tile that is walked with other heads, and
+	// whose weights are kept for the attention mass.
+	fewRows = 16
+	// smallBlock is the largest block whose heads are walked together, maxTogether how many:
+	// their rows lie next to each other, and reach as far as one head's in a large block.
+	smallBlock, maxTogether = 64, 8
+	// keptUnit is the elements that the places of kept weights are counted in.
+	keptUnit = 64
+	// fixedPart is the keys of a part where Options.Reproducible fixes them.
+	fixedPart = 2048
+	// maxUnits bounds the memory for kept weights, to a quarter of a gigabyte.
+	maxUnits = 1 << 28 / 4 / keptUnit
 	// minPart is how many keys a part of a split context has at least, but for the
 	// last: below, the merge costs more than the parallelism saves.
 	minPart = 256
@@ -25,9 +37,9 @@ const (
 // recognise work that was made for another shape or a narrower mask, which would
 // leave rows or keys out.
 const (
-	planMagic   = 0x666b7601
-	headerWords = 7 // magic, fingerprint (2), window, sink tokens, items, partial rows
-	itemWords   = 8
+	planMagic   = 0x666b7602
+	headerWords = 8 // magic, fingerprint (2), window, sink tokens, items, partial rows, units of kept weights
+	itemWords   = 10
 )
 
 // item is a unit of work: queries [q0, q1) of a sequence, all heads, over its keys
@@ -36,23 +48,31 @@ const (
 type item struct {
 	seq, q0, q1, k0, k1 int
 	base, part, parts   int
+	kept                int // 1 + the unit that its kept weights begin at, 0: none
+	chunks              int // that it keeps weights of
 }
 
 func (it item) encode(work []uint32) []uint32 {
 	return append(work, uint32(it.seq), uint32(it.q0), uint32(it.q1), uint32(it.k0), uint32(it.k1),
-		uint32(it.base), uint32(it.part), uint32(it.parts))
+		uint32(it.base), uint32(it.part), uint32(it.parts), uint32(it.kept), uint32(it.chunks))
 }
 
 func decodeItem(w []uint32) item {
 	w = w[:itemWords]
-	return item{int(w[0]), int(w[1]), int(w[2]), int(w[3]), int(w[4]), int(w[5]), int(w[6]), int(w[7])}
+	return item{int(w[0]), int(w[1]), int(w[2]), int(w[3]), int(w[4]), int(w[5]), int(w[6]), int(w[7]), int(w[8]), int(w[9])}
 }
 
 // within reports whether an item of a call with that many queries and that
 // context in its sequence stays inside them and the partial rows.
-func (it item) within(queries, ctx int, l *workload, partialRows int) bool {
+func (it item) within(queries, ctx int, l *workload, partialRows, units int) bool {
 	if it.q0 < 0 || it.q0 >= it.q1 || it.q1 > queries || it.q1-it.q0 > l.tileTokens() || it.k0 < 0 || it.k1 > ctx || it.part < 0 || it.part >= it.parts {
 		return false
+	}
+	if it.kept != 0 {
+		size, ok := backend.Mul(it.chunks, it.q1-it.q0, l.qHeads, chunk+1)
+		if !ok || it.kept < 0 || it.kept-1 > units || max(size-1, 0)/keptUnit >= units-it.kept+1 {
+			return false
+		}
 	}
 	rows, ok := backend.Mul(it.parts, it.q1-it.q0, l.qHeads)
 	return it.parts == 1 || ok && it.base >= 0 && it.base <= partialRows && rows <= partialRows-it.base
@@ -61,12 +81,21 @@ func (it item) within(queries, ctx int, l *workload, partialRows int) bool {
 // workload is what the plan and its call must agree on.
 type workload struct {
 	qHeads, kvHeads, vDim int
+	block                 int // slots of a block
 	see                   plan.Visibility
 	withMass              bool
 }
 
 // tileTokens is how many tokens' queries make a tile.
 func (l *workload) tileTokens() int { return max(tileRows/(l.qHeads/l.kvHeads), 1) }
+
+// together is how many KV heads walk the keys of a tile of so many rows side by side.
+func (l *workload) together(rows int) int {
+	if rows > fewRows || l.block > smallBlock {
+		return 1
+	}
+	return min(l.kvHeads, maxTogether)
+}
 
 func (l *workload) fingerprint() plan.Fingerprint {
 	flags := 0
@@ -80,16 +109,24 @@ func (l *workload) fingerprint() plan.Fingerprint {
 }
 
 // workspace is the f32 elements of a call: the log-sum-exp of every row where the
-// attention mass is wanted, and the partial results with theirs. It is false when
-// they overflow.
-func (l *workload) workspace(tokens, partialRows int) (n int, ok bool) {
-	partial, ok := backend.Mul(partialRows, l.vDim+1)
+// attention mass is wanted, the partial results with theirs, and the units of kept
+// weights. It is false when they overflow.
+func (l *workload) workspace(tokens, partialRows, units int) (n int, ok bool) {
+	n, ok = backend.Mul(partialRows, l.vDim+1)
 	if !ok || !l.withMass {
-		return partial, ok
+		return n, ok
 	}
-	mass, ok := backend.Mul(tokens, l.qHeads)
-	return mass + partial, ok && mass <= math.MaxInt-partial
+	for _, size := range [][2]int{{tokens, l.qHeads}, {units, keptUnit}} {
+		more, fits := backend.Mul(size[0], size[1])
+		if !fits || more > math.MaxInt-n {
+			return 0, false
+		}
+		n += more
+	}
+	return n, true
 }
+
+func ceilDiv(n, by int) int { return (n + by - 1) / by }
 
 // PlanAttend splits the queries of a step into tiles, and the contexts of tiles
 // too where there are fewer tiles than workers. A plan depends on the shape and
@@ -103,9 +140,9 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	if err := check.Plan(be.caps, s); err != nil {
 		return backend.AttendPlan{}, err
 	}
-	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, withMass: s.Mass,
+	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, withMass: s.Mass,
 		see: plan.Visible(s.NonCausal, s.Window, s.SinkTokens)}
-	sp := splitter{load: l, threads: be.pool.threads}
+	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed}
 	sum, tokens := l.fingerprint(), 0
 	for i, ctx := range s.ContextLens {
 		n := int(s.QueryLens[i])
@@ -113,15 +150,15 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		tokens += n
 		sp.weigh(int(ctx), n)
 	}
-	sp.work = append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32), uint32(l.see.Window), uint32(l.see.SinkTokens), 0, 0)
+	sp.work = append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32), uint32(l.see.Window), uint32(l.see.SinkTokens), 0, 0, 0)
 	for i, ctx := range s.ContextLens {
 		sp.split(i, int(ctx), int(s.QueryLens[i]))
 	}
-	space, ok := l.workspace(tokens, sp.rows)
+	space, ok := l.workspace(tokens, sp.rows, sp.units)
 	if !ok {
 		return backend.AttendPlan{}, backend.ErrShape{Op: "plan attend", What: fmt.Sprintf("workspace: %d tokens of %d heads are too many", tokens, l.qHeads)}
 	}
-	sp.work[5], sp.work[6] = uint32(sp.items), uint32(sp.rows)
+	sp.work[5], sp.work[6], sp.work[7] = uint32(sp.items), uint32(sp.rows), uint32(sp.units)
 	return backend.AttendPlan{Work: sp.work, Items: sp.items, Parts: sp.parts, Workspace: space, Mass: s.Mass}, nil
 }
 
@@ -130,10 +167,12 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 type splitter struct {
 	load    workload
 	threads int
+	fixed   bool    // parts have fixedPart keys, however many threads there are
 	total   float64 // pairs of query row and key, over all KV heads
 
 	work               []uint32
 	items, parts, rows int
+	units              int // of kept weights
 }
 
 // weigh adds the cost of a sequence.
@@ -161,6 +200,7 @@ func (sp *splitter) split(seq, ctx, n int) {
 			if it.part < parts-1 {
 				it.k1 = keys.At((it.part + 1) * size)
 			}
+			sp.keep(&it, min(size, keys.Count()-it.part*size))
 			sp.work = it.encode(sp.work)
 		}
 		sp.items += parts
@@ -171,16 +211,35 @@ func (sp *splitter) split(seq, ctx, n int) {
 	}
 }
 
+// keep gives an item of few rows a place for its weights, while there is one.
+func (sp *splitter) keep(it *item, keys int) {
+	it.kept, it.chunks = 0, chunksOf(keys)
+	if !sp.load.withMass || (it.q1-it.q0)*sp.load.qHeads > fewRows*sp.load.kvHeads {
+		return
+	}
+	if units := ceilDiv(sp.load.keptSize(*it), keptUnit); units <= maxUnits-sp.units {
+		it.kept = sp.units + 1
+		sp.units += units
+	}
+}
+
 // partsOf is into how many parts a tile's keys are cut, and the size of all but
-// the last. A tile is cut when one of its KV heads alone is more than half of a
-// worker's share.
+// the last. A tile is cut when the KV heads of it that are walked together are more than
+// half of a worker's share.
 func (sp *splitter) partsOf(keys, rows int) (parts, size int) {
-	share := sp.total / float64(2*sp.threads)
-	parts = int(math.Ceil(float64(keys) * float64(rows/sp.load.kvHeads) / max(share, 1)))
-	parts = min(parts, keys/minPart)
-	if sp.threads == 1 || parts < 2 || int64(parts)*int64(rows) > math.MaxUint32-int64(sp.rows) {
+	if sp.fixed {
+		parts = keys / fixedPart
+	} else if sp.threads > 1 {
+		share, group := sp.total/float64(2*sp.threads), rows/sp.load.kvHeads
+		parts = int(math.Ceil(float64(keys) * float64(group*sp.load.together(group)) / max(share, 1)))
+		parts = min(parts, keys/minPart)
+	}
+	if parts < 2 || int64(parts)*int64(rows) > math.MaxUint32-int64(sp.rows) {
 		return 1, keys
 	}
-	size = ((keys+parts-1)/parts + chunk - 1) / chunk * chunk
-	return (keys + size - 1) / size, size
+	size = fixedPart
+	if !sp.fixed {
+		size = ceilDiv(ceilDiv(keys, parts), chunk) * chunk
+	}
+	return ceilDiv(keys, size), size
 }

@@ -51,7 +51,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 		items := itemsOf(plan)
 		require.Len(r, items, plan.Items)
 
-		covered, rows, parts := make([]map[int]int, len(ctx)), 0, 0 // by sequence, query*3000+key
+		covered, rows, parts, units := make([]map[int]int, len(ctx)), 0, 0, 0 // by sequence, query*3000+key
 		for i := range covered {
 			covered[i] = map[int]int{}
 		}
@@ -60,6 +60,12 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 				for key := it.k0; key < it.k1; key++ {
 					covered[it.seq][q*3001+key]++
 				}
+			}
+			few := s.Mass && (it.q1-it.q0)*group <= fewRows
+			require.Equal(r, few, it.kept > 0)
+			if few {
+				require.Equal(r, units+1, it.kept)
+				units += (it.chunks*(it.q1-it.q0)*s.QHeads*(chunk+1) + keptUnit - 1) / keptUnit
 			}
 			if it.parts > 1 {
 				require.Equal(r, rows-it.part*(it.q1-it.q0)*s.QHeads, it.base)
@@ -82,7 +88,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 		}
 		want := rows * (s.VDim + 1)
 		if s.Mass {
-			want += tokens * s.QHeads
+			want += tokens*s.QHeads + units*keptUnit
 		}
 		require.Equal(r, want, plan.Workspace)
 	})
@@ -93,18 +99,20 @@ func TestPlanSplitsOnlyWhereItPays(t *testing.T) {
 	for _, c := range []struct {
 		threads, kvHeads int
 		ctx              []uint32
-		parts            int
+		block, parts     int
 	}{
-		{1, 1, []uint32{100000}, 0},
-		{2, 8, []uint32{8192}, 0},
-		{2, 1, []uint32{8192}, 4},
-		{8, 8, []uint32{8192}, 2},
-		{16, 8, []uint32{8192}, 4},
-		{8, 1, []uint32{511}, 0},
-		{8, 1, []uint32{512}, 2},
-		{8, 1, []uint32{513}, 2}, // and no third for one key
-		{4, 1, []uint32{8192, 30, 30}, 8},
-		{4, 1, []uint32{400, 400, 400, 400, 400, 400, 400, 400}, 0},
+		{1, 1, []uint32{100000}, 16, 0},
+		{2, 8, []uint32{8192}, 8192, 0},
+		{2, 8, []uint32{8192}, 16, 4}, // of all heads together
+		{2, 1, []uint32{8192}, 16, 4},
+		{8, 8, []uint32{8192}, 8192, 2},
+		{8, 8, []uint32{8192}, 16, 16},
+		{16, 8, []uint32{8192}, 8192, 4},
+		{8, 1, []uint32{511}, 16, 0},
+		{8, 1, []uint32{512}, 16, 2},
+		{8, 1, []uint32{513}, 16, 2}, // and no third for one key
+		{4, 1, []uint32{8192, 30, 30}, 16, 8},
+		{4, 1, []uint32{400, 400, 400, 400, 400, 400, 400, 400}, 16, 0},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			be, _ := open(t, c.threads)
@@ -112,7 +120,9 @@ func TestPlanSplitsOnlyWhereItPays(t *testing.T) {
 			for i := range queries {
 				queries[i] = 1
 			}
-			plan, err := be.PlanAttend(shapeOf(c.kvHeads*4, c.kvHeads, c.ctx, queries))
+			s := shapeOf(c.kvHeads*4, c.kvHeads, c.ctx, queries)
+			s.BlockSize = c.block
+			plan, err := be.PlanAttend(s)
 			require.NoError(t, err)
 			require.Equal(t, c.parts, plan.Parts)
 		})

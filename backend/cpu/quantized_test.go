@@ -88,7 +88,7 @@ func TestAppendStoresWhatTheCodecsMake(t *testing.T) {
 						turn(row, i)
 					}
 					if slot >= 0 {
-						require.True(r, encode[plane.dt](plane.slot(int(slot), h), row, false))
+						require.True(r, portable.encode[plane.dt](plane.slot(int(slot), h), row, false))
 					}
 				}
 			}
@@ -133,7 +133,7 @@ func TestAppendReportsWhatIsNotFinite(t *testing.T) {
 		require.NoError(t, be.Append(s, p))
 		row := make([]float32, 128)
 		values := planeOf(p.Cache, p.Cache.V)
-		decode[backend.Int4](row, values.slot(int(view[int64](p.Slots)[7]), 1))
+		portable.decode[backend.Int4](row, values.slot(int(view[int64](p.Slots)[7]), 1))
 		largest := 0.0
 		for _, x := range v[(7*2+1)*128+96:][:31] { // the group's others
 			largest = max(largest, math.Abs(float64(x)))
@@ -224,7 +224,7 @@ func TestRotateQuantizesAnew(t *testing.T) {
 						if len(slots) == 5 {
 							at.spoil()
 						}
-						if decode[dt](x, at); turned {
+						if portable.decode[dt](x, at); turned {
 							quant.Hadamard(x)
 						}
 						if rope.turn(x, int(deltas[len(deltas)-1]), 1); turned {
@@ -232,11 +232,11 @@ func TestRotateQuantizesAnew(t *testing.T) {
 						}
 						copied := stored{dt: dt, dim: 80, data: make([]byte, len(at.data)), scales: append([]uint32(nil), at.scales...)}
 						if finite(x) {
-							require.True(t, encode[dt](copied, x, false))
+							require.True(t, portable.encode[dt](copied, x, false))
 						} else {
 							copied.spoil()
 						}
-						decode[dt](x, copied)
+						portable.decode[dt](x, copied)
 						want = append(want, x)
 					}
 				}
@@ -245,7 +245,7 @@ func TestRotateQuantizesAnew(t *testing.T) {
 				x := make([]float32, 80)
 				for i, slot := range slots {
 					for h := range keys.heads {
-						decode[dt](x, keys.slot(int(slot), h))
+						portable.decode[dt](x, keys.slot(int(slot), h))
 						if i == 4 {
 							require.True(t, math.IsNaN(float64(x[0])) && math.IsNaN(float64(x[79])))
 							continue
@@ -282,14 +282,14 @@ func TestConvertLongBlocks(t *testing.T) {
 
 	x, row, keys := make([]float32, 100*32), make([]float32, 32), planeOf(packed, packed.K)
 	from := planeOf(plain, plain.K)
-	decode[backend.F32](x, from.at(2, 1, 0, 100))
+	portable.decode[backend.F32](x, from.at(2, 1, 0, 100))
 	hadamard(x, 32)
 	codes, words := make([]byte, 100*16), make([]uint32, 32)
 	require.True(t, quant.EncodeChannels(codes, words, x, false))
 	block := keys.at(0, 1, 0, 100)
 	require.Equal(t, codes, block.data)
 	require.Equal(t, words, block.scales)
-	decode[backend.Int4Channel](row, block.row(99))
+	portable.decode[backend.Int4Channel](row, block.row(99))
 	for i, v := range row {
 		require.InDelta(t, x[99*32+i], v, 0.5)
 	}

@@ -59,7 +59,7 @@ func planeFrom(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt backe
 			continue
 		}
 		head := first / v.BlockSize
-		require.True(t, encode[dt](p.at(head/v.KVHeads, head%v.KVHeads, first%v.BlockSize, step), x, step > 1))
+		require.True(t, portable.encode[dt](p.at(head/v.KVHeads, head%v.KVHeads, first%v.BlockSize, step), x, step > 1))
 	}
 	return out
 }

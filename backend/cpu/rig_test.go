@@ -32,7 +32,7 @@ func floats(t testing.TB, be *Backend, dt backend.DType, values []float32) *Buff
 	b, err := be.Alloc(dt, len(values))
 	require.NoError(t, err)
 	if len(values) > 0 {
-		encode[dt](stored{dt: dt, data: b.mem}, values, false)
+		portable.encode[dt](stored{dt: dt, data: b.mem}, values, false)
 	}
 	return b
 }
@@ -41,7 +41,7 @@ func floats(t testing.TB, be *Backend, dt backend.DType, values []float32) *Buff
 func values(b *Buffer) []float32 {
 	out := make([]float32, b.n)
 	if b.n > 0 {
-		decode[b.dt](out, stored{dt: b.dt, data: b.mem})
+		portable.decode[b.dt](out, stored{dt: b.dt, data: b.mem})
 	}
 	return out
 }
@@ -174,8 +174,8 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		for pos := range n {
 			slot := st.table[i][pos/block]*block + pos%block
 			for h := range c.kvHeads {
-				decode[c.k](st.keys[i][(pos*c.kvHeads+h)*c.kDim:][:c.kDim], keys.slot(slot, h))
-				decode[c.v](st.values[i][(pos*c.kvHeads+h)*c.vDim:][:c.vDim], values.slot(slot, h))
+				portable.decode[c.k](st.keys[i][(pos*c.kvHeads+h)*c.kDim:][:c.kDim], keys.slot(slot, h))
+				portable.decode[c.v](st.values[i][(pos*c.kvHeads+h)*c.vDim:][:c.vDim], values.slot(slot, h))
 			}
 		}
 	}

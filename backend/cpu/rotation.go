@@ -88,7 +88,7 @@ func (t *rotateTask) part(head int, w *scratch) {
 		}
 		row := t.keys.slot(int(slot), head)
 		row.data = row.data[:bytes]
-		decode[t.keys.dt](x, row)
+		t.keys.k.decode[t.keys.dt](x, row)
 		if t.keys.hadamard {
 			quant.Hadamard(x)
 		}
@@ -96,7 +96,7 @@ func (t *rotateTask) part(head int, w *scratch) {
 		if t.keys.hadamard {
 			quant.Hadamard(x)
 		}
-		if !encode[t.keys.dt](row, x, false) {
+		if !t.keys.k.encode[t.keys.dt](row, x, false) {
 			row.spoil() // it was not finite, or is no longer
 		}
 	}

@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend"
+import (
+	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
 
 // scratch is the memory that one goroutine works in. Its contents are those of
 // an earlier use.
@@ -9,6 +13,7 @@ type scratch struct {
 	q, acc, scores []float32 // of a tile
 	top            []float32 // a row's largest score
 	sum            []float64 // and the sum of its weights
+	shrink, ones   []float32 // factors of a head's rows
 	vectors        []float32
 	rounded        []byte   // query rows as Int8
 	steps          []uint32 // and their scales
@@ -30,10 +35,26 @@ func (e extent) max(o extent) extent {
 }
 
 func newScratch(e extent) *scratch {
-	return &scratch{size: e, q: make([]float32, e.q), acc: make([]float32, e.acc), scores: make([]float32, e.scores),
-		top: make([]float32, e.rows), sum: make([]float64, e.rows), vectors: make([]float32, e.vectors),
-		rounded: make([]byte, e.rounded), steps: make([]uint32, e.rows), integers: newIntegers(e.integers)}
+	w := &scratch{size: e, q: aligned[float32](e.q), acc: aligned[float32](e.acc), scores: aligned[float32](e.scores),
+		top: aligned[float32](e.rows), sum: aligned[float64](e.rows), vectors: aligned[float32](e.vectors),
+		shrink: aligned[float32](e.rows), ones: aligned[float32](e.rows),
+		rounded: aligned[byte](e.rounded), steps: aligned[uint32](e.rows), integers: newIntegers(e.integers)}
+	for i := range w.ones {
+		w.ones[i] = 1
+	}
+	return w
 }
+
+// aligned is make for memory that starts with a cache line, as the kernels like it best.
+func aligned[T float32 | float64 | uint32 | byte](n int) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	all := make([]T, n+cacheLine/size)
+	shift := int(-uintptr(unsafe.Pointer(unsafe.SliceData(all)))%cacheLine) / size
+	return all[shift:][:n:n]
+}
+
+const cacheLine = 64
 
 // call is one operation in progress: the parameters of its task, kept here so
 // that handing them to the workers does not allocate, and its goroutine's scratch.

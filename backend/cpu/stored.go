@@ -15,6 +15,7 @@ type stored struct {
 	dim    int
 	data   []byte
 	scales []uint32 // also those that are float32, as bits
+	ahead  *byte    // rows that will be wanted next, as many as these, nil: unknown
 }
 
 // rows is how many rows there are.

@@ -1,0 +1,58 @@
+package cpu
+
+import "math"
+
+// finish normalises row r of a tile's heads and hands it on: to the output, or to the
+// workspace where other parts have the rest of the keys. Part 0 counts the sink logit.
+func (a *attention) finish(t *tile, it item, r int, w *scratch) {
+	token, head, _ := a.row(t, t.head+r/t.rows, r%t.rows)
+	acc, top, sum := w.acc[r*a.vDim:][:a.vDim], w.top[r], w.sum[r]
+	shrink := 1.0
+	if a.sinks != nil && it.part == 0 && a.sinks[head] != negInf {
+		logit := a.sinks[head]
+		high := max(top, logit)
+		shrink = math.Exp(float64(top) - float64(high))
+		top, sum = high, sum*shrink+math.Exp(float64(logit)-float64(high))
+	}
+	lse := negInf
+	if sum != 0 {
+		scale(acc, float32(shrink/sum))
+		lse = float32(float64(top) + math.Log(sum))
+	}
+	if it.parts == 1 {
+		a.emit(token, head, acc, lse)
+		return
+	}
+	row := it.base + (it.part*(it.q1-it.q0)+token-t.first-it.q0)*a.qHeads + head
+	a.split.rows.store(row, 0, acc)
+	a.split.lse[row] = lse
+}
+
+// emit writes a final row.
+func (a *attention) emit(token, head int, row []float32, lse float32) {
+	a.out.store(token, head*a.vDim, row)
+	if a.lse != nil {
+		a.lse[token*a.qHeads+head] = lse
+	}
+	if a.finalLSE != nil {
+		a.finalLSE[token*a.qHeads+head] = lse
+	}
+}
+
+// combining merges the rows of the tiles whose context is split: part i is item i,
+// which does it for its tile if it is the first of several.
+type combining struct{ *attention }
+
+func (c combining) part(i int, w *scratch) {
+	it := decodeItem(c.items[i*itemWords:])
+	if it.part != 0 || it.parts < 2 {
+		return
+	}
+	first, _ := c.tokens(it.seq)
+	rows := (it.q1 - it.q0) * c.qHeads
+	acc, row := w.acc[:c.vDim], w.vectors[:c.vDim]
+	for r := range rows {
+		lse := c.split.merge(acc, row, it.base+r, rows, it.parts)
+		c.emit(first+it.q0+r/c.qHeads, r%c.qHeads, acc, lse)
+	}
+}

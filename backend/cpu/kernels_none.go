@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package cpu
+
+// native is none: this build has the kernels in Go only.
+func native() []*kernels { return nil }

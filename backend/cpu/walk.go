@@ -1,0 +1,138 @@
+package cpu
+
+import "math"
+
+var negInf = float32(math.Inf(-1))
+
+// part runs one item for the KV heads that walk together: part i is of item i/kvHeads,
+// and has something to do if its head is the first of them.
+func (a *attention) part(i int, w *scratch) {
+	it := decodeItem(a.items[i/a.kvHeads*itemWords:])
+	head, heads := i%a.kvHeads, a.together((it.q1-it.q0)*a.group)
+	if head%heads != 0 {
+		return
+	}
+	t := a.tile(it.seq, it.q0, it.q1, head, min(heads, a.kvHeads-head))
+	a.load(&t, w)
+	if !a.walk(&t, it, a.k, w) {
+		a.walk(&t, it, &portable, w) // something was not finite
+	}
+	for r := range t.heads * t.rows {
+		a.finish(&t, it, r, w)
+	}
+}
+
+// walk is softmax over chunks of an item's keys, online: the largest score so far, the
+// sum and the output are rescaled when it grows. It is false, and the result of no use,
+// where the result is not finite and k is not exact about that.
+func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
+	rows := t.heads * t.rows
+	acc, top, sum := w.acc[:rows*a.vDim], w.top[:rows], w.sum[:rows]
+	clear(acc)
+	clear(sum)
+	for r := range top {
+		top[r] = negInf
+	}
+	kept := a.keptOf(it)
+	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
+		n := t.chunk(key, it.k1)
+		next := t.keys.From(key + n)
+		for h := range t.heads {
+			a.step(t, h, span{key, n, next, it.k1}, k, w)
+			if kept.weights != nil {
+				kept.keep(t, h, c, n, w)
+			}
+		}
+		key = next
+	}
+	return k.exact || finite(acc)
+}
+
+// span is n keys from a position on, where next are to be walked after them, before end.
+type span struct{ key, n, next, end int }
+
+// step walks the keys of a chunk for head h of a tile.
+func (a *attention) step(t *tile, h int, s span, k *kernels, w *scratch) {
+	scores := w.scores[:t.rows*chunk]
+	q := a.queries(t, w, h)
+	by := a.score(t, h, s, &q, scores, k, w)
+	from, to := h*t.rows, (h+1)*t.rows
+	shrink := w.shrink[:t.rows]
+	k.weigh(scores, chunk, s.n, by, w.top[from:to], shrink, w.sum[from:to])
+	acc, head := w.acc[from*a.vDim:to*a.vDim], t.head+h
+	for done := 0; done < s.n; {
+		block, offset, length := a.run(t, s.key+done, s.n-done)
+		values := a.values.at(block, head, offset, length)
+		values.ahead = a.ahead(&a.values, t, h, s, done)
+		k.mix[values.dt](acc, shrink, scores[done:], chunk, values, w.vectors)
+		shrink = w.ones[:t.rows]
+		done += length
+	}
+}
+
+// ahead is where the rows are that are walked after those of head h from key s.key+done on:
+// those of the next head, or of the next chunk.
+func (a *attention) ahead(p *plane, t *tile, h int, s span, done int) *byte {
+	key := s.key + done
+	if h++; h == t.heads {
+		if h, key = 0, s.next+done; key >= s.end {
+			return nil
+		}
+	}
+	block, offset, _ := a.run(t, key, 1)
+	return p.ahead(block, t.head+h, offset)
+}
+
+// score sets row r of scores, of stride chunk, to the scores of a span's keys; times the
+// factor that it returns they are final: scaled, capped, biased, and −∞ where the row does not
+// see the key.
+func (a *attention) score(t *tile, h int, s span, q *queries, scores []float32, k *kernels, w *scratch) (by float32) {
+	head := t.head + h
+	for done := 0; done < s.n; {
+		block, offset, length := a.run(t, s.key+done, s.n-done)
+		keys := a.keys.at(block, head, offset, length)
+		keys.ahead = a.ahead(&a.keys, t, h, s, done)
+		if a.p.Int8Query {
+			k.scoreInt8[keys.dt](scores[done:], chunk, q.rounded, keys, &w.integers)
+		} else {
+			k.score[keys.dt](scores[done:], chunk, q.rows, keys, w.vectors)
+		}
+		done += length
+	}
+	narrow := a.see.Of(t.ctx, t.n, t.q0, t.q0+1) // what the first row sees
+	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > narrow.Lo {
+		narrow.Lo, narrow.Sinks = last.Lo, min(last.Sinks, narrow.Sinks)
+	}
+	plain := a.p.Mask.SoftCap == 0 && a.slopes == nil
+	if all := s.key >= narrow.Lo && s.key+s.n <= narrow.Hi || s.key+s.n <= narrow.Sinks; all && plain {
+		return a.p.Scale
+	}
+	for r := range t.rows {
+		_, qHead, query := a.row(t, head, r)
+		a.shape(t, qHead, query, s.key, scores[r*chunk:][:s.n])
+	}
+	return 1
+}
+
+// shape makes the scores of one row and keys from key on final.
+func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
+	scale(row, a.p.Scale)
+	if limit := float64(a.p.Mask.SoftCap); limit > 0 {
+		for j, s := range row {
+			row[j] = float32(limit * math.Tanh(float64(s)/limit))
+		}
+	}
+	if a.slopes != nil {
+		slope, distance := a.slopes[qHead], key-(t.ctx-t.n+query)
+		for j := range row {
+			row[j] += slope * float32(distance+j)
+		}
+	}
+	if see := a.see.Of(t.ctx, t.n, query, query+1); key < see.Lo || key+len(row) > see.Hi {
+		for j := range row {
+			if !see.Has(key + j) {
+				row[j] = negInf
+			}
+		}
+	}
+}
