@@ -1,4 +1,4 @@
-//go:build !amd64
+//go:build noasm || !amd64
 
 package cpu
 

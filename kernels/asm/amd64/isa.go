@@ -1,0 +1,73 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is the vector instructions that a kernel is written with. avo's instructions take
+// registers of either width, so most of a kernel's text is the same for both.
+type isa struct {
+	name  string // ends the names of its functions
+	lanes int    // float32 in a vector
+	regs  int    // vector registers
+}
+
+// tiers is the fastest first.
+var tiers = []isa{{"AVX512", 16, 32}, {"AVX2", 8, 16}}
+
+// wide reports whether the tier is AVX-512.
+func (i isa) wide() bool { return i.lanes == 16 }
+
+// generator writes the functions of one file and tier.
+type generator struct {
+	*build.Context
+	isa
+}
+
+var (
+	zmm = [...]reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7,
+		reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+		reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23,
+		reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}
+	ymm = [...]reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7,
+		reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}
+)
+
+// vec is vector register i: registers are named, not allocated, so that a kernel's text shows
+// how many it has live.
+func (g *generator) vec(i int) reg.VecPhysical {
+	if g.wide() {
+		return zmm[i]
+	}
+	return ymm[i]
+}
+
+// vecs is n vector registers from i on.
+func (g *generator) vecs(i, n int) []reg.VecPhysical {
+	out := make([]reg.VecPhysical, n)
+	for j := range out {
+		out[j] = g.vec(i + j)
+	}
+	return out
+}
+
+// zero clears a vector register.
+func (g *generator) zero(v reg.VecPhysical) {
+	if g.wide() {
+		g.VPXORD(v, v, v)
+	} else {
+		g.VXORPS(v, v, v)
+	}
+}
+
+// pointer loads a parameter into a register of its own.
+func (g *generator) pointer(name string) reg.GPVirtual {
+	r := g.GP64()
+	g.Load(g.Param(name), r)
+	return r
+}
+
+// at is memory at a register and a constant number of bytes.
+func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
