@@ -14,7 +14,12 @@ import (
 // open opens a device that is closed, without a buffer left, at the end of the test.
 func open(t testing.TB, threads int) (*Backend, backend.Stream) {
 	t.Helper()
-	be, err := Open(Options{Threads: threads})
+	return openWith(t, Options{Threads: threads})
+}
+
+func openWith(t testing.TB, o Options) (*Backend, backend.Stream) {
+	t.Helper()
+	be, err := Open(o)
 	require.NoError(t, err)
 	s, err := be.NewStream()
 	require.NoError(t, err)
@@ -73,6 +78,7 @@ type scene struct {
 	mask                        mask // of the call
 	mass                        bool
 	int8Query                   bool // the reference has the rounded queries
+	options                     Options
 }
 
 type mask struct {
@@ -102,11 +108,11 @@ type stage struct {
 // set stages a scene. Everything that depends on seed is the same in every layout.
 func (c scene) set(t testing.TB, seed uint64) *stage {
 	t.Helper()
-	threads := c.threads
-	if threads == 0 {
-		threads = 2
+	o := c.options
+	if o.Threads = c.threads; o.Threads == 0 {
+		o.Threads = 2
 	}
-	be, s := open(t, threads)
+	be, s := openWith(t, o)
 	return c.setOn(t, be, s, seed)
 }
 
