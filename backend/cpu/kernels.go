@@ -41,6 +41,8 @@ type kernels struct {
 	// use, where dst is quantized and src has a value that is not finite. With saturate it
 	// makes such values of src finite. Rows of Int4Channel are a whole block of one head.
 	encode [types]func(dst stored, src []float32, saturate bool) bool
+	// finite reports whether all values are.
+	finite func(x []float32) bool
 
 	exact bool // see mix
 }
@@ -56,6 +58,7 @@ var portable = kernels{
 	weigh:  weighGo,
 	mix:    forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
 	decode: decodeGo,
+	finite: finite,
 	encode: [types]func(dst stored, src []float32, saturate bool) bool{
 		backend.F32: encodeF32, backend.F16: encodeF16, backend.BF16: encodeBF16,
 		backend.Int8: encodeRows, backend.Int8Asym: encodeRows, backend.Int4: encodeRows, backend.Int4G64: encodeRows,

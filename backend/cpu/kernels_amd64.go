@@ -20,5 +20,6 @@ func native() (out []*kernels) {
 func tier(name string) *kernels {
 	k := portable
 	k.name = name
+	k.convert()
 	return &k
 }

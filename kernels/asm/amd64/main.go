@@ -23,6 +23,7 @@ var files = []struct {
 	name  string
 	write func(*generator)
 }{
+	{"convert", convert},
 	{"score", score},
 }
 

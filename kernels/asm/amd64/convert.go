@@ -1,0 +1,77 @@
+package main
+
+import "github.com/mmcloughlin/avo/operand"
+
+// convert writes decode and encode of every storage type.
+func convert(g *generator) {
+	c := &converter{g, map[string]operand.Mem{}}
+	c.decodeHalves("decodeF16", func(m operand.Mem) { c.VCVTPH2PS(m, c.vec(0)) })
+	c.decodeHalves("decodeBF16", func(m operand.Mem) {
+		c.VPMOVZXWD(m, c.vec(0))
+		c.VPSLLD(operand.U8(16), c.vec(0), c.vec(0))
+	})
+	c.encodeF16()
+	c.encodeBF16()
+	c.finite()
+	c.fp8(fp8{"E4M3", 3, 7, 448})
+	c.fp8(fp8{"E5M2", 2, 15, 57344})
+	for _, r := range []rows{{"Int8", 8, true}, {"Int8Asym", 8, false}, {"Int4", 4, false}} {
+		c.decodeRows(r)
+		c.encodeRows(r)
+	}
+	c.decodeChannels()
+	c.encodeChannels()
+}
+
+func (c *converter) decodeHalves(name string, load func(m operand.Mem)) {
+	c.function(name, "func(dst *float32, src *uint16, n int)", "sets dst to n values, a multiple of 16.")
+	p := c.loads("dst", "src", "n")
+	c.sweep("values", p[2], []array{{p[0], 4}, {p[1], 2}}, func(m []operand.Mem) {
+		load(m[1])
+		c.VMOVUPS(c.vec(0), m[0])
+	})
+	c.end()
+}
+
+func (c *converter) encodeF16() {
+	c.function("encodeF16", "func(dst *uint16, src *float32, n int)", "stores n values, a multiple of 16, rounded to nearest even.")
+	p := c.loads("dst", "src", "n")
+	c.sweep("values", p[2], []array{{p[0], 2}, {p[1], 4}}, func(m []operand.Mem) {
+		c.VMOVUPS(m[1], c.vec(0))
+		c.VCVTPS2PH(operand.U8(0), c.vec(0), m[0])
+	})
+	c.end()
+}
+
+func (c *converter) encodeBF16() {
+	c.function("encodeBF16", "func(dst *uint16, src *float32, n int)", "stores n values, a multiple of 16, rounded to nearest even.")
+	p := c.loads("dst", "src", "n")
+	x, rounded, nan, mask := c.vec(0), c.vec(1), c.vec(2), c.vec(3)
+	c.sweep("values", p[2], []array{{p[0], 2}, {p[1], 4}}, func(m []operand.Mem) {
+		c.VMOVUPS(m[1], x)
+		c.VPSRLD(operand.U8(16), x, nan)
+		c.and(c.bits(1), nan, rounded)
+		c.VPADDD(c.bits(0x7fff), rounded, rounded)
+		c.VPADDD(x, rounded, rounded)
+		c.VPSRLD(operand.U8(16), rounded, rounded)
+		c.or(c.bits(0x40), nan, nan)
+		c.and(c.bits(0x7fffffff), x, x)
+		c.above(x, infinity, mask)
+		c.choose(mask, rounded, nan, x)
+		c.storeHalves(x, m[0])
+	})
+	c.end()
+}
+
+func (c *converter) finite() {
+	c.function("finite", "func(x *float32, n int) bool", "reports whether n values, a multiple of 16, are finite.")
+	p := c.loads("x", "n")
+	x, largest := c.vec(0), c.vec(1)
+	c.zero(largest)
+	c.sweep("values", p[1], []array{{p[0], 4}}, func(m []operand.Mem) {
+		c.VMOVUPS(m[0], x)
+		c.magnitudes(x, largest)
+	})
+	c.resultFinite(largest, x)
+	c.end()
+}
