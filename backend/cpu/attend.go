@@ -16,6 +16,7 @@ type attention struct {
 	k            *kernels
 	q, out       vectors
 	keys, values plane
+	fixed        bool      // Options.Reproducible
 	group        int       // query heads of a KV head
 	lens         []uint32  // [seqs]
 	offsets      []uint32  // [seqs+1], nil: one token a sequence
@@ -67,11 +68,11 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 
 // attentionExtent is the scratch for the largest tile.
 func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
-	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads, block: p.Cache.BlockSize}
+	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads, block: p.Cache.BlockSize, tileRows: p.Q.Buf.be.tileRows()}
 	tile := l.tileTokens() * l.qHeads / l.kvHeads
 	rows := max(tile, min(tile, fewRows)*l.together(0))
-	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: tile * chunk, rows: rows,
-		vectors: chunk * max(p.Cache.K.Dim, p.Cache.V.Dim)}
+	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: tile * panel, rows: rows,
+		vectors: panel * max(p.Cache.K.Dim, p.Cache.V.Dim), panel: panel * p.Cache.K.Dim}
 	if p.Int8Query {
 		need.rounded, need.integers = need.q, p.Cache.K.Dim
 	}
@@ -82,9 +83,9 @@ func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
 	v := p.Cache
 	*a = attention{
-		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, block: v.BlockSize, withMass: p.Plan.Mass,
+		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, block: v.BlockSize, tileRows: p.Q.Buf.be.tileRows(), withMass: p.Plan.Mass,
 			see: plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)},
-		p: p, k: p.Q.Buf.be.kernels, group: p.QHeads / v.KVHeads,
+		p: p, k: p.Q.Buf.be.kernels, fixed: p.Q.Buf.be.fixed, group: p.QHeads / v.KVHeads,
 		q: vectorsOf(p.Q, p.QHeads*v.K.Dim), out: vectorsOf(p.Out.Rows, p.QHeads*v.V.Dim),
 		keys: planeOf(v, v.K), values: planeOf(v, v.V),
 		lens:    view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs],

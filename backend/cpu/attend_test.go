@@ -139,40 +139,71 @@ func TestAttendNarrowerWindow(t *testing.T) {
 	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
 }
 
-// The same tokens give the same bits in every layout, whether their prompt is
-// attended at once or in chunks, alone or in a batch, on one thread or several.
+// someTypes is scenes of storage types that are walked in different ways.
+var someTypes = []scene{{k: backend.F16, v: backend.BF16}, {k: backend.F32, v: backend.F32},
+	{k: backend.Int8Asym, v: backend.Int4}, {k: backend.Int4G64, v: backend.FP8E5M2, int8Query: true}}
+
+// everyKernel runs f for base with all kernels at dims that there is assembly for.
+func everyKernel(t *testing.T, base scene, types []scene, reproducible bool, f func(t *testing.T, c scene)) {
+	for _, name := range names() {
+		for _, s := range types {
+			c := base
+			c.k, c.v, c.int8Query, c.act = s.k, s.v, s.int8Query, backend.F32
+			c.qHeads, c.kvHeads, c.kDim, c.vDim = 6, 2, 16, 32
+			c.options = Options{Kernels: name, Reproducible: reproducible}
+			t.Run(fmt.Sprint(name, c.k, c.v, c.ctx, c.mask), func(t *testing.T) { f(t, c) })
+		}
+	}
+}
+
+// The same step gives the same bits in every layout and on any number of threads, as long
+// as no context is split, and whether or not the attention mass is wanted.
 func TestAttendBitsDoNotDependOnLayout(t *testing.T) {
-	for _, base := range []scene{
-		{k: backend.F16, v: backend.BF16}, {k: backend.Int8Asym, v: backend.Int4}, {k: backend.Int4G64, v: backend.FP8E5M2, int8Query: true},
-	} {
-		base.qHeads, base.kvHeads, base.kDim, base.vDim, base.act = 6, 2, 16, 24, backend.F32
-		base.ctx, base.queries, base.threads = []int{130, 77}, []int{130, 5}, 1
-		t.Run(fmt.Sprint(base.k, base.v, base.int8Query), func(t *testing.T) { sameBits(t, base) })
+	base := scene{ctx: []int{130, 77}, queries: []int{130, 5}, threads: 1}
+	everyKernel(t, base, someTypes, false, func(t *testing.T, base scene) {
+		want := base.set(t, 3).attend(t)
+		for _, block := range []int{0, 8, 16, 32, 64, 128} {
+			for _, threads := range []int{1, 2, 5} {
+				c := base
+				c.block, c.threads, c.mass = block, threads, threads == 2
+				got := c.set(t, 3).attend(t)
+				require.Equal(t, want.out, got.out, "block %d, %d threads", block, threads)
+				require.Equal(t, want.lse, got.lse)
+			}
+		}
+	})
+}
+
+// Where bits are to be reproducible, tokens also have the same ones whether their prompt is
+// attended at once or in chunks, alone or in a batch, and where contexts are split.
+func TestAttendBitsDoNotDependOnCuts(t *testing.T) {
+	everyKernel(t, scene{ctx: []int{130, 77}, queries: []int{130, 5}}, someTypes, true, sameBits)
+	split := scene{ctx: []int{fixedPart + 70, 1}, queries: []int{130, 1}, block: 16}
+	for _, m := range []mask{{logits: true}, {window: 33, sinks: 20, logits: true}, {window: 99, sinks: fixedPart}} {
+		split.mask = m
+		everyKernel(t, split, someTypes[:1], true, sameBits)
 	}
 }
 
 func sameBits(t *testing.T, base scene) {
+	base.threads = 1
 	want := base.set(t, 3).attend(t)
-	for _, block := range []int{0, 8, 16, 32, 64} {
-		for _, threads := range []int{1, 2, 5} {
-			c := base
-			c.block, c.threads, c.mass = block, threads, threads == 2
-			got := c.set(t, 3).attend(t)
-			require.Equal(t, want.out, got.out, "block %d, %d threads", block, threads)
-			require.Equal(t, want.lse, got.lse)
-		}
-	}
+	base.threads = 3
+	require.Equal(t, want, base.set(t, 3).attend(t))
 	st := base.set(t, 3)
-	row := base.qHeads * base.vDim
-	for _, n := range []int{1, 31, 100} { // the last n tokens of the first sequence alone
+	row, ctx, queries := base.qHeads*base.vDim, base.ctx[0], base.queries[0]
+	for _, cut := range [][2]int{{129, 130}, {99, 130}, {45, 130}, {0, 1}, {7, 61}} { // queries of the first sequence alone
+		n := cut[1] - cut[0]
 		p := st.params
 		p.Batch.Seqs, p.Batch.Tokens = 1, n
 		p.Batch.QueryOffsets = backend.Some(numbers(t, st.be, st.s, backend.U32, []uint32{0, uint32(n)}))
-		p.Q.Offset = (130 - n) * base.qHeads * base.kDim
+		last := uint32(ctx - queries + cut[1])
+		p.Batch.ContextLens = numbers(t, st.be, st.s, backend.U32, []uint32{last})
+		p.Q.Offset = cut[0] * base.qHeads * base.kDim
 		sub := &stage{be: st.be, s: st.s, params: p, shape: st.shape}
-		sub.shape.ContextLens, sub.shape.QueryLens = []uint32{130}, []uint32{uint32(n)}
+		sub.shape.ContextLens, sub.shape.QueryLens = []uint32{last}, []uint32{uint32(n)}
 		sub.plan(t)
 		got := sub.attend(t)
-		require.Equal(t, want.out[(130-n)*row:130*row], got.out[:n*row])
+		require.Equal(t, want.out[cut[0]*row:cut[1]*row], got.out[:n*row], "%v", cut)
 	}
 }

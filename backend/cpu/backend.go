@@ -21,7 +21,8 @@ type Options struct {
 	// where it does not run them, or a build with the tag noasm is asked for them.
 	Kernels string
 	// Reproducible makes the bits of attention independent of the number of Threads, of what
-	// else is in a step, and of how a prompt was cut into steps. Prompts take longer.
+	// else is in a step, and of how a prompt was cut into steps. Prompts take longer: no
+	// matrices are multiplied.
 	Reproducible bool
 }
 

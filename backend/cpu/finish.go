@@ -3,12 +3,12 @@ package cpu
 import "math"
 
 // finish normalises row r of a tile's heads and hands it on: to the output, or to the
-// workspace where other parts have the rest of the keys. Part 0 counts the sink logit.
+// workspace where other parts have the rest of the keys.
 func (a *attention) finish(t *tile, it item, r int, w *scratch) {
-	token, head, _ := a.row(t, t.head+r/t.rows, r%t.rows)
+	token, head, query := a.row(t, t.head+r/t.rows, r%t.rows)
 	acc, top, sum := w.acc[r*a.vDim:][:a.vDim], w.top[r], w.sum[r]
 	shrink := 1.0
-	if a.sinks != nil && it.part == 0 && a.sinks[head] != negInf {
+	if a.sinks != nil && a.sinks[head] != negInf && a.takesSink(t, it, query) {
 		logit := a.sinks[head]
 		high := max(top, logit)
 		shrink = math.Exp(float64(top) - float64(high))
@@ -26,6 +26,16 @@ func (a *attention) finish(t *tile, it item, r int, w *scratch) {
 	row := it.base + (it.part*(it.q1-it.q0)+token-t.first-it.q0)*a.qHeads + head
 	a.split.rows.store(row, 0, acc)
 	a.split.lse[row] = lse
+}
+
+// takesSink reports whether it is this part that counts a query's sink logit: the one with
+// the last key that the query sees, as which part is the first depends on its tile.
+func (a *attention) takesSink(t *tile, it item, query int) bool {
+	end := a.see.Of(t.ctx, t.n, query, query+1).Hi
+	if end <= it.k0 {
+		return end == 0 && it.part == 0 // sees nothing
+	}
+	return end <= it.k1
 }
 
 // emit writes a final row.

@@ -35,6 +35,12 @@ type kernels struct {
 	// depend on how values are cut into calls. Where exact is set, a value whose factor is 0
 	// does not matter, even where it is infinite or NaN.
 	mix [types]func(acc, shrink, p []float32, stride int, values stored, scratch []float32)
+	// gemm sets c to a·b, or where shrink is not nil multiplies row r of c by shrink[r] and adds
+	// a·b, each element's products one after another. c has a multiple of 16 columns. It and
+	// transpose are nil where no kernels are there for them (see tall.go).
+	gemm func(c matrix, shrink []float32, a, b matrix)
+	// transpose sets dst to src with rows and columns exchanged; both are multiples of 16.
+	transpose func(dst, src matrix)
 	// decode sets dst to the values of src.
 	decode [types]func(dst []float32, src stored)
 	// encode stores src in dst, rounded to nearest. It is false, and what it wrote of no

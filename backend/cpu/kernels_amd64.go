@@ -21,5 +21,7 @@ func tier(name string) *kernels {
 	k := portable
 	k.name = name
 	k.convert()
+	k.products()
+	k.scores()
 	return &k
 }

@@ -87,8 +87,8 @@ func TestHiddenValuesDoNotMatter(t *testing.T) {
 				portable.encode[row.dt](row, slices.Repeat([]float32{bad}, 64), false)
 				got := st.attend(t)
 				before := (queries - 1) * 4 * 64
-				require.Equal(t, want.out[:before], got.out[:before], "%s", name)
-				require.Equal(t, want.out[before:before+2*64], got.out[before:before+2*64], "%s: head 0", name)
+				visible := before + 2*64 // of the last token, what head 0 sees
+				require.LessOrEqual(t, rowError(got.out[:visible], want.out[:visible], 64), tolerance[c.act], "%s", name)
 				require.False(t, finite(got.out[before+2*64:]), "%s: the last token sees itself", name)
 
 				// Its score is far below the others': its weight is 0.

@@ -31,11 +31,11 @@ func (k *kept) of(head, c, rows int) (weights, tops []float32) {
 	return k.weights[i*chunk:][:rows*chunk], k.tops[i:][:rows]
 }
 
-// keep takes over what a step left for head h of a tile.
-func (k *kept) keep(t *tile, h, c, n int, w *scratch) {
+// keep takes over what a step left for head h of a tile: the n scores of each row.
+func (k *kept) keep(t *tile, h, c int, scores []float32, n int, w *scratch) {
 	weights, tops := k.of(t.head+h, c, t.rows)
 	for r := range t.rows {
-		copy(weights[r*chunk:][:n], w.scores[r*chunk:])
+		copy(weights[r*chunk:][:n], scores[r*chunk:])
 	}
 	copy(tops, w.top[h*t.rows:])
 }
@@ -59,7 +59,7 @@ func (m weighing) part(i int, w *scratch) {
 func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
 	kept, scores, loaded := m.keptOf(it), w.scores[:t.rows*chunk], false
 	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
-		n := t.chunk(key, it.k1)
+		n := m.cut(key, it.k1, chunk)
 		fresh := true // the factors are not those of this chunk
 		for done := 0; done < n; {
 			block, offset, length := m.run(t, key+done, n-done)

@@ -11,8 +11,9 @@ import (
 
 const (
 	// tileRows is how many query rows share a decoded key, about: those of one KV
-	// head's group over a run of tokens.
-	tileRows = 32
+	// head's group over a run of tokens. tallRows is as many where they meet the keys in
+	// products of matrices; it is a multiple of the rows of a block of registers.
+	tileRows, tallRows = 32, 96
 	// chunk is how many keys are scored at a time. Chunks start at multiples of it,
 	// so that results do not depend on how a prompt was cut.
 	chunk = 32
@@ -24,7 +25,8 @@ const (
 	smallBlock, maxTogether = 64, 8
 	// keptUnit is the elements that the places of kept weights are counted in.
 	keptUnit = 64
-	// fixedPart is the keys of a part where Options.Reproducible fixes them.
+	// fixedPart is the keys of a part where Options.Reproducible fixes them: parts begin at
+	// multiples of it, so that a row's own keys say how it is split, and not its tile's.
 	fixedPart = 2048
 	// maxUnits bounds the memory for kept weights, to a quarter of a gigabyte.
 	maxUnits = 1 << 28 / 4 / keptUnit
@@ -82,12 +84,22 @@ func (it item) within(queries, ctx int, l *workload, partialRows, units int) boo
 type workload struct {
 	qHeads, kvHeads, vDim int
 	block                 int // slots of a block
+	tileRows              int
 	see                   plan.Visibility
 	withMass              bool
 }
 
 // tileTokens is how many tokens' queries make a tile.
-func (l *workload) tileTokens() int { return max(tileRows/(l.qHeads/l.kvHeads), 1) }
+func (l *workload) tileTokens() int { return max(l.tileRows/(l.qHeads/l.kvHeads), 1) }
+
+// tileRows is how many rows a tile has. Reproducible results need tiles that are all walked
+// alike.
+func (be *Backend) tileRows() int {
+	if be.kernels.gemm == nil || be.fixed {
+		return tileRows
+	}
+	return tallRows
+}
 
 // together is how many KV heads walk the keys of a tile of so many rows side by side.
 func (l *workload) together(rows int) int {
@@ -140,7 +152,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	if err := check.Plan(be.caps, s); err != nil {
 		return backend.AttendPlan{}, err
 	}
-	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, withMass: s.Mass,
+	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, tileRows: be.tileRows(), withMass: s.Mass,
 		see: plan.Visible(s.NonCausal, s.Window, s.SinkTokens)}
 	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed}
 	sum, tokens := l.fingerprint(), 0
@@ -192,15 +204,14 @@ func (sp *splitter) split(seq, ctx, n int) {
 		q1 := min(q0+step, n)
 		keys := sp.load.see.Of(ctx, n, q0, q1)
 		rows := (q1 - q0) * sp.load.qHeads
-		parts, size := sp.partsOf(keys.Count(), rows)
-		it := item{seq: seq, q0: q0, q1: q1, base: sp.rows, parts: parts}
+		parts, size := sp.partsOf(keys, rows)
+		it := item{seq: seq, q0: q0, q1: q1, base: sp.rows, parts: parts, k1: keys.From(0)}
 		for it.part = range parts {
-			it.k0 = keys.At(it.part * size)
-			it.k1 = keys.Hi
+			it.k0, it.k1 = keys.From(it.k1), keys.Hi
 			if it.part < parts-1 {
-				it.k1 = keys.At((it.part + 1) * size)
+				it.k1 = sp.partEnd(keys, it, size)
 			}
-			sp.keep(&it, min(size, keys.Count()-it.part*size))
+			sp.keep(&it, min(size, keys.Count()))
 			sp.work = it.encode(sp.work)
 		}
 		sp.items += parts
@@ -226,20 +237,34 @@ func (sp *splitter) keep(it *item, keys int) {
 // partsOf is into how many parts a tile's keys are cut, and the size of all but
 // the last. A tile is cut when the KV heads of it that are walked together are more than
 // half of a worker's share.
-func (sp *splitter) partsOf(keys, rows int) (parts, size int) {
+func (sp *splitter) partsOf(keys plan.Keys, rows int) (parts, size int) {
+	count := keys.Count()
 	if sp.fixed {
-		parts = keys / fixedPart
+		size = fixedPart
+		for key := keys.From(0); key < keys.Hi; key = keys.From(nextFixed(key)) {
+			parts++
+		}
 	} else if sp.threads > 1 {
 		share, group := sp.total/float64(2*sp.threads), rows/sp.load.kvHeads
-		parts = int(math.Ceil(float64(keys) * float64(group*sp.load.together(group)) / max(share, 1)))
-		parts = min(parts, keys/minPart)
+		parts = int(math.Ceil(float64(count) * float64(group*sp.load.together(group)) / max(share, 1)))
+		if parts = min(parts, count/minPart); parts > 1 {
+			size = ceilDiv(ceilDiv(count, parts), chunk) * chunk
+			parts = ceilDiv(count, size)
+		}
 	}
 	if parts < 2 || int64(parts)*int64(rows) > math.MaxUint32-int64(sp.rows) {
-		return 1, keys
+		return 1, count
 	}
-	size = fixedPart
-	if !sp.fixed {
-		size = ceilDiv(ceilDiv(keys, parts), chunk) * chunk
-	}
-	return ceilDiv(keys, size), size
+	return parts, size
 }
+
+// partEnd is where a part of so many keys ends, which is not the last.
+func (sp *splitter) partEnd(keys plan.Keys, it item, size int) int {
+	if sp.fixed {
+		return nextFixed(it.k0)
+	}
+	return keys.At((it.part + 1) * size)
+}
+
+// nextFixed is where the fixed part ends that key is in.
+func nextFixed(key int) int { return key - key%fixedPart + fixedPart }

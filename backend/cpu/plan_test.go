@@ -43,7 +43,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 			s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
 		}
 		see := plan.Visible(s.NonCausal, s.Window, s.SinkTokens)
-		be, err := Open(Options{Threads: rapid.IntRange(1, 9).Draw(r, "threads")})
+		be, err := Open(Options{Threads: rapid.IntRange(1, 9).Draw(r, "threads"), Reproducible: rapid.Bool().Draw(r, "reproducible")})
 		require.NoError(r, err)
 		defer func() { require.NoError(r, be.Close()) }()
 		plan, err := be.PlanAttend(s)

@@ -15,8 +15,9 @@ type scratch struct {
 	sum            []float64 // and the sum of its weights
 	shrink, ones   []float32 // factors of a head's rows
 	vectors        []float32
-	rounded        []byte   // query rows as Int8
-	steps          []uint32 // and their scales
+	panel          []float32 // keys of a tall tile, [dim, panel]
+	rounded        []byte    // query rows as Int8
+	steps          []uint32  // and their scales
 	integers       integers
 }
 
@@ -25,18 +26,19 @@ type extent struct {
 	q, acc, scores int // of all rows of a tile
 	rows           int // of a tile
 	vectors        int // decoded rows of keys or values
+	panel          int // keys of a tall tile
 	rounded        int // query rows as Int8, of all rows of a tile
 	integers       int // of a key that is multiplied as integers
 }
 
 func (e extent) max(o extent) extent {
-	return extent{max(e.q, o.q), max(e.acc, o.acc), max(e.scores, o.scores), max(e.rows, o.rows), max(e.vectors, o.vectors),
+	return extent{max(e.q, o.q), max(e.acc, o.acc), max(e.scores, o.scores), max(e.rows, o.rows), max(e.vectors, o.vectors), max(e.panel, o.panel),
 		max(e.rounded, o.rounded), max(e.integers, o.integers)}
 }
 
 func newScratch(e extent) *scratch {
 	w := &scratch{size: e, q: aligned[float32](e.q), acc: aligned[float32](e.acc), scores: aligned[float32](e.scores),
-		top: aligned[float32](e.rows), sum: aligned[float64](e.rows), vectors: aligned[float32](e.vectors),
+		top: aligned[float32](e.rows), sum: aligned[float64](e.rows), vectors: aligned[float32](e.vectors), panel: aligned[float32](e.panel),
 		shrink: aligned[float32](e.rows), ones: aligned[float32](e.rows),
 		rounded: aligned[byte](e.rounded), steps: aligned[uint32](e.rows), integers: newIntegers(e.integers)}
 	for i := range w.ones {

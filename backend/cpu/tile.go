@@ -69,12 +69,12 @@ func (a *attention) run(t *tile, key, n int) (block, offset, length int) {
 	return t.table.at(key / a.keys.block), offset, min(n, a.keys.block-offset)
 }
 
-// chunk is how many keys from key on are walked at once, before end: chunks begin at
-// multiples of chunk, and at the borders of what the tile sees.
-func (t *tile) chunk(key, end int) int {
-	end = min(key-key%chunk+chunk, end)
-	if key < t.keys.Sinks {
-		end = min(end, t.keys.Sinks)
+// cut is how many keys from key on are walked at once, before end and size at most: such runs
+// end at multiples of size, and where sink tokens do.
+func (a *attention) cut(key, end, size int) int {
+	end = min(key-key%size+size, end)
+	if key < a.see.SinkTokens {
+		end = min(end, a.see.SinkTokens)
 	}
 	return end - key
 }

@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+)
 
 var negInf = float32(math.Inf(-1))
 
@@ -14,7 +18,13 @@ func (a *attention) part(i int, w *scratch) {
 	}
 	t := a.tile(it.seq, it.q0, it.q1, head, min(heads, a.kvHeads-head))
 	a.load(&t, w)
-	if !a.walk(&t, it, a.k, w) {
+	done := false
+	if a.tall(&t) {
+		done = a.walkTall(&t, it, w)
+	} else {
+		done = a.walk(&t, it, a.k, w)
+	}
+	if !done {
 		a.walk(&t, it, &portable, w) // something was not finite
 	}
 	for r := range t.heads * t.rows {
@@ -26,21 +36,14 @@ func (a *attention) part(i int, w *scratch) {
 // sum and the output are rescaled when it grows. It is false, and the result of no use,
 // where the result is not finite and k is not exact about that.
 func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
-	rows := t.heads * t.rows
-	acc, top, sum := w.acc[:rows*a.vDim], w.top[:rows], w.sum[:rows]
-	clear(acc)
-	clear(sum)
-	for r := range top {
-		top[r] = negInf
-	}
-	kept := a.keptOf(it)
+	acc, kept := w.start(t.heads*t.rows, a.vDim), a.keptOf(it)
 	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
-		n := t.chunk(key, it.k1)
+		n := a.cut(key, it.k1, chunk)
 		next := t.keys.From(key + n)
 		for h := range t.heads {
 			a.step(t, h, span{key, n, next, it.k1}, k, w)
 			if kept.weights != nil {
-				kept.keep(t, h, c, n, w)
+				kept.keep(t, h, c, w.scores[key%chunk:], n, w)
 			}
 		}
 		key = next
@@ -48,17 +51,36 @@ func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
 	return k.exact || finite(acc)
 }
 
+// start clears the outputs of rows of dim elements, and what is known of their scores.
+func (w *scratch) start(rows, dim int) (acc []float32) {
+	acc = w.acc[:rows*dim]
+	clear(acc)
+	clear(w.sum[:rows])
+	for r := range rows {
+		w.top[r] = negInf
+	}
+	return acc
+}
+
 // span is n keys from a position on, where next are to be walked after them, before end.
 type span struct{ key, n, next, end int }
 
-// step walks the keys of a chunk for head h of a tile.
+// step walks the keys of a chunk for head h of a tile. A key's place among the scores is
+// that of its position, so that the order in which weights are added up does not depend on
+// where the tile's keys begin.
 func (a *attention) step(t *tile, h int, s span, k *kernels, w *scratch) {
-	scores := w.scores[:t.rows*chunk]
+	before := s.key % chunk
+	all, scores := w.scores[:t.rows*chunk], w.scores[before:t.rows*chunk]
 	q := a.queries(t, w, h)
 	by := a.score(t, h, s, &q, scores, k, w)
+	for r := range t.rows {
+		for j := range before {
+			all[r*chunk+j] = negInf
+		}
+	}
 	from, to := h*t.rows, (h+1)*t.rows
 	shrink := w.shrink[:t.rows]
-	k.weigh(scores, chunk, s.n, by, w.top[from:to], shrink, w.sum[from:to])
+	k.weigh(all, chunk, before+s.n, by, w.top[from:to], shrink, w.sum[from:to])
 	acc, head := w.acc[from*a.vDim:to*a.vDim], t.head+h
 	for done := 0; done < s.n; {
 		block, offset, length := a.run(t, s.key+done, s.n-done)
@@ -99,22 +121,38 @@ func (a *attention) score(t *tile, h int, s span, q *queries, scores []float32, 
 		}
 		done += length
 	}
+	return a.settle(t, head, s.key, s.n, matrix{data: scores, stride: chunk})
+}
+
+// settle makes the scores of a tile's rows for n keys from key on final, but for the factor
+// that it returns.
+func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32) {
 	narrow := a.see.Of(t.ctx, t.n, t.q0, t.q0+1) // what the first row sees
 	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > narrow.Lo {
 		narrow.Lo, narrow.Sinks = last.Lo, min(last.Sinks, narrow.Sinks)
 	}
-	plain := a.p.Mask.SoftCap == 0 && a.slopes == nil
-	if all := s.key >= narrow.Lo && s.key+s.n <= narrow.Hi || s.key+s.n <= narrow.Sinks; all && plain {
+	shaped := a.p.Mask.SoftCap > 0 || a.slopes != nil
+	all := key >= narrow.Lo && key+n <= narrow.Hi || key+n <= narrow.Sinks // see them
+	if all && !shaped {
 		return a.p.Scale
 	}
 	for r := range t.rows {
 		_, qHead, query := a.row(t, head, r)
-		a.shape(t, qHead, query, s.key, scores[r*chunk:][:s.n])
+		row := scores.data[r*scores.stride:][:n]
+		if shaped {
+			a.shape(t, qHead, query, key, row)
+		}
+		if !all {
+			hide(row, key, a.see.Of(t.ctx, t.n, query, query+1))
+		}
 	}
-	return 1
+	if shaped {
+		return 1
+	}
+	return a.p.Scale
 }
 
-// shape makes the scores of one row and keys from key on final.
+// shape scales, caps and biases the scores of one row and keys from key on.
 func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
 	scale(row, a.p.Scale)
 	if limit := float64(a.p.Mask.SoftCap); limit > 0 {
@@ -128,11 +166,14 @@ func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
 			row[j] += slope * float32(distance+j)
 		}
 	}
-	if see := a.see.Of(t.ctx, t.n, query, query+1); key < see.Lo || key+len(row) > see.Hi {
-		for j := range row {
-			if !see.Has(key + j) {
-				row[j] = negInf
-			}
+}
+
+// hide sets the scores of keys from key on that are not seen to −∞.
+func hide(row []float32, key int, see plan.Keys) {
+	place := func(position int) int { return min(max(position-key, 0), len(row)) }
+	for _, part := range [][]float32{row[place(see.Sinks):place(see.Lo)], row[place(see.Hi):]} {
+		for j := range part {
+			part[j] = negInf
 		}
 	}
 }

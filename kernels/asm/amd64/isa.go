@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -24,6 +25,8 @@ func (i isa) wide() bool { return i.lanes == 16 }
 type generator struct {
 	*build.Context
 	isa
+	held []reg.VecPhysical      // the constants of the function that is being written
+	data map[string]operand.Mem // constants in the file
 }
 
 var (
@@ -71,3 +74,40 @@ func (g *generator) pointer(name string) reg.GPVirtual {
 
 // at is memory at a register and a constant number of bytes.
 func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
+
+// constant is a vector of the same elements in every call. One for a narrow vector is the
+// beginning of that for a wide one.
+type constant struct {
+	name  string
+	words []uint32
+}
+
+// hold loads constants into the registers from i on, and is the first one behind them.
+func (g *generator) hold(all []constant, i int) int {
+	g.held = g.vecs(i, len(all))
+	for j, c := range all {
+		if g.wide() {
+			g.VMOVDQU32(g.global(c), g.held[j])
+		} else {
+			g.VMOVDQU(g.global(c), g.held[j])
+		}
+	}
+	return i + len(all)
+}
+
+// global is a constant in the file's read-only data.
+func (g *generator) global(c constant) operand.Mem {
+	m, ok := g.data[c.name]
+	if !ok {
+		if g.data == nil {
+			g.data = map[string]operand.Mem{}
+		}
+		m = g.StaticGlobal(c.name + g.name)
+		g.DataAttributes(attr.RODATA | attr.NOPTR)
+		for i, w := range c.words[:g.lanes] {
+			g.AddDatum(4*i, operand.U32(w))
+		}
+		g.data[c.name] = m
+	}
+	return m
+}

@@ -9,15 +9,17 @@ import (
 type storage struct {
 	name string // in the names of functions
 	bits int    // of an element
-	// load sets a vector to lanes elements at m, without their scales.
+	// constants is what load finds in the generator's held registers.
+	constants []constant
+	// load sets a vector to as many elements at m, of quantized types their codes.
 	load func(g *generator, m operand.Mem, to reg.VecPhysical)
 }
 
 // plain is the types without scales.
 var plain = []storage{
-	{"F32", 32, func(g *generator, m operand.Mem, to reg.VecPhysical) { g.VMOVUPS(m, to) }},
-	{"F16", 16, func(g *generator, m operand.Mem, to reg.VecPhysical) { g.VCVTPH2PS(m, to) }},
-	{"BF16", 16, func(g *generator, m operand.Mem, to reg.VecPhysical) {
+	{name: "F32", bits: 32, load: func(g *generator, m operand.Mem, to reg.VecPhysical) { g.VMOVUPS(m, to) }},
+	{name: "F16", bits: 16, load: func(g *generator, m operand.Mem, to reg.VecPhysical) { g.VCVTPH2PS(m, to) }},
+	{name: "BF16", bits: 16, load: func(g *generator, m operand.Mem, to reg.VecPhysical) {
 		g.VPMOVZXWD(m, to)
 		g.VPSLLD(operand.U8(16), to, to)
 	}},

@@ -25,6 +25,8 @@ var files = []struct {
 }{
 	{"convert", convert},
 	{"score", score},
+	{"gemm", gemm},
+	{"transpose", transpose},
 }
 
 func main() {
