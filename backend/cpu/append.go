@@ -4,21 +4,32 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
-// appendTask writes one call's rows. Its parts are the KV heads of K, those of V,
-// and the heads of Q: a slot that is named twice keeps its last row.
+// appendTask writes one call's rows. Its parts are runs of tokens, so that rows are read as
+// they lie in memory.
 type appendTask struct {
-	slots        []int64
-	k, v, q      vectors
-	keys, values plane
-	rope         rotation
-	magnitude    float32
-	positions    []uint32 // nil: nothing is rotated
-	saturate     bool
-	bad          firstRow // by token
+	slots      []int64
+	sides      [2]appended // of keys and of values
+	q          vectors
+	queryHeads int // that have something to do
+	rope       rotation
+	magnitude  float32
+	positions  []uint32 // nil: nothing is rotated
+	saturate   bool
+	around     bool     // what is stored goes around the caches
+	bad        firstRow // by token
 }
+
+// appended is one plane's share of a call.
+type appended struct {
+	from   vectors
+	to     plane
+	turned bool // by the rope, or as keys are stored
+}
+
+// appendRun is the tokens of a part.
+const appendRun = 8
 
 // Append writes new keys and values into the cache, rotated where Rope is set and
 // turned where keys are stored with Hadamard, as Q is for every token, also one whose
@@ -33,46 +44,51 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 	if err := ops.Append(p); err != nil {
 		return err
 	}
-	c := be.pool.borrow(extent{vectors: max(p.Cache.K.Dim, p.Cache.V.Dim)})
+	c := be.pool.borrow(extent{vectors: 2 * max(p.Cache.K.Dim, p.Cache.V.Dim)})
 	defer be.pool.giveBack(c)
 	v := &p.Cache
 	t := &c.append
 	*t = appendTask{
 		slots: view[int64](p.Slots)[:p.Tokens], rope: rotationOf(p.Rope), magnitude: p.Rope.Magnitude, saturate: p.Saturate,
-		k: vectorsOf(p.K, v.KVHeads*v.K.Dim), keys: planeOf(*v, v.K),
-		v: vectorsOf(p.V, v.KVHeads*v.V.Dim), values: planeOf(*v, v.V),
+		sides: [2]appended{
+			{vectorsOf(p.K, v.KVHeads*v.K.Dim), planeOf(*v, v.K), p.Rope.Table.Set || v.K.Hadamard},
+			{vectorsOf(p.V, v.KVHeads*v.V.Dim), planeOf(*v, v.V), false},
+		},
 	}
+	keys, values := &t.sides[0], &t.sides[1]
 	if p.Rope.Table.Set {
 		t.positions = view[uint32](p.Positions.Buf)[:p.Tokens]
 	}
-	queryHeads := 0 // that have something to do
-	if p.QHeads > 0 && (p.Rope.Table.Set || v.K.Hadamard) {
-		queryHeads = p.QHeads
+	if p.QHeads > 0 && keys.turned {
+		t.queryHeads = p.QHeads
 		t.q = vectorsOf(p.Q, p.QHeads*v.K.Dim)
 	}
-	if err := t.check(v, queryHeads > 0); err != nil {
+	if err := t.check(v); err != nil {
 		return err
 	}
-	cost := 2 * p.Tokens * v.KVHeads * (v.K.Dim + v.V.Dim)
-	if !p.Saturate && (t.keys.dt.Quantized() || t.values.dt.Quantized()) {
+	written := p.Tokens * v.KVHeads * (keys.to.row + values.to.row)
+	t.around = written >= largeCopy
+	read := p.Tokens * keys.from.size * (v.KVHeads*(v.K.Dim+v.V.Dim) + t.queryHeads*v.K.Dim)
+	parts := ceilDiv(p.Tokens, appendRun)
+	if !p.Saturate && (keys.to.dt.Quantized() || values.to.dt.Quantized()) {
 		t.bad.reset()
-		if err := be.pool.run(searching{t}, 2*v.KVHeads, cost, c.scratch); err != nil {
+		if err := be.pool.run(searching{t}, parts, read, c.scratch); err != nil {
 			return err
 		}
 		if token, name, head, found := t.bad.found(v.KVHeads); found {
 			return backend.ErrNonFinite{Op: "append", What: fmt.Sprintf("%s of token %d, head %d", name, token, head)}
 		}
 	}
-	return be.pool.run(t, 2*v.KVHeads+queryHeads, cost+2*p.Tokens*queryHeads*v.K.Dim, c.scratch)
+	return be.pool.run(t, parts, read+written, c.scratch)
 }
 
 // check looks at the contents of slots and positions.
-func (t *appendTask) check(v *backend.CacheView[*Buffer], withQ bool) error {
+func (t *appendTask) check(v *backend.CacheView[*Buffer]) error {
 	for i, slot := range t.slots {
 		if err := checkSlot("append", i, slot, v); err != nil {
 			return err
 		}
-		if t.positions == nil || slot < 0 && !withQ {
+		if t.positions == nil || slot < 0 && t.queryHeads == 0 {
 			continue
 		}
 		if pos := t.positions[i]; uint64(pos) >= uint64(t.rope.positions) {
@@ -82,40 +98,54 @@ func (t *appendTask) check(v *backend.CacheView[*Buffer], withQ bool) error {
 	return nil
 }
 
+// run is the tokens of part i.
+func (t *appendTask) run(i int) (begin, end int) {
+	return i * appendRun, min((i+1)*appendRun, len(t.slots))
+}
+
 func (t *appendTask) part(i int, w *scratch) {
-	if heads := t.keys.heads; i >= 2*heads {
-		t.turnQueries(i-2*heads, w)
-		return
+	begin, end := t.run(i)
+	for side := range t.sides {
+		for token := begin; token < end; token++ {
+			if t.slots[token] >= 0 {
+				t.store(&t.sides[side], token, w)
+			}
+		}
 	}
-	to, from, head := t.side(i)
-	x := w.vectors[:to.dim]
-	for token, slot := range t.slots {
-		if slot < 0 {
-			continue
-		}
-		row := to.slot(int(slot), head)
-		if to.dt == from.dt && (to == &t.values || t.positions == nil) {
-			copy(row.data, from.at(token, head*to.dim, to.dim)) // no arithmetic: bit for bit
-			continue
-		}
-		t.load(x, i, token)
-		to.k.encode[to.dt](row, x, t.saturate)
+	for token := begin; token < end; token++ {
+		t.turnQueries(token, w)
+	}
+	if t.around {
+		t.sides[0].to.k.fence()
 	}
 }
 
-// side is the plane, the rows and the head of part i of [keys and values, heads].
-func (t *appendTask) side(i int) (to *plane, from *vectors, head int) {
-	if heads := t.keys.heads; i >= heads {
-		return &t.values, &t.v, i - heads
+// store writes a token's rows of one plane.
+func (t *appendTask) store(s *appended, token int, w *scratch) {
+	dim, k := s.to.dim, s.to.k
+	x, staged := w.vectors[:dim], backend.BytesOf(w.vectors[dim : 2*dim])[:s.to.row]
+	for head := range s.to.heads {
+		row := s.to.slot(int(t.slots[token]), head)
+		if s.to.dt == s.from.dt && !s.turned { // no arithmetic: bit for bit
+			k.move(row.data, s.from.at(token, head*dim, dim), t.around)
+			continue
+		}
+		t.load(s, x, token, head)
+		if !t.around {
+			k.encode[row.dt](row, x, t.saturate)
+			continue
+		}
+		at := row.data
+		row.data = staged
+		k.encode[row.dt](row, x, t.saturate)
+		k.stream(at, staged)
 	}
-	return &t.keys, &t.k, i
 }
 
-// load is what a side stores of a token.
-func (t *appendTask) load(x []float32, side, token int) {
-	to, from, head := t.side(side)
-	from.load(x, token, head*to.dim)
-	if to == &t.keys {
+// load is what a plane stores of a token and a head.
+func (t *appendTask) load(s *appended, x []float32, token, head int) {
+	s.from.load(x, token, head*s.to.dim)
+	if s.turned {
 		t.turn(x, token)
 	}
 }
@@ -125,38 +155,42 @@ func (t *appendTask) turn(x []float32, token int) {
 	if t.positions != nil {
 		t.rope.turn(x, int(t.positions[token]), t.magnitude)
 	}
-	if t.keys.hadamard {
-		quant.Hadamard(x)
+	if keys := &t.sides[0].to; keys.hadamard {
+		keys.k.hadamard(x, keys.dim)
 	}
 }
 
-func (t *appendTask) turnQueries(head int, w *scratch) {
-	x := w.vectors[:t.keys.dim]
-	if !t.keys.hadamard {
+func (t *appendTask) turnQueries(token int, w *scratch) {
+	keys := &t.sides[0].to
+	x := w.vectors[:keys.dim]
+	if !keys.hadamard {
 		x = x[:t.rope.dims] // the others stay as they are
 	}
-	for token := range t.slots {
-		t.q.load(x, token, head*t.keys.dim)
+	for head := range t.queryHeads {
+		t.q.load(x, token, head*keys.dim)
 		t.turn(x, token)
-		t.q.store(token, head*t.keys.dim, x)
+		t.q.store(token, head*keys.dim, x)
 	}
 }
 
 // searching looks, before anything is written, for rows that cannot be quantized.
 type searching struct{ *appendTask }
 
-func (s searching) part(i int, w *scratch) {
-	to, _, _ := s.side(i)
-	if !to.dt.Quantized() {
-		return
-	}
-	x := w.vectors[:to.dim]
-	for token, slot := range s.slots {
-		if slot < 0 {
-			continue
-		}
-		if s.load(x, i, token); !s.bad.look(token*2*to.heads+i, x) {
-			return
+func (t searching) part(i int, w *scratch) {
+	begin, end := t.run(i)
+	for token := begin; token < end; token++ {
+		for side := range t.sides {
+			s := &t.sides[side]
+			if t.slots[token] < 0 || !s.to.dt.Quantized() {
+				continue
+			}
+			for head := range s.to.heads {
+				x := w.vectors[:s.to.dim]
+				t.load(s, x, token, head)
+				if !t.bad.look(s.to.k, (token*len(t.sides)+side)*s.to.heads+head, x) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -6,6 +6,16 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
+// blockTask copies whole blocks. Its parts are the heads of each pair's blocks, or as many
+// of them together as make a piece.
+type blockTask struct {
+	pairs        []uint32
+	keys, values plane
+	mass         []float32 // of each slot, nil: none
+	heads        int       // of a part
+	around       bool      // the copies go around the caches
+}
+
 // CopyBlocks copies whole blocks within a cache. A block outside it is ErrShape.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	ops, err := be.begin("copy blocks", s)
@@ -22,17 +32,40 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 			return backend.ErrShape{Op: "copy blocks", What: fmt.Sprintf("pairs: element %d is block %d, the cache has %d", i, id, p.Cache.Blocks)}
 		}
 	}
-	keys, values := planeOf(p.Cache, p.Cache.K), planeOf(p.Cache, p.Cache.V)
-	mass, slots := optional[float32](p.Mass), p.Cache.KVHeads*p.Cache.BlockSize
-	for ; len(pairs) > 0; pairs = pairs[2:] {
-		from, to := int(pairs[0]), int(pairs[1])
-		keys.copyBlock(to, from)
-		values.copyBlock(to, from)
-		if mass != nil {
-			copy(mass[to*slots:][:slots], mass[from*slots:])
-		}
+	c := be.pool.borrow(extent{})
+	defer be.pool.giveBack(c)
+	t := &c.blocks
+	*t = blockTask{pairs: pairs, keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V), mass: optional[float32](p.Mass)}
+	head := t.keys.block * (t.keys.row + t.values.row)
+	t.heads = min(max(copyPiece/head, 1), t.keys.heads)
+	written := p.N * t.keys.heads * head
+	t.around = written >= largeCopy
+	return be.pool.run(t, p.N*ceilDiv(t.keys.heads, t.heads), 2*written, c.scratch)
+}
+
+func (t *blockTask) part(i int, _ *scratch) {
+	shares := ceilDiv(t.keys.heads, t.heads)
+	pair, head := t.pairs[i/shares*2:][:2], i%shares*t.heads
+	from, to, n := int(pair[0]), int(pair[1]), min(t.heads, t.keys.heads-head)
+	t.keys.copyHeads(to, from, head, n, t.around)
+	t.values.copyHeads(to, from, head, n, t.around)
+	if t.mass != nil {
+		slots := n * t.keys.block
+		copy(t.mass[t.keys.index(to*t.keys.block, head):][:slots], t.mass[t.keys.index(from*t.keys.block, head):])
 	}
-	return nil
+	if t.around {
+		t.keys.k.fence()
+	}
+}
+
+// copyHeads copies n heads of a block from one on, and the scales in it.
+func (p *plane) copyHeads(to, from, head, n int, around bool) {
+	bytes := n * p.block * p.row
+	p.k.move(p.mem[p.index(to*p.block, head)*p.row:][:bytes], p.mem[p.index(from*p.block, head)*p.row:][:bytes], around)
+	if p.perBlock > 0 {
+		scales := n * p.perHead
+		copy(p.scales[to*p.perBlock+head*p.perHead:][:scales], p.scales[from*p.perBlock+head*p.perHead:])
+	}
 }
 
 // moveTask copies slots in the order given, which every part keeps: its parts are

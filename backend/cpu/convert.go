@@ -7,8 +7,7 @@ import (
 )
 
 // convertTask stores blocks of one cache as blocks of another: its parts are the
-// heads of the keys and those of the values, so that a block that is written twice
-// keeps its last contents.
+// heads of each block's keys and those of its values.
 type convertTask struct {
 	pairs        []uint32
 	keys, values conversion
@@ -55,10 +54,11 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 	t := &c.convert
 	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate}
 	heads := p.From.KVHeads
-	cost := 2 * p.N * heads * p.From.BlockSize * (keys.to.dim + values.to.dim)
+	parts, rows := 2*heads*p.N, heads*p.From.BlockSize*p.N
+	read := rows * (keys.from.row + values.from.row)
 	if keys.to.dt.Quantized() && !p.Saturate {
 		t.bad.reset()
-		if err := be.pool.run(examining{t}, 2*heads, cost, c.scratch); err != nil {
+		if err := be.pool.run(examining{t}, parts, read, c.scratch); err != nil {
 			return err
 		}
 		if row, name, head, found := t.bad.found(heads); found {
@@ -66,24 +66,24 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 			return backend.ErrNonFinite{Op: "convert blocks", What: fmt.Sprintf("%s of block %d, slot %d, head %d", name, block, slot, head)}
 		}
 	}
-	return be.pool.run(t, 2*heads, cost, c.scratch)
+	return be.pool.run(t, parts, read+rows*(keys.to.row+values.to.row), c.scratch)
 }
 
-// side is the conversion and the head of part i of [keys and values, heads].
-func (t *convertTask) side(i int) (c *conversion, head int) {
-	if heads := t.keys.from.heads; i >= heads {
-		return &t.values, i - heads
+// share is the conversion, the pair and the head of part i of [pairs, keys and values, heads].
+func (t *convertTask) share(i int) (c *conversion, pair, head int) {
+	heads := t.keys.from.heads
+	pair, head = i/(2*heads), i%(2*heads)
+	if head >= heads {
+		return &t.values, pair, head - heads
 	}
-	return &t.keys, i
+	return &t.keys, pair, head
 }
 
 func (t *convertTask) part(i int, w *scratch) {
-	c, head := t.side(i)
-	for pairs := t.pairs; len(pairs) > 0; pairs = pairs[2:] {
-		for slot := 0; slot < c.to.block; slot += c.rows() {
-			x := c.load(w, int(pairs[0]), head, slot)
-			c.to.k.encode[c.to.dt](c.to.at(int(pairs[1]), head, slot, len(x)/c.to.dim), x, t.saturate)
-		}
+	c, pair, head := t.share(i)
+	for slot := 0; slot < c.to.block; slot += c.rows() {
+		x := c.load(w, int(t.pairs[2*pair]), head, slot)
+		c.to.k.encode[c.to.dt](c.to.at(int(t.pairs[2*pair+1]), head, slot, len(x)/c.to.dim), x, t.saturate)
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *conversion) load(w *scratch, block, head, slot int) []float32 {
 	x := w.vectors[:n*c.from.dim]
 	c.from.k.decode[c.from.dt](x, c.from.at(block, head, slot, n))
 	if c.hadamard {
-		hadamard(x, c.from.dim)
+		c.from.k.hadamard(x, c.from.dim)
 	}
 	return x
 }
@@ -102,14 +102,13 @@ func (c *conversion) load(w *scratch, block, head, slot int) []float32 {
 type examining struct{ *convertTask }
 
 func (e examining) part(i int, w *scratch) {
-	c, head := e.side(i)
-	for pair := range len(e.pairs) / 2 {
-		for slot := 0; slot < c.from.block; slot += c.rows() {
-			x := c.load(w, int(e.pairs[2*pair]), head, slot)
-			for r := range len(x) / c.from.dim {
-				if row := pair*c.from.block + slot + r; !e.bad.look(row*2*c.from.heads+i, x[r*c.from.dim:][:c.from.dim]) {
-					return
-				}
+	c, pair, head := e.share(i)
+	side := i % (2 * c.from.heads)
+	for slot := 0; slot < c.from.block; slot += c.rows() {
+		x := c.load(w, int(e.pairs[2*pair]), head, slot)
+		for r := range len(x) / c.from.dim {
+			if row := pair*c.from.block + slot + r; !e.bad.look(c.from.k, row*2*c.from.heads+side, x[r*c.from.dim:][:c.from.dim]) {
+				return
 			}
 		}
 	}

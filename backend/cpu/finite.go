@@ -12,8 +12,8 @@ type firstRow struct{ before atomic.Int64 } // rows that are left to look at
 func (f *firstRow) reset() { f.before.Store(math.MaxInt64) }
 
 // look reports whether the row x, of that number, is finite, and remembers it if not.
-func (f *firstRow) look(number int, x []float32) bool {
-	if finite(x) {
+func (f *firstRow) look(k *kernels, number int, x []float32) bool {
+	if k.finite(x) {
 		return true
 	}
 	for {

@@ -6,15 +6,19 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// gatherTask materialises one sequence: its parts are the heads of the keys and
-// those of the values.
+// gatherTask materialises one sequence: its parts are pieces of it, so that blocks are
+// read as they lie in memory.
 type gatherTask struct {
 	keys, values plane
 	k, v         []byte // nil: not wanted
 	kType, vType backend.DType
 	table        blockTable
 	begin, n     int
+	around       bool // the result goes around the caches
 }
+
+// gatherPiece is the tokens of a part.
+const gatherPiece = 32
 
 // Gather materialises one sequence as [heads, length, dim]. A block outside the
 // cache is ErrShape.
@@ -27,7 +31,7 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 	if err := ops.Gather(p); err != nil || p.Len == 0 {
 		return err
 	}
-	c := be.pool.borrow(extent{})
+	c := be.pool.borrow(extent{vectors: gatherPiece * max(p.Cache.K.Dim, p.Cache.V.Dim)})
 	defer be.pool.giveBack(c)
 	t := &c.gather
 	*t = gatherTask{keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V),
@@ -44,7 +48,14 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 			return err
 		}
 	}
-	return be.pool.run(t, 2*p.Cache.KVHeads, p.Len*p.Cache.KVHeads*(p.Cache.K.Dim+p.Cache.V.Dim), c.scratch)
+	written := t.bytes(&t.keys, t.kType) + t.bytes(&t.values, t.vType)
+	t.around = written >= largeCopy
+	return be.pool.run(t, ceilDiv(p.Begin+p.Len, gatherPiece)-p.Begin/gatherPiece, 2*written, c.scratch)
+}
+
+// bytes is the size of what is gathered of a plane, as dt; Invalid: nothing.
+func (t *gatherTask) bytes(from *plane, dt backend.DType) int {
+	return from.heads * t.n * from.dim * dt.Bits() / 8
 }
 
 // check looks at the ids of the blocks that hold tokens [begin, end).
@@ -60,35 +71,39 @@ func (t *blockTable) check(op string, seq, begin, end int, v *backend.CacheView[
 	return nil
 }
 
-func (t *gatherTask) part(i int, _ *scratch) {
-	heads := t.keys.heads
-	if i < heads {
-		t.head(&t.keys, i, t.k, t.kType)
-	} else {
-		t.head(&t.values, i-heads, t.v, t.vType)
+func (t *gatherTask) part(i int, w *scratch) {
+	first := t.begin/gatherPiece + i
+	begin, end := max(t.begin, first*gatherPiece), min(t.begin+t.n, (first+1)*gatherPiece)
+	t.gather(&t.keys, t.k, t.kType, begin, end, w)
+	t.gather(&t.values, t.v, t.vType, begin, end, w)
+	if t.around {
+		t.keys.k.fence()
 	}
 }
 
-// head gathers one head's rows, a block's run at a time.
-func (t *gatherTask) head(from *plane, head int, dst []byte, dt backend.DType) {
-	if dst == nil {
+// gather gathers the rows of tokens [begin, end), a run of a block at a time.
+func (t *gatherTask) gather(from *plane, to []byte, dt backend.DType, begin, end int, w *scratch) {
+	if to == nil {
 		return
 	}
 	row := from.dim * dt.Bits() / 8
-	dst = dst[head*t.n*row:][:t.n*row]
-	for key, end := t.begin, t.begin+t.n; key < end; {
+	for key := begin; key < end; {
 		offset := key % from.block
 		n := min(end-key, from.block-offset)
-		src := from.at(t.table.at(key/from.block), head, offset, n)
-		if dt == from.dt {
-			copy(dst, src.data)
-		} else {
-			x := of[float32](dst[:n*row])
+		block := t.table.at(key / from.block)
+		for head := range from.heads {
+			dst, src := to[(head*t.n+key-t.begin)*row:][:n*row], from.at(block, head, offset, n)
+			if dt == from.dt {
+				from.k.move(dst, src.data, t.around)
+				continue
+			}
+			x := w.vectors[:n*from.dim]
 			from.k.decode[from.dt](x, src)
 			if from.hadamard {
-				hadamard(x, from.dim)
+				from.k.hadamard(x, from.dim)
 			}
+			from.k.move(dst, backend.BytesOf(x), t.around)
 		}
-		key, dst = key+n, dst[n*row:]
+		key += n
 	}
 }

@@ -49,8 +49,18 @@ type kernels struct {
 	encode [types]func(dst stored, src []float32, saturate bool) bool
 	// finite reports whether all values are.
 	finite func(x []float32) bool
+	// turn rotates the pairs of x, each by its cos and sin in angles, the latter times sign, and
+	// multiplies them by magnitude.
+	turn func(x, angles []float32, pairing backend.Pairing, sign, magnitude float32)
+	// hadamard turns rows of dim elements by the Walsh-Hadamard matrix.
+	hadamard func(rows []float32, dim int)
+	// stream copies memory that is neither read nor written by others before fence: where
+	// the processor can, it goes around the caches.
+	stream func(dst, src []byte)
+	fence  func()
 
-	exact bool // see mix
+	exact   bool     // see mix
+	careful *kernels // the same results, to the bit, by an exact mix; nil where it is exact
 }
 
 // portable is the kernels in Go, for every processor, dim and type.
@@ -61,10 +71,14 @@ var portable = kernels{
 	scoreInt8: [types]func(dst []float32, stride int, q, keys stored, scratch *integers){
 		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
 	},
-	weigh:  weighGo,
-	mix:    forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
-	decode: decodeGo,
-	finite: finite,
+	weigh:    weighGo,
+	mix:      forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
+	decode:   decodeGo,
+	finite:   finite,
+	turn:     turnGo,
+	hadamard: hadamard,
+	stream:   func(dst, src []byte) { copy(dst, src) },
+	fence:    func() {},
 	encode: [types]func(dst stored, src []float32, saturate bool) bool{
 		backend.F32: encodeF32, backend.F16: encodeF16, backend.BF16: encodeBF16,
 		backend.Int8: encodeRows, backend.Int8Asym: encodeRows, backend.Int4: encodeRows, backend.Int4G64: encodeRows,

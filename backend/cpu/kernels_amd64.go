@@ -21,7 +21,12 @@ func tier(name string) *kernels {
 	k := portable
 	k.name = name
 	k.convert()
+	k.rotate()
+	k.copy()
 	k.products()
 	k.scores()
+	k.mixes()
+	k.weighs()
+	k.careful = k.carefully()
 	return &k
 }

@@ -93,13 +93,6 @@ func (p *plane) copySlot(to, from, head int) {
 	copy(dst.scales[p.shared:], src.scales[p.shared:])
 }
 
-// copyBlock copies a whole block and the scales in it.
-func (p *plane) copyBlock(to, from int) {
-	n := p.heads * p.block * p.row
-	copy(p.mem[to*n:][:n], p.mem[from*n:][:n])
-	copy(p.scales[to*p.perBlock:][:p.perBlock], p.scales[from*p.perBlock:][:p.perBlock])
-}
-
 // blockTable maps the blocks of a sequence's tokens to blocks of a cache. Without
 // ids the sequence lies in one block.
 type blockTable struct {

@@ -2,13 +2,24 @@ package cpu
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
 
-// smallWork is the cost, in multiply-adds, below which waking a worker takes
-// longer than it saves.
-const smallWork = 1 << 16
+// What makes a call worth sharing, in bytes that its parts read and write. A core gets
+// through about 10 bytes a nanosecond, or 50 multiply-adds; both the figures and the
+// estimates that they are compared with are orders of magnitude.
+const (
+	// smallWork is 3 µs for each that takes part: several times what it takes processors to
+	// hand a job and its end to each other.
+	smallWork = 1 << 15
+	// wakeWork is 100 µs. Waking a sleeping worker costs the caller a system call of 2 to
+	// 15 µs, and the worker begins 10 to 60 µs later: the small figures are those of a bare
+	// machine, the large ones those of a virtual one, whose idle processor the host has
+	// taken away. Less work is done before help arrives.
+	wakeWork = 1 << 20
+)
 
 // task is work of independent parts. Parts write disjoint memory, so that the
 // result does not depend on which worker runs which part.
@@ -17,131 +28,119 @@ type task interface {
 }
 
 // pool is the workers of a device. Calls are safe for concurrent use; one that
-// finds the workers busy runs on its own goroutine.
+// finds the workers busy runs on its own goroutine until some are free.
+//
+// The calls of a decode step are microseconds apart, and a goroutine takes longer to wake.
+// So workers look for the next job for a while before they sleep (see patience), and a
+// caller that finds them awake only writes its job where they look. Nobody waits for a
+// worker that has not begun: it may as well find nothing left.
 type pool struct {
 	threads int // workers and the goroutine that calls
-	jobs    chan *job
 	running sync.WaitGroup
-
 	scratch []atomic.Pointer[scratch] // of each worker
+	bell    chan struct{}             // receives once for each worker that is woken
 
 	mu    sync.Mutex
-	idle  []*job  // reused: a warm dispatch allocates nothing
-	calls []*call // reused likewise
+	calls []*call // reused: a warm dispatch allocates nothing
 	size  extent  // of every scratch
+
+	_       apart
+	offered atomic.Pointer[job] // where workers look
+	_       apart
+	looking atomic.Int32 // workers that look for a job, or are woken to do so
+	asleep  atomic.Int32 // workers that wait for the bell
 }
 
-// job is one dispatch. It goes back to the pool when the last of those that hold
-// it lets go, which may be a worker that found nothing left to do.
-type job struct {
-	task   task
-	parts  int64
-	next   atomic.Int64 // the next part to run
-	left   atomic.Int64 // parts not finished
-	holds  atomic.Int64
-	failed atomic.Pointer[any]
-	done   chan struct{} // receives once all parts have finished
-}
-
-func newJob() *job { return &job{done: make(chan struct{}, 1)} }
+// apart keeps what some goroutines write off the cache lines that others poll. Processors
+// fetch lines in pairs.
+type apart [2 * cacheLine]byte
 
 func newPool(threads int) *pool {
-	p := &pool{threads: threads, jobs: make(chan *job, threads), scratch: make([]atomic.Pointer[scratch], threads-1)}
-	for range 2 * threads { // one goroutine's: in the queue, at the workers, and its own
-		p.idle = append(p.idle, newJob())
-	}
+	p := &pool{threads: threads, scratch: make([]atomic.Pointer[scratch], threads-1), bell: make(chan struct{}, threads)}
 	for i := range p.scratch {
-		p.running.Go(func() {
-			for j := range p.jobs {
-				j.work(p.scratch[i].Load())
-				p.release(j)
-			}
-		})
+		p.looking.Add(1)
+		p.running.Go(func() { p.serve(&p.scratch[i]) })
 	}
 	return p
 }
 
 // close ends the workers. No dispatch may be running.
 func (p *pool) close() {
-	close(p.jobs)
+	close(p.bell)
 	p.running.Wait()
 }
 
-// run runs all parts of t and returns when they have finished. cost is that of
-// the whole in multiply-adds. A panic in a part becomes an error: it means that
+// run runs all parts of t and returns when they have finished. cost is that of the
+// whole, in bytes as above. A panic in a part becomes an error: it means that
 // memory was changed by somebody else in the middle of the call.
 func (p *pool) run(t task, parts, cost int, w *scratch) error {
 	if parts == 0 {
 		return nil
 	}
-	j := p.acquire()
-	j.task, j.parts = t, int64(parts)
-	j.left.Store(int64(parts))
-	helpers := min(parts, p.threads) - 1
-	if cost < smallWork {
-		helpers = 0
+	j, done := w.job, 0
+	j.begin(t, parts, p.helpers(parts, cost))
+	for i, ok := j.take(0); ok; i, ok = j.take(0) {
+		p.offer(j, cost >= wakeWork)
+		j.runPart(i, w)
+		done++
 	}
-	j.holds.Store(int64(helpers) + 1)
-	j.next.Store(0)
-	for range helpers {
-		select {
-		case p.jobs <- j:
-		default: // the workers have enough to do
-			j.holds.Add(-1)
-		}
-	}
-	j.work(w)
-	<-j.done
-	failed := j.failed.Load()
-	p.release(j)
-	if failed != nil {
+	j.wait(done)
+	if failed := j.end(); failed != nil {
 		return fmt.Errorf("cpu: operands changed during the call: %v", *failed)
 	}
 	return nil
 }
 
-// work runs parts until none is left.
-func (j *job) work(w *scratch) {
-	for {
-		i := j.next.Add(1) - 1
-		if i >= j.parts {
-			return
-		}
-		j.runPart(int(i), w)
-		if j.left.Add(-1) == 0 {
-			j.done <- struct{}{}
-		}
+// helpers is how many workers a call is shared with at most.
+func (p *pool) helpers(parts, cost int) int {
+	n := min(parts, p.threads, cost/smallWork)
+	if n < 2 {
+		return 0
 	}
+	return min(n, runtime.GOMAXPROCS(0)) - 1
 }
 
-func (j *job) runPart(i int, w *scratch) {
-	defer func() {
-		if r := recover(); r != nil {
-			reason := r // allocated on this path only
-			j.failed.Store(&reason)
-		}
-	}()
-	j.task.part(i, w)
-}
-
-func (p *pool) acquire() *job {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.idle); n > 0 {
-		j := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return j
-	}
-	return newJob()
-}
-
-func (p *pool) release(j *job) {
-	if j.holds.Add(-1) > 0 {
+// offer puts a job that has room for workers where they look, unless another one is there
+// that has, and wakes as many as are missing.
+func (p *pool) offer(j *job, wake bool) {
+	room := j.room()
+	if room == 0 {
 		return
 	}
-	j.task = nil
-	j.failed.Store(nil)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.idle = append(p.idle, j)
+	if other := p.offered.Load(); other != j {
+		if other != nil && other.room() > 0 || !p.offered.CompareAndSwap(other, j) {
+			return
+		}
+	}
+	if missing := room - int(p.looking.Load()); wake && missing > 0 {
+		p.wake(missing)
+	}
+}
+
+// wake wakes up to n workers.
+func (p *pool) wake(n int) {
+	woken := 0
+	for woken < n && p.rouse() {
+		p.bell <- struct{}{}
+		woken++
+	}
+	if woken > 0 {
+		// The goroutine that was made ready last is kept for this processor, which is busy:
+		// an idle one takes it only after a delay of 50 µs. Let that be one with nothing to do.
+		go func() {}()
+	}
+}
+
+// rouse counts a worker that sleeps as one that looks, if there is any.
+func (p *pool) rouse() bool {
+	for {
+		n := p.asleep.Load()
+		if n == 0 {
+			return false
+		}
+		if p.asleep.CompareAndSwap(n, n-1) {
+			p.looking.Add(1)
+			return true
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // rotation is a Rope as memory. The zero value rotates nothing.
@@ -12,18 +11,15 @@ type rotation struct {
 	table     []float32 // [positions, dims/2, 2]: cos and sin
 	positions int
 	dims      int
-	step, gap int // pair i is (i*step, i*step + gap)
+	pairing   backend.Pairing
+	k         *kernels
 }
 
 func rotationOf(r backend.Rope[*Buffer]) rotation {
 	if !r.Table.Set {
 		return rotation{}
 	}
-	rot := rotation{table: view[float32](r.Table.Buf), positions: r.Positions, dims: r.Dims, step: 1, gap: r.Dims / 2}
-	if r.Pairing == backend.Interleaved {
-		rot.step, rot.gap = 2, 1
-	}
-	return rot
+	return rotation{table: view[float32](r.Table.Buf), positions: r.Positions, dims: r.Dims, pairing: r.Pairing, k: r.Table.Buf.be.kernels}
 }
 
 // turn rotates the leading dims of x by delta positions and scales them. A
@@ -33,17 +29,29 @@ func (r *rotation) turn(x []float32, delta int, magnitude float32) {
 	if delta < 0 {
 		delta, sign = -delta, -1
 	}
-	angles := r.table[delta*r.dims:][:r.dims]
-	for i := range r.dims / 2 {
-		cos, sin := angles[2*i], sign*angles[2*i+1]
-		a := i * r.step
-		b := a + r.gap
-		x[a], x[b] = (x[a]*cos-x[b]*sin)*magnitude, (x[a]*sin+x[b]*cos)*magnitude
+	r.k.turn(x[:r.dims], r.table[delta*r.dims:][:r.dims], r.pairing, sign, magnitude)
+}
+
+func turnGo(x, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
+	if pairing == backend.Interleaved {
+		turnPairs(x, angles, 2, 1, sign, magnitude)
+	} else {
+		turnPairs(x, angles, 1, len(x)/2, sign, magnitude)
 	}
 }
 
-// rotateTask turns cached keys: part i is KV head i, so that a slot that is named
-// twice is turned one time after the other.
+// turnPairs turns the pairs (i*step, i*step + gap), as many as there are angles. Products are
+// rounded before they are added, as in assembly, also where the processor could do without.
+func turnPairs(x, angles []float32, step, gap int, sign, magnitude float32) {
+	for i := 0; len(angles) >= 2; i, angles = i+step, angles[2:] {
+		cos, sin := angles[0], sign*angles[1]
+		a, b := x[i], x[i+gap]
+		x[i] = (float32(a*cos) - float32(b*sin)) * magnitude
+		x[i+gap] = (float32(a*sin) + float32(b*cos)) * magnitude
+	}
+}
+
+// rotateTask turns cached keys: its parts are runs of slots.
 type rotateTask struct {
 	keys   plane
 	slots  []int64
@@ -74,27 +82,39 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 			return backend.ErrShape{Op: "rotate", What: fmt.Sprintf("deltas: element %d is %d, the rope table has %d positions", i, d, p.Rope.Positions)}
 		}
 	}
-	return be.pool.run(t, p.Cache.KVHeads, 4*p.N*p.Cache.KVHeads*p.Rope.Dims, c.scratch)
+	return be.pool.run(t, ceilDiv(p.N, rotateRun), 2*p.N*p.Cache.KVHeads*t.keys.row, c.scratch)
 }
 
-func (t *rotateTask) part(head int, w *scratch) {
+// rotateRun is the slots of a part: often a block, a head of which lies in one piece.
+const rotateRun = 16
+
+func (t *rotateTask) part(i int, w *scratch) {
+	begin := i * rotateRun
+	end := min(begin+rotateRun, len(t.slots))
+	for head := range t.keys.heads {
+		t.turn(t.slots[begin:end], t.deltas[begin:end], head, w)
+	}
+}
+
+// turn turns one head's rows.
+func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 	x, bytes := w.vectors[:t.keys.dim], t.keys.row
 	if t.keys.dt.Float() { // the other dims stay as they are
 		x, bytes = x[:t.rope.dims], bytes/t.keys.dim*t.rope.dims
 	}
-	for i, slot := range t.slots {
-		if slot < 0 || t.deltas[i] == 0 {
+	for i, slot := range slots {
+		if slot < 0 || deltas[i] == 0 {
 			continue
 		}
 		row := t.keys.slot(int(slot), head)
 		row.data = row.data[:bytes]
 		t.keys.k.decode[t.keys.dt](x, row)
 		if t.keys.hadamard {
-			quant.Hadamard(x)
+			t.keys.k.hadamard(x, t.keys.dim)
 		}
-		t.rope.turn(x, int(t.deltas[i]), 1)
+		t.rope.turn(x, int(deltas[i]), 1)
 		if t.keys.hadamard {
-			quant.Hadamard(x)
+			t.keys.k.hadamard(x, t.keys.dim)
 		}
 		if !t.keys.k.encode[t.keys.dt](row, x, false) {
 			row.spoil() // it was not finite, or is no longer

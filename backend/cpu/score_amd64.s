@@ -4,30 +4,30 @@
 
 #include "textflag.h"
 
-// func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+// func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scoreF32AVX512(SB), NOSPLIT, $8-72
-	MOVQ  row+56(FP), AX
-	MOVQ  dim+40(FP), CX
-	SHLQ  $0x02, CX
-	LEAQ  (AX)(AX*2), BX
-	LEAQ  (CX)(CX*2), SI
-	MOVQ  keys+48(FP), DI
-	MOVQ  ahead+64(FP), R8
-	MOVQ  dst+0(FP), R9
-	MOVQ  n+24(FP), DX
-	MOVQ  DX, (SP)
-	MOVL  $0x0000ff00, DX
-	KMOVW DX, K1
-	MOVQ  rows+16(FP), DX
-	CMPQ  DX, $0x01
-	JEQ   rows1
-	CMPQ  DX, $0x02
-	JEQ   rows2
-	CMPQ  DX, $0x03
-	JEQ   rows3
+TEXT ·scoreF32AVX512(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   n+24(FP), R10
+	MOVQ   R10, (SP)
+	MOVL   $0x0000ff00, R9
+	KMOVW  R9, K1
+	MOVQ   rows+16(FP), R10
+	CMPQ   R10, $0x01
+	JEQ    rows1
+	CMPQ   R10, $0x02
+	JEQ    rows2
+	CMPQ   R10, $0x03
+	JEQ    rows3
 
-rows4:
+block4:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
@@ -44,42 +44,42 @@ rows4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step4:
-	VMOVUPS       (R10), Z16
-	VMOVUPS       (R10)(CX*1), Z17
-	VMOVUPS       (R10)(CX*2), Z18
-	VMOVUPS       (R10)(SI*1), Z19
-	VMOVUPS       (DI), Z20
+	VMOVUPS       (R9), Z16
+	VMOVUPS       (R9)(DX*1), Z17
+	VMOVUPS       (R9)(DX*2), Z18
+	VMOVUPS       (R9)(BX*1), Z19
+	VMOVUPS       (SI), Z20
 	VFMADD231PS   Z16, Z20, Z0
 	VFMADD231PS   Z17, Z20, Z4
 	VFMADD231PS   Z18, Z20, Z8
 	VFMADD231PS   Z19, Z20, Z12
-	VMOVUPS       (DI)(AX*1), Z20
+	VMOVUPS       (SI)(AX*1), Z20
 	VFMADD231PS   Z16, Z20, Z1
 	VFMADD231PS   Z17, Z20, Z5
 	VFMADD231PS   Z18, Z20, Z9
 	VFMADD231PS   Z19, Z20, Z13
-	VMOVUPS       (DI)(AX*2), Z20
+	VMOVUPS       (SI)(AX*2), Z20
 	VFMADD231PS   Z16, Z20, Z2
 	VFMADD231PS   Z17, Z20, Z6
 	VFMADD231PS   Z18, Z20, Z10
 	VFMADD231PS   Z19, Z20, Z14
-	VMOVUPS       (DI)(BX*1), Z20
+	VMOVUPS       (SI)(CX*1), Z20
 	VFMADD231PS   Z16, Z20, Z3
 	VFMADD231PS   Z17, Z20, Z7
 	VFMADD231PS   Z18, Z20, Z11
 	VFMADD231PS   Z19, Z20, Z15
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	PREFETCHT0    128(R8)
-	PREFETCHT0    192(R8)
-	ADDQ          $0x00000100, R8
-	ADDQ          $0x40, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	PREFETCHT0    128(DI)
+	PREFETCHT0    192(DI)
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step4
 	VBLENDMPS     Z4, Z0, K1, Z20
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -126,37 +126,38 @@ step4:
 	VSHUFPS       $0x88, Z2, Z0, Z20
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z20, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X20
-	VMOVUPS       X20, (R9)(DX*1)
+	VMOVUPS       X20, (R8)(R10*1)
 	VEXTRACTF32X4 $0x02, Z0, X20
-	VMOVUPS       X20, (R9)(DX*2)
+	VMOVUPS       X20, (R8)(R10*2)
 	VEXTRACTF32X4 $0x03, Z0, X20
-	VMOVUPS       X20, (R9)(R10*1)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X20, (R8)(R9*1)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end4
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows4
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block4
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows4
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block4
 
 end4:
 	VZEROUPPER
 	RET
 
 rows3:
+block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
@@ -169,37 +170,37 @@ rows3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step3:
-	VMOVUPS       (R10), Z12
-	VMOVUPS       (R10)(CX*1), Z13
-	VMOVUPS       (R10)(CX*2), Z14
-	VMOVUPS       (DI), Z15
+	VMOVUPS       (R9), Z12
+	VMOVUPS       (R9)(DX*1), Z13
+	VMOVUPS       (R9)(DX*2), Z14
+	VMOVUPS       (SI), Z15
 	VFMADD231PS   Z12, Z15, Z0
 	VFMADD231PS   Z13, Z15, Z4
 	VFMADD231PS   Z14, Z15, Z8
-	VMOVUPS       (DI)(AX*1), Z15
+	VMOVUPS       (SI)(AX*1), Z15
 	VFMADD231PS   Z12, Z15, Z1
 	VFMADD231PS   Z13, Z15, Z5
 	VFMADD231PS   Z14, Z15, Z9
-	VMOVUPS       (DI)(AX*2), Z15
+	VMOVUPS       (SI)(AX*2), Z15
 	VFMADD231PS   Z12, Z15, Z2
 	VFMADD231PS   Z13, Z15, Z6
 	VFMADD231PS   Z14, Z15, Z10
-	VMOVUPS       (DI)(BX*1), Z15
+	VMOVUPS       (SI)(CX*1), Z15
 	VFMADD231PS   Z12, Z15, Z3
 	VFMADD231PS   Z13, Z15, Z7
 	VFMADD231PS   Z14, Z15, Z11
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	PREFETCHT0    128(R8)
-	PREFETCHT0    192(R8)
-	ADDQ          $0x00000100, R8
-	ADDQ          $0x40, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	PREFETCHT0    128(DI)
+	PREFETCHT0    192(DI)
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step3
 	VBLENDMPS     Z4, Z0, K1, Z15
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -246,35 +247,36 @@ step3:
 	VSHUFPS       $0x88, Z2, Z0, Z15
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z15, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X15
-	VMOVUPS       X15, (R9)(DX*1)
+	VMOVUPS       X15, (R8)(R10*1)
 	VEXTRACTF32X4 $0x02, Z0, X15
-	VMOVUPS       X15, (R9)(DX*2)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X15, (R8)(R10*2)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end3
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows3
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block3
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows3
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block3
 
 end3:
 	VZEROUPPER
 	RET
 
 rows2:
+block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z1, Z1, Z1
@@ -283,32 +285,32 @@ rows2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step2:
-	VMOVUPS       (R10), Z8
-	VMOVUPS       (R10)(CX*1), Z9
-	VMOVUPS       (DI), Z10
+	VMOVUPS       (R9), Z8
+	VMOVUPS       (R9)(DX*1), Z9
+	VMOVUPS       (SI), Z10
 	VFMADD231PS   Z8, Z10, Z0
 	VFMADD231PS   Z9, Z10, Z4
-	VMOVUPS       (DI)(AX*1), Z10
+	VMOVUPS       (SI)(AX*1), Z10
 	VFMADD231PS   Z8, Z10, Z1
 	VFMADD231PS   Z9, Z10, Z5
-	VMOVUPS       (DI)(AX*2), Z10
+	VMOVUPS       (SI)(AX*2), Z10
 	VFMADD231PS   Z8, Z10, Z2
 	VFMADD231PS   Z9, Z10, Z6
-	VMOVUPS       (DI)(BX*1), Z10
+	VMOVUPS       (SI)(CX*1), Z10
 	VFMADD231PS   Z8, Z10, Z3
 	VFMADD231PS   Z9, Z10, Z7
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	PREFETCHT0    128(R8)
-	PREFETCHT0    192(R8)
-	ADDQ          $0x00000100, R8
-	ADDQ          $0x40, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	PREFETCHT0    128(DI)
+	PREFETCHT0    192(DI)
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step2
 	VBLENDMPS     Z4, Z0, K1, Z10
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -343,58 +345,59 @@ step2:
 	VSHUFPS       $0x88, Z2, Z0, Z10
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z10, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X10
-	VMOVUPS       X10, (R9)(DX*1)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X10, (R8)(R10*1)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end2
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows2
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block2
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows2
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block2
 
 end2:
 	VZEROUPPER
 	RET
 
 rows1:
+block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step1:
-	VMOVUPS     (R10), Z4
-	VMOVUPS     (DI), Z5
+	VMOVUPS     (R9), Z4
+	VMOVUPS     (SI), Z5
 	VFMADD231PS Z4, Z5, Z0
-	VMOVUPS     (DI)(AX*1), Z5
+	VMOVUPS     (SI)(AX*1), Z5
 	VFMADD231PS Z4, Z5, Z1
-	VMOVUPS     (DI)(AX*2), Z5
+	VMOVUPS     (SI)(AX*2), Z5
 	VFMADD231PS Z4, Z5, Z2
-	VMOVUPS     (DI)(BX*1), Z5
+	VMOVUPS     (SI)(CX*1), Z5
 	VFMADD231PS Z4, Z5, Z3
-	PREFETCHT0  (R8)
-	PREFETCHT0  64(R8)
-	PREFETCHT0  128(R8)
-	PREFETCHT0  192(R8)
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x40, DI
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, DX
+	PREFETCHT0  (DI)
+	PREFETCHT0  64(DI)
+	PREFETCHT0  128(DI)
+	PREFETCHT0  192(DI)
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
 	JNE         step1
 	VBLENDMPS   Z0, Z0, K1, Z5
 	VSHUFF64X2  $0x4e, Z0, Z0, Z0
@@ -429,54 +432,54 @@ step1:
 	VSHUFPS     $0x88, Z2, Z0, Z5
 	VSHUFPS     $0xdd, Z2, Z0, Z0
 	VADDPS      Z5, Z0, Z0
-	MOVQ        stride+8(FP), DX
-	SHLQ        $0x02, DX
-	LEAQ        (DX)(DX*2), R10
-	VMOVUPS     X0, (R9)
-	MOVQ        (SP), DX
-	SUBQ        $0x04, DX
+	MOVQ        stride+8(FP), R10
+	SHLQ        $0x02, R10
+	LEAQ        (R10)(R10*2), R9
+	VMOVUPS     X0, (R8)
+	MOVQ        (SP), R10
+	SUBQ        $0x04, R10
 	JEQ         end1
-	MOVQ        DX, (SP)
-	ADDQ        AX, DI
-	LEAQ        (DI)(AX*2), DI
-	ADDQ        $0x10, R9
-	SUBQ        $0x04, DX
-	JGE         rows1
+	MOVQ        R10, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R10
+	JGE         block1
 	MOVQ        $0x00000004, (SP)
-	LEAQ        (R9)(DX*4), R9
-	IMULQ       AX, DX
-	ADDQ        DX, DI
-	ADDQ        DX, R8
-	JMP         rows1
+	LEAQ        (R8)(R10*4), R8
+	MOVQ        R10, R9
+	IMULQ       AX, R9
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	JMP         block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+// func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scoreF16AVX512(SB), NOSPLIT, $8-72
-	MOVQ  row+56(FP), AX
-	MOVQ  dim+40(FP), CX
-	SHLQ  $0x02, CX
-	LEAQ  (AX)(AX*2), BX
-	LEAQ  (CX)(CX*2), SI
-	MOVQ  keys+48(FP), DI
-	MOVQ  ahead+64(FP), R8
-	MOVQ  dst+0(FP), R9
-	MOVQ  n+24(FP), DX
-	MOVQ  DX, (SP)
-	MOVL  $0x0000ff00, DX
-	KMOVW DX, K1
-	MOVQ  rows+16(FP), DX
-	CMPQ  DX, $0x01
-	JEQ   rows1
-	CMPQ  DX, $0x02
-	JEQ   rows2
-	CMPQ  DX, $0x03
-	JEQ   rows3
+TEXT ·scoreF16AVX512(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   n+24(FP), R10
+	MOVQ   R10, (SP)
+	MOVL   $0x0000ff00, R9
+	KMOVW  R9, K1
+	MOVQ   rows+16(FP), R10
+	CMPQ   R10, $0x01
+	JEQ    rows1
+	CMPQ   R10, $0x02
+	JEQ    rows2
+	CMPQ   R10, $0x03
+	JEQ    rows3
 
-rows4:
+block4:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
@@ -493,40 +496,40 @@ rows4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step4:
-	VMOVUPS       (R10), Z16
-	VMOVUPS       (R10)(CX*1), Z17
-	VMOVUPS       (R10)(CX*2), Z18
-	VMOVUPS       (R10)(SI*1), Z19
-	VCVTPH2PS     (DI), Z20
+	VMOVUPS       (R9), Z16
+	VMOVUPS       (R9)(DX*1), Z17
+	VMOVUPS       (R9)(DX*2), Z18
+	VMOVUPS       (R9)(BX*1), Z19
+	VCVTPH2PS     (SI), Z20
 	VFMADD231PS   Z16, Z20, Z0
 	VFMADD231PS   Z17, Z20, Z4
 	VFMADD231PS   Z18, Z20, Z8
 	VFMADD231PS   Z19, Z20, Z12
-	VCVTPH2PS     (DI)(AX*1), Z20
+	VCVTPH2PS     (SI)(AX*1), Z20
 	VFMADD231PS   Z16, Z20, Z1
 	VFMADD231PS   Z17, Z20, Z5
 	VFMADD231PS   Z18, Z20, Z9
 	VFMADD231PS   Z19, Z20, Z13
-	VCVTPH2PS     (DI)(AX*2), Z20
+	VCVTPH2PS     (SI)(AX*2), Z20
 	VFMADD231PS   Z16, Z20, Z2
 	VFMADD231PS   Z17, Z20, Z6
 	VFMADD231PS   Z18, Z20, Z10
 	VFMADD231PS   Z19, Z20, Z14
-	VCVTPH2PS     (DI)(BX*1), Z20
+	VCVTPH2PS     (SI)(CX*1), Z20
 	VFMADD231PS   Z16, Z20, Z3
 	VFMADD231PS   Z17, Z20, Z7
 	VFMADD231PS   Z18, Z20, Z11
 	VFMADD231PS   Z19, Z20, Z15
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x20, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step4
 	VBLENDMPS     Z4, Z0, K1, Z20
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -573,37 +576,38 @@ step4:
 	VSHUFPS       $0x88, Z2, Z0, Z20
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z20, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X20
-	VMOVUPS       X20, (R9)(DX*1)
+	VMOVUPS       X20, (R8)(R10*1)
 	VEXTRACTF32X4 $0x02, Z0, X20
-	VMOVUPS       X20, (R9)(DX*2)
+	VMOVUPS       X20, (R8)(R10*2)
 	VEXTRACTF32X4 $0x03, Z0, X20
-	VMOVUPS       X20, (R9)(R10*1)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X20, (R8)(R9*1)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end4
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows4
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block4
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows4
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block4
 
 end4:
 	VZEROUPPER
 	RET
 
 rows3:
+block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
@@ -616,35 +620,35 @@ rows3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step3:
-	VMOVUPS       (R10), Z12
-	VMOVUPS       (R10)(CX*1), Z13
-	VMOVUPS       (R10)(CX*2), Z14
-	VCVTPH2PS     (DI), Z15
+	VMOVUPS       (R9), Z12
+	VMOVUPS       (R9)(DX*1), Z13
+	VMOVUPS       (R9)(DX*2), Z14
+	VCVTPH2PS     (SI), Z15
 	VFMADD231PS   Z12, Z15, Z0
 	VFMADD231PS   Z13, Z15, Z4
 	VFMADD231PS   Z14, Z15, Z8
-	VCVTPH2PS     (DI)(AX*1), Z15
+	VCVTPH2PS     (SI)(AX*1), Z15
 	VFMADD231PS   Z12, Z15, Z1
 	VFMADD231PS   Z13, Z15, Z5
 	VFMADD231PS   Z14, Z15, Z9
-	VCVTPH2PS     (DI)(AX*2), Z15
+	VCVTPH2PS     (SI)(AX*2), Z15
 	VFMADD231PS   Z12, Z15, Z2
 	VFMADD231PS   Z13, Z15, Z6
 	VFMADD231PS   Z14, Z15, Z10
-	VCVTPH2PS     (DI)(BX*1), Z15
+	VCVTPH2PS     (SI)(CX*1), Z15
 	VFMADD231PS   Z12, Z15, Z3
 	VFMADD231PS   Z13, Z15, Z7
 	VFMADD231PS   Z14, Z15, Z11
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x20, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step3
 	VBLENDMPS     Z4, Z0, K1, Z15
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -691,35 +695,36 @@ step3:
 	VSHUFPS       $0x88, Z2, Z0, Z15
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z15, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X15
-	VMOVUPS       X15, (R9)(DX*1)
+	VMOVUPS       X15, (R8)(R10*1)
 	VEXTRACTF32X4 $0x02, Z0, X15
-	VMOVUPS       X15, (R9)(DX*2)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X15, (R8)(R10*2)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end3
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows3
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block3
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows3
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block3
 
 end3:
 	VZEROUPPER
 	RET
 
 rows2:
+block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z1, Z1, Z1
@@ -728,30 +733,30 @@ rows2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step2:
-	VMOVUPS       (R10), Z8
-	VMOVUPS       (R10)(CX*1), Z9
-	VCVTPH2PS     (DI), Z10
+	VMOVUPS       (R9), Z8
+	VMOVUPS       (R9)(DX*1), Z9
+	VCVTPH2PS     (SI), Z10
 	VFMADD231PS   Z8, Z10, Z0
 	VFMADD231PS   Z9, Z10, Z4
-	VCVTPH2PS     (DI)(AX*1), Z10
+	VCVTPH2PS     (SI)(AX*1), Z10
 	VFMADD231PS   Z8, Z10, Z1
 	VFMADD231PS   Z9, Z10, Z5
-	VCVTPH2PS     (DI)(AX*2), Z10
+	VCVTPH2PS     (SI)(AX*2), Z10
 	VFMADD231PS   Z8, Z10, Z2
 	VFMADD231PS   Z9, Z10, Z6
-	VCVTPH2PS     (DI)(BX*1), Z10
+	VCVTPH2PS     (SI)(CX*1), Z10
 	VFMADD231PS   Z8, Z10, Z3
 	VFMADD231PS   Z9, Z10, Z7
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x20, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step2
 	VBLENDMPS     Z4, Z0, K1, Z10
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -786,56 +791,57 @@ step2:
 	VSHUFPS       $0x88, Z2, Z0, Z10
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z10, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X10
-	VMOVUPS       X10, (R9)(DX*1)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X10, (R8)(R10*1)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end2
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows2
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block2
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows2
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block2
 
 end2:
 	VZEROUPPER
 	RET
 
 rows1:
+block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step1:
-	VMOVUPS     (R10), Z4
-	VCVTPH2PS   (DI), Z5
+	VMOVUPS     (R9), Z4
+	VCVTPH2PS   (SI), Z5
 	VFMADD231PS Z4, Z5, Z0
-	VCVTPH2PS   (DI)(AX*1), Z5
+	VCVTPH2PS   (SI)(AX*1), Z5
 	VFMADD231PS Z4, Z5, Z1
-	VCVTPH2PS   (DI)(AX*2), Z5
+	VCVTPH2PS   (SI)(AX*2), Z5
 	VFMADD231PS Z4, Z5, Z2
-	VCVTPH2PS   (DI)(BX*1), Z5
+	VCVTPH2PS   (SI)(CX*1), Z5
 	VFMADD231PS Z4, Z5, Z3
-	PREFETCHT0  (R8)
-	PREFETCHT0  64(R8)
-	ADDQ        $0x00000080, R8
-	ADDQ        $0x20, DI
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, DX
+	PREFETCHT0  (DI)
+	PREFETCHT0  64(DI)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
 	JNE         step1
 	VBLENDMPS   Z0, Z0, K1, Z5
 	VSHUFF64X2  $0x4e, Z0, Z0, Z0
@@ -870,54 +876,54 @@ step1:
 	VSHUFPS     $0x88, Z2, Z0, Z5
 	VSHUFPS     $0xdd, Z2, Z0, Z0
 	VADDPS      Z5, Z0, Z0
-	MOVQ        stride+8(FP), DX
-	SHLQ        $0x02, DX
-	LEAQ        (DX)(DX*2), R10
-	VMOVUPS     X0, (R9)
-	MOVQ        (SP), DX
-	SUBQ        $0x04, DX
+	MOVQ        stride+8(FP), R10
+	SHLQ        $0x02, R10
+	LEAQ        (R10)(R10*2), R9
+	VMOVUPS     X0, (R8)
+	MOVQ        (SP), R10
+	SUBQ        $0x04, R10
 	JEQ         end1
-	MOVQ        DX, (SP)
-	ADDQ        AX, DI
-	LEAQ        (DI)(AX*2), DI
-	ADDQ        $0x10, R9
-	SUBQ        $0x04, DX
-	JGE         rows1
+	MOVQ        R10, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R10
+	JGE         block1
 	MOVQ        $0x00000004, (SP)
-	LEAQ        (R9)(DX*4), R9
-	IMULQ       AX, DX
-	ADDQ        DX, DI
-	ADDQ        DX, R8
-	JMP         rows1
+	LEAQ        (R8)(R10*4), R8
+	MOVQ        R10, R9
+	IMULQ       AX, R9
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	JMP         block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+// func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scoreBF16AVX512(SB), NOSPLIT, $8-72
-	MOVQ  row+56(FP), AX
-	MOVQ  dim+40(FP), CX
-	SHLQ  $0x02, CX
-	LEAQ  (AX)(AX*2), BX
-	LEAQ  (CX)(CX*2), SI
-	MOVQ  keys+48(FP), DI
-	MOVQ  ahead+64(FP), R8
-	MOVQ  dst+0(FP), R9
-	MOVQ  n+24(FP), DX
-	MOVQ  DX, (SP)
-	MOVL  $0x0000ff00, DX
-	KMOVW DX, K1
-	MOVQ  rows+16(FP), DX
-	CMPQ  DX, $0x01
-	JEQ   rows1
-	CMPQ  DX, $0x02
-	JEQ   rows2
-	CMPQ  DX, $0x03
-	JEQ   rows3
+TEXT ·scoreBF16AVX512(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   n+24(FP), R10
+	MOVQ   R10, (SP)
+	MOVL   $0x0000ff00, R9
+	KMOVW  R9, K1
+	MOVQ   rows+16(FP), R10
+	CMPQ   R10, $0x01
+	JEQ    rows1
+	CMPQ   R10, $0x02
+	JEQ    rows2
+	CMPQ   R10, $0x03
+	JEQ    rows3
 
-rows4:
+block4:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
@@ -934,44 +940,44 @@ rows4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step4:
-	VMOVUPS       (R10), Z16
-	VMOVUPS       (R10)(CX*1), Z17
-	VMOVUPS       (R10)(CX*2), Z18
-	VMOVUPS       (R10)(SI*1), Z19
-	VPMOVZXWD     (DI), Z20
+	VMOVUPS       (R9), Z16
+	VMOVUPS       (R9)(DX*1), Z17
+	VMOVUPS       (R9)(DX*2), Z18
+	VMOVUPS       (R9)(BX*1), Z19
+	VPMOVZXWD     (SI), Z20
 	VPSLLD        $0x10, Z20, Z20
 	VFMADD231PS   Z16, Z20, Z0
 	VFMADD231PS   Z17, Z20, Z4
 	VFMADD231PS   Z18, Z20, Z8
 	VFMADD231PS   Z19, Z20, Z12
-	VPMOVZXWD     (DI)(AX*1), Z20
+	VPMOVZXWD     (SI)(AX*1), Z20
 	VPSLLD        $0x10, Z20, Z20
 	VFMADD231PS   Z16, Z20, Z1
 	VFMADD231PS   Z17, Z20, Z5
 	VFMADD231PS   Z18, Z20, Z9
 	VFMADD231PS   Z19, Z20, Z13
-	VPMOVZXWD     (DI)(AX*2), Z20
+	VPMOVZXWD     (SI)(AX*2), Z20
 	VPSLLD        $0x10, Z20, Z20
 	VFMADD231PS   Z16, Z20, Z2
 	VFMADD231PS   Z17, Z20, Z6
 	VFMADD231PS   Z18, Z20, Z10
 	VFMADD231PS   Z19, Z20, Z14
-	VPMOVZXWD     (DI)(BX*1), Z20
+	VPMOVZXWD     (SI)(CX*1), Z20
 	VPSLLD        $0x10, Z20, Z20
 	VFMADD231PS   Z16, Z20, Z3
 	VFMADD231PS   Z17, Z20, Z7
 	VFMADD231PS   Z18, Z20, Z11
 	VFMADD231PS   Z19, Z20, Z15
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x20, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step4
 	VBLENDMPS     Z4, Z0, K1, Z20
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -1018,37 +1024,38 @@ step4:
 	VSHUFPS       $0x88, Z2, Z0, Z20
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z20, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X20
-	VMOVUPS       X20, (R9)(DX*1)
+	VMOVUPS       X20, (R8)(R10*1)
 	VEXTRACTF32X4 $0x02, Z0, X20
-	VMOVUPS       X20, (R9)(DX*2)
+	VMOVUPS       X20, (R8)(R10*2)
 	VEXTRACTF32X4 $0x03, Z0, X20
-	VMOVUPS       X20, (R9)(R10*1)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X20, (R8)(R9*1)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end4
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows4
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block4
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows4
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block4
 
 end4:
 	VZEROUPPER
 	RET
 
 rows3:
+block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z8, Z8, Z8
@@ -1061,39 +1068,39 @@ rows3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step3:
-	VMOVUPS       (R10), Z12
-	VMOVUPS       (R10)(CX*1), Z13
-	VMOVUPS       (R10)(CX*2), Z14
-	VPMOVZXWD     (DI), Z15
+	VMOVUPS       (R9), Z12
+	VMOVUPS       (R9)(DX*1), Z13
+	VMOVUPS       (R9)(DX*2), Z14
+	VPMOVZXWD     (SI), Z15
 	VPSLLD        $0x10, Z15, Z15
 	VFMADD231PS   Z12, Z15, Z0
 	VFMADD231PS   Z13, Z15, Z4
 	VFMADD231PS   Z14, Z15, Z8
-	VPMOVZXWD     (DI)(AX*1), Z15
+	VPMOVZXWD     (SI)(AX*1), Z15
 	VPSLLD        $0x10, Z15, Z15
 	VFMADD231PS   Z12, Z15, Z1
 	VFMADD231PS   Z13, Z15, Z5
 	VFMADD231PS   Z14, Z15, Z9
-	VPMOVZXWD     (DI)(AX*2), Z15
+	VPMOVZXWD     (SI)(AX*2), Z15
 	VPSLLD        $0x10, Z15, Z15
 	VFMADD231PS   Z12, Z15, Z2
 	VFMADD231PS   Z13, Z15, Z6
 	VFMADD231PS   Z14, Z15, Z10
-	VPMOVZXWD     (DI)(BX*1), Z15
+	VPMOVZXWD     (SI)(CX*1), Z15
 	VPSLLD        $0x10, Z15, Z15
 	VFMADD231PS   Z12, Z15, Z3
 	VFMADD231PS   Z13, Z15, Z7
 	VFMADD231PS   Z14, Z15, Z11
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x20, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step3
 	VBLENDMPS     Z4, Z0, K1, Z15
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -1140,35 +1147,36 @@ step3:
 	VSHUFPS       $0x88, Z2, Z0, Z15
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z15, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X15
-	VMOVUPS       X15, (R9)(DX*1)
+	VMOVUPS       X15, (R8)(R10*1)
 	VEXTRACTF32X4 $0x02, Z0, X15
-	VMOVUPS       X15, (R9)(DX*2)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X15, (R8)(R10*2)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end3
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows3
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block3
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows3
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block3
 
 end3:
 	VZEROUPPER
 	RET
 
 rows2:
+block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
 	VPXORD Z1, Z1, Z1
@@ -1177,34 +1185,34 @@ rows2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step2:
-	VMOVUPS       (R10), Z8
-	VMOVUPS       (R10)(CX*1), Z9
-	VPMOVZXWD     (DI), Z10
+	VMOVUPS       (R9), Z8
+	VMOVUPS       (R9)(DX*1), Z9
+	VPMOVZXWD     (SI), Z10
 	VPSLLD        $0x10, Z10, Z10
 	VFMADD231PS   Z8, Z10, Z0
 	VFMADD231PS   Z9, Z10, Z4
-	VPMOVZXWD     (DI)(AX*1), Z10
+	VPMOVZXWD     (SI)(AX*1), Z10
 	VPSLLD        $0x10, Z10, Z10
 	VFMADD231PS   Z8, Z10, Z1
 	VFMADD231PS   Z9, Z10, Z5
-	VPMOVZXWD     (DI)(AX*2), Z10
+	VPMOVZXWD     (SI)(AX*2), Z10
 	VPSLLD        $0x10, Z10, Z10
 	VFMADD231PS   Z8, Z10, Z2
 	VFMADD231PS   Z9, Z10, Z6
-	VPMOVZXWD     (DI)(BX*1), Z10
+	VPMOVZXWD     (SI)(CX*1), Z10
 	VPSLLD        $0x10, Z10, Z10
 	VFMADD231PS   Z8, Z10, Z3
 	VFMADD231PS   Z9, Z10, Z7
-	PREFETCHT0    (R8)
-	PREFETCHT0    64(R8)
-	ADDQ          $0x00000080, R8
-	ADDQ          $0x20, DI
-	ADDQ          $0x40, R10
-	SUBQ          $0x10, DX
+	PREFETCHT0    (DI)
+	PREFETCHT0    64(DI)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R10
 	JNE           step2
 	VBLENDMPS     Z4, Z0, K1, Z10
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -1239,60 +1247,61 @@ step2:
 	VSHUFPS       $0x88, Z2, Z0, Z10
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z10, Z0, Z0
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	LEAQ          (DX)(DX*2), R10
-	VMOVUPS       X0, (R9)
+	MOVQ          stride+8(FP), R10
+	SHLQ          $0x02, R10
+	LEAQ          (R10)(R10*2), R9
+	VMOVUPS       X0, (R8)
 	VEXTRACTF32X4 $0x01, Z0, X10
-	VMOVUPS       X10, (R9)(DX*1)
-	MOVQ          (SP), DX
-	SUBQ          $0x04, DX
+	VMOVUPS       X10, (R8)(R10*1)
+	MOVQ          (SP), R10
+	SUBQ          $0x04, R10
 	JEQ           end2
-	MOVQ          DX, (SP)
-	ADDQ          AX, DI
-	LEAQ          (DI)(AX*2), DI
-	ADDQ          $0x10, R9
-	SUBQ          $0x04, DX
-	JGE           rows2
+	MOVQ          R10, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R10
+	JGE           block2
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R9)(DX*4), R9
-	IMULQ         AX, DX
-	ADDQ          DX, DI
-	ADDQ          DX, R8
-	JMP           rows2
+	LEAQ          (R8)(R10*4), R8
+	MOVQ          R10, R9
+	IMULQ         AX, R9
+	ADDQ          R9, SI
+	ADDQ          R9, DI
+	JMP           block2
 
 end2:
 	VZEROUPPER
 	RET
 
 rows1:
+block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step1:
-	VMOVUPS     (R10), Z4
-	VPMOVZXWD   (DI), Z5
+	VMOVUPS     (R9), Z4
+	VPMOVZXWD   (SI), Z5
 	VPSLLD      $0x10, Z5, Z5
 	VFMADD231PS Z4, Z5, Z0
-	VPMOVZXWD   (DI)(AX*1), Z5
+	VPMOVZXWD   (SI)(AX*1), Z5
 	VPSLLD      $0x10, Z5, Z5
 	VFMADD231PS Z4, Z5, Z1
-	VPMOVZXWD   (DI)(AX*2), Z5
+	VPMOVZXWD   (SI)(AX*2), Z5
 	VPSLLD      $0x10, Z5, Z5
 	VFMADD231PS Z4, Z5, Z2
-	VPMOVZXWD   (DI)(BX*1), Z5
+	VPMOVZXWD   (SI)(CX*1), Z5
 	VPSLLD      $0x10, Z5, Z5
 	VFMADD231PS Z4, Z5, Z3
-	PREFETCHT0  (R8)
-	PREFETCHT0  64(R8)
-	ADDQ        $0x00000080, R8
-	ADDQ        $0x20, DI
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, DX
+	PREFETCHT0  (DI)
+	PREFETCHT0  64(DI)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
 	JNE         step1
 	VBLENDMPS   Z0, Z0, K1, Z5
 	VSHUFF64X2  $0x4e, Z0, Z0, Z0
@@ -1327,52 +1336,3351 @@ step1:
 	VSHUFPS     $0x88, Z2, Z0, Z5
 	VSHUFPS     $0xdd, Z2, Z0, Z0
 	VADDPS      Z5, Z0, Z0
-	MOVQ        stride+8(FP), DX
-	SHLQ        $0x02, DX
-	LEAQ        (DX)(DX*2), R10
-	VMOVUPS     X0, (R9)
-	MOVQ        (SP), DX
-	SUBQ        $0x04, DX
+	MOVQ        stride+8(FP), R10
+	SHLQ        $0x02, R10
+	LEAQ        (R10)(R10*2), R9
+	VMOVUPS     X0, (R8)
+	MOVQ        (SP), R10
+	SUBQ        $0x04, R10
 	JEQ         end1
-	MOVQ        DX, (SP)
-	ADDQ        AX, DI
-	LEAQ        (DI)(AX*2), DI
-	ADDQ        $0x10, R9
-	SUBQ        $0x04, DX
-	JGE         rows1
+	MOVQ        R10, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R10
+	JGE         block1
 	MOVQ        $0x00000004, (SP)
-	LEAQ        (R9)(DX*4), R9
-	IMULQ       AX, DX
-	ADDQ        DX, DI
-	ADDQ        DX, R8
-	JMP         rows1
+	LEAQ        (R8)(R10*4), R8
+	MOVQ        R10, R9
+	IMULQ       AX, R9
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	JMP         block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+// func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoreInt8AVX512(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   scales+64(FP), R9
+	MOVQ   n+24(FP), R11
+	MOVQ   R11, (SP)
+	MOVL   $0x0000ff00, R10
+	KMOVW  R10, K1
+	MOVQ   rows+16(FP), R11
+	CMPQ   R11, $0x01
+	JEQ    rows1
+	CMPQ   R11, $0x02
+	JEQ    rows2
+	CMPQ   R11, $0x03
+	JEQ    rows3
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step4:
+	VMOVUPS         (R10), Z16
+	VMOVUPS         (R10)(DX*1), Z17
+	VMOVUPS         (R10)(DX*2), Z18
+	VMOVUPS         (R10)(BX*1), Z19
+	VPMOVSXBD       (SI), Z20
+	VCVTDQ2PS       Z20, Z20
+	VFMADD231PS     Z16, Z20, Z0
+	VFMADD231PS     Z17, Z20, Z4
+	VFMADD231PS     Z18, Z20, Z8
+	VFMADD231PS     Z19, Z20, Z12
+	VPMOVSXBD       (SI)(AX*1), Z20
+	VCVTDQ2PS       Z20, Z20
+	VFMADD231PS     Z16, Z20, Z1
+	VFMADD231PS     Z17, Z20, Z5
+	VFMADD231PS     Z18, Z20, Z9
+	VFMADD231PS     Z19, Z20, Z13
+	VPMOVSXBD       (SI)(AX*2), Z20
+	VCVTDQ2PS       Z20, Z20
+	VFMADD231PS     Z16, Z20, Z2
+	VFMADD231PS     Z17, Z20, Z6
+	VFMADD231PS     Z18, Z20, Z10
+	VFMADD231PS     Z19, Z20, Z14
+	VPMOVSXBD       (SI)(CX*1), Z20
+	VCVTDQ2PS       Z20, Z20
+	VFMADD231PS     Z16, Z20, Z3
+	VFMADD231PS     Z17, Z20, Z7
+	VFMADD231PS     Z18, Z20, Z11
+	VFMADD231PS     Z19, Z20, Z15
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step4
+	VBLENDMPS       Z4, Z0, K1, Z20
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VBLENDMPS       Z12, Z8, K1, Z20
+	VSHUFF64X2      $0x4e, Z12, Z8, Z8
+	VADDPS          Z20, Z8, Z8
+	VBLENDMPS       Z5, Z1, K1, Z20
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z20, Z1, Z1
+	VBLENDMPS       Z13, Z9, K1, Z20
+	VSHUFF64X2      $0x4e, Z13, Z9, Z9
+	VADDPS          Z20, Z9, Z9
+	VBLENDMPS       Z6, Z2, K1, Z20
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VBLENDMPS       Z14, Z10, K1, Z20
+	VSHUFF64X2      $0x4e, Z14, Z10, Z10
+	VADDPS          Z20, Z10, Z10
+	VBLENDMPS       Z7, Z3, K1, Z20
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z20, Z3, Z3
+	VBLENDMPS       Z15, Z11, K1, Z20
+	VSHUFF64X2      $0x4e, Z15, Z11, Z11
+	VADDPS          Z20, Z11, Z11
+	VSHUFF64X2      $0x88, Z8, Z0, Z20
+	VSHUFF64X2      $0xdd, Z8, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VSHUFF64X2      $0x88, Z9, Z1, Z20
+	VSHUFF64X2      $0xdd, Z9, Z1, Z1
+	VADDPS          Z20, Z1, Z1
+	VSHUFF64X2      $0x88, Z10, Z2, Z20
+	VSHUFF64X2      $0xdd, Z10, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VSHUFF64X2      $0x88, Z11, Z3, Z20
+	VSHUFF64X2      $0xdd, Z11, Z3, Z3
+	VADDPS          Z20, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z20
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z20
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z20
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VBROADCASTF32X4 (R9), Z20
+	VMULPS          Z20, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X20
+	VMOVUPS         X20, (R8)(R11*1)
+	VEXTRACTF32X4   $0x02, Z0, X20
+	VMOVUPS         X20, (R8)(R11*2)
+	VEXTRACTF32X4   $0x03, Z0, X20
+	VMOVUPS         X20, (R8)(R10*1)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end4
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block4
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step3:
+	VMOVUPS         (R10), Z12
+	VMOVUPS         (R10)(DX*1), Z13
+	VMOVUPS         (R10)(DX*2), Z14
+	VPMOVSXBD       (SI), Z15
+	VCVTDQ2PS       Z15, Z15
+	VFMADD231PS     Z12, Z15, Z0
+	VFMADD231PS     Z13, Z15, Z4
+	VFMADD231PS     Z14, Z15, Z8
+	VPMOVSXBD       (SI)(AX*1), Z15
+	VCVTDQ2PS       Z15, Z15
+	VFMADD231PS     Z12, Z15, Z1
+	VFMADD231PS     Z13, Z15, Z5
+	VFMADD231PS     Z14, Z15, Z9
+	VPMOVSXBD       (SI)(AX*2), Z15
+	VCVTDQ2PS       Z15, Z15
+	VFMADD231PS     Z12, Z15, Z2
+	VFMADD231PS     Z13, Z15, Z6
+	VFMADD231PS     Z14, Z15, Z10
+	VPMOVSXBD       (SI)(CX*1), Z15
+	VCVTDQ2PS       Z15, Z15
+	VFMADD231PS     Z12, Z15, Z3
+	VFMADD231PS     Z13, Z15, Z7
+	VFMADD231PS     Z14, Z15, Z11
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step3
+	VBLENDMPS       Z4, Z0, K1, Z15
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VBLENDMPS       Z8, Z8, K1, Z15
+	VSHUFF64X2      $0x4e, Z8, Z8, Z8
+	VADDPS          Z15, Z8, Z8
+	VBLENDMPS       Z5, Z1, K1, Z15
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z15, Z1, Z1
+	VBLENDMPS       Z9, Z9, K1, Z15
+	VSHUFF64X2      $0x4e, Z9, Z9, Z9
+	VADDPS          Z15, Z9, Z9
+	VBLENDMPS       Z6, Z2, K1, Z15
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VBLENDMPS       Z10, Z10, K1, Z15
+	VSHUFF64X2      $0x4e, Z10, Z10, Z10
+	VADDPS          Z15, Z10, Z10
+	VBLENDMPS       Z7, Z3, K1, Z15
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z15, Z3, Z3
+	VBLENDMPS       Z11, Z11, K1, Z15
+	VSHUFF64X2      $0x4e, Z11, Z11, Z11
+	VADDPS          Z15, Z11, Z11
+	VSHUFF64X2      $0x88, Z8, Z0, Z15
+	VSHUFF64X2      $0xdd, Z8, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VSHUFF64X2      $0x88, Z9, Z1, Z15
+	VSHUFF64X2      $0xdd, Z9, Z1, Z1
+	VADDPS          Z15, Z1, Z1
+	VSHUFF64X2      $0x88, Z10, Z2, Z15
+	VSHUFF64X2      $0xdd, Z10, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VSHUFF64X2      $0x88, Z11, Z3, Z15
+	VSHUFF64X2      $0xdd, Z11, Z3, Z3
+	VADDPS          Z15, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z15
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z15
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z15
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VBROADCASTF32X4 (R9), Z15
+	VMULPS          Z15, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X15
+	VMOVUPS         X15, (R8)(R11*1)
+	VEXTRACTF32X4   $0x02, Z0, X15
+	VMOVUPS         X15, (R8)(R11*2)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end3
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block3
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step2:
+	VMOVUPS         (R10), Z8
+	VMOVUPS         (R10)(DX*1), Z9
+	VPMOVSXBD       (SI), Z10
+	VCVTDQ2PS       Z10, Z10
+	VFMADD231PS     Z8, Z10, Z0
+	VFMADD231PS     Z9, Z10, Z4
+	VPMOVSXBD       (SI)(AX*1), Z10
+	VCVTDQ2PS       Z10, Z10
+	VFMADD231PS     Z8, Z10, Z1
+	VFMADD231PS     Z9, Z10, Z5
+	VPMOVSXBD       (SI)(AX*2), Z10
+	VCVTDQ2PS       Z10, Z10
+	VFMADD231PS     Z8, Z10, Z2
+	VFMADD231PS     Z9, Z10, Z6
+	VPMOVSXBD       (SI)(CX*1), Z10
+	VCVTDQ2PS       Z10, Z10
+	VFMADD231PS     Z8, Z10, Z3
+	VFMADD231PS     Z9, Z10, Z7
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step2
+	VBLENDMPS       Z4, Z0, K1, Z10
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VBLENDMPS       Z5, Z1, K1, Z10
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z10, Z1, Z1
+	VBLENDMPS       Z6, Z2, K1, Z10
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VBLENDMPS       Z7, Z3, K1, Z10
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z10, Z3, Z3
+	VSHUFF64X2      $0x88, Z0, Z0, Z10
+	VSHUFF64X2      $0xdd, Z0, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VSHUFF64X2      $0x88, Z1, Z1, Z10
+	VSHUFF64X2      $0xdd, Z1, Z1, Z1
+	VADDPS          Z10, Z1, Z1
+	VSHUFF64X2      $0x88, Z2, Z2, Z10
+	VSHUFF64X2      $0xdd, Z2, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VSHUFF64X2      $0x88, Z3, Z3, Z10
+	VSHUFF64X2      $0xdd, Z3, Z3, Z3
+	VADDPS          Z10, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z10
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z10
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z10
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VBROADCASTF32X4 (R9), Z10
+	VMULPS          Z10, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X10
+	VMOVUPS         X10, (R8)(R11*1)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end2
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block2
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step1:
+	VMOVUPS         (R10), Z4
+	VPMOVSXBD       (SI), Z5
+	VCVTDQ2PS       Z5, Z5
+	VFMADD231PS     Z4, Z5, Z0
+	VPMOVSXBD       (SI)(AX*1), Z5
+	VCVTDQ2PS       Z5, Z5
+	VFMADD231PS     Z4, Z5, Z1
+	VPMOVSXBD       (SI)(AX*2), Z5
+	VCVTDQ2PS       Z5, Z5
+	VFMADD231PS     Z4, Z5, Z2
+	VPMOVSXBD       (SI)(CX*1), Z5
+	VCVTDQ2PS       Z5, Z5
+	VFMADD231PS     Z4, Z5, Z3
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step1
+	VBLENDMPS       Z0, Z0, K1, Z5
+	VSHUFF64X2      $0x4e, Z0, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VBLENDMPS       Z1, Z1, K1, Z5
+	VSHUFF64X2      $0x4e, Z1, Z1, Z1
+	VADDPS          Z5, Z1, Z1
+	VBLENDMPS       Z2, Z2, K1, Z5
+	VSHUFF64X2      $0x4e, Z2, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VBLENDMPS       Z3, Z3, K1, Z5
+	VSHUFF64X2      $0x4e, Z3, Z3, Z3
+	VADDPS          Z5, Z3, Z3
+	VSHUFF64X2      $0x88, Z0, Z0, Z5
+	VSHUFF64X2      $0xdd, Z0, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VSHUFF64X2      $0x88, Z1, Z1, Z5
+	VSHUFF64X2      $0xdd, Z1, Z1, Z1
+	VADDPS          Z5, Z1, Z1
+	VSHUFF64X2      $0x88, Z2, Z2, Z5
+	VSHUFF64X2      $0xdd, Z2, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VSHUFF64X2      $0x88, Z3, Z3, Z5
+	VSHUFF64X2      $0xdd, Z3, Z3, Z3
+	VADDPS          Z5, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z5
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z5
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z5
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VBROADCASTF32X4 (R9), Z5
+	VMULPS          Z5, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end1
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block1
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   scales+64(FP), R9
+	MOVQ   scale+72(FP), R10
+	LEAQ   (R10)(R10*2), R11
+	MOVQ   n+24(FP), R14
+	MOVQ   R14, (SP)
+	MOVL   $0x0000ff00, R12
+	KMOVW  R12, K1
+	MOVQ   rows+16(FP), R14
+	CMPQ   R14, $0x01
+	JEQ    rows1
+	CMPQ   R14, $0x02
+	JEQ    rows2
+	CMPQ   R14, $0x03
+	JEQ    rows3
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group4:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step4:
+	VMOVUPS          (R13), Z16
+	VMOVUPS          (R13)(DX*1), Z17
+	VMOVUPS          (R13)(DX*2), Z18
+	VMOVUPS          (R13)(BX*1), Z19
+	VPMOVZXBD        (SI), Z20
+	VCVTDQ2PS        Z20, Z20
+	VBROADCASTSS     (R9), Z22
+	VFMADD213PS.BCST 4(R9), Z22, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VFMADD231PS      Z19, Z20, Z12
+	VPMOVZXBD        (SI)(AX*1), Z20
+	VCVTDQ2PS        Z20, Z20
+	VBROADCASTSS     (R9)(R10*1), Z22
+	VFMADD213PS.BCST 4(R9)(R10*1), Z22, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VFMADD231PS      Z19, Z20, Z13
+	VPMOVZXBD        (SI)(AX*2), Z20
+	VCVTDQ2PS        Z20, Z20
+	VBROADCASTSS     (R9)(R10*2), Z22
+	VFMADD213PS.BCST 4(R9)(R10*2), Z22, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VFMADD231PS      Z19, Z20, Z14
+	VPMOVZXBD        (SI)(CX*1), Z20
+	VCVTDQ2PS        Z20, Z20
+	VBROADCASTSS     (R9)(R11*1), Z22
+	VFMADD213PS.BCST 4(R9)(R11*1), Z22, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	VFMADD231PS      Z19, Z20, Z15
+	PREFETCHT0       (DI)
+	ADDQ             $0x00000040, DI
+	ADDQ             $0x10, SI
+	ADDQ             $0x40, R13
+	SUBQ             $0x10, R12
+	JNE              step4
+	ADDQ             $0x08, R9
+	TESTQ            R14, R14
+	JNE              group4
+	VBLENDMPS        Z4, Z0, K1, Z20
+	VSHUFF64X2       $0x4e, Z4, Z0, Z0
+	VADDPS           Z20, Z0, Z0
+	VBLENDMPS        Z12, Z8, K1, Z20
+	VSHUFF64X2       $0x4e, Z12, Z8, Z8
+	VADDPS           Z20, Z8, Z8
+	VBLENDMPS        Z5, Z1, K1, Z20
+	VSHUFF64X2       $0x4e, Z5, Z1, Z1
+	VADDPS           Z20, Z1, Z1
+	VBLENDMPS        Z13, Z9, K1, Z20
+	VSHUFF64X2       $0x4e, Z13, Z9, Z9
+	VADDPS           Z20, Z9, Z9
+	VBLENDMPS        Z6, Z2, K1, Z20
+	VSHUFF64X2       $0x4e, Z6, Z2, Z2
+	VADDPS           Z20, Z2, Z2
+	VBLENDMPS        Z14, Z10, K1, Z20
+	VSHUFF64X2       $0x4e, Z14, Z10, Z10
+	VADDPS           Z20, Z10, Z10
+	VBLENDMPS        Z7, Z3, K1, Z20
+	VSHUFF64X2       $0x4e, Z7, Z3, Z3
+	VADDPS           Z20, Z3, Z3
+	VBLENDMPS        Z15, Z11, K1, Z20
+	VSHUFF64X2       $0x4e, Z15, Z11, Z11
+	VADDPS           Z20, Z11, Z11
+	VSHUFF64X2       $0x88, Z8, Z0, Z20
+	VSHUFF64X2       $0xdd, Z8, Z0, Z0
+	VADDPS           Z20, Z0, Z0
+	VSHUFF64X2       $0x88, Z9, Z1, Z20
+	VSHUFF64X2       $0xdd, Z9, Z1, Z1
+	VADDPS           Z20, Z1, Z1
+	VSHUFF64X2       $0x88, Z10, Z2, Z20
+	VSHUFF64X2       $0xdd, Z10, Z2, Z2
+	VADDPS           Z20, Z2, Z2
+	VSHUFF64X2       $0x88, Z11, Z3, Z20
+	VSHUFF64X2       $0xdd, Z11, Z3, Z3
+	VADDPS           Z20, Z3, Z3
+	VUNPCKLPD        Z1, Z0, Z20
+	VUNPCKHPD        Z1, Z0, Z0
+	VADDPS           Z20, Z0, Z0
+	VUNPCKLPD        Z3, Z2, Z20
+	VUNPCKHPD        Z3, Z2, Z2
+	VADDPS           Z20, Z2, Z2
+	VSHUFPS          $0x88, Z2, Z0, Z20
+	VSHUFPS          $0xdd, Z2, Z0, Z0
+	VADDPS           Z20, Z0, Z0
+	MOVQ             stride+8(FP), R14
+	SHLQ             $0x02, R14
+	LEAQ             (R14)(R14*2), R13
+	VMOVUPS          X0, (R8)
+	VEXTRACTF32X4    $0x01, Z0, X20
+	VMOVUPS          X20, (R8)(R14*1)
+	VEXTRACTF32X4    $0x02, Z0, X20
+	VMOVUPS          X20, (R8)(R14*2)
+	VEXTRACTF32X4    $0x03, Z0, X20
+	VMOVUPS          X20, (R8)(R13*1)
+	MOVQ             (SP), R14
+	SUBQ             $0x04, R14
+	JEQ              end4
+	MOVQ             R14, (SP)
+	ADDQ             CX, SI
+	ADDQ             $0x10, R8
+	ADDQ             R11, R9
+	SUBQ             $0x04, R14
+	JGE              block4
+	MOVQ             $0x00000004, (SP)
+	LEAQ             (R8)(R14*4), R8
+	MOVQ             R14, R13
+	IMULQ            AX, R13
+	ADDQ             R13, SI
+	ADDQ             R13, DI
+	IMULQ            R10, R14
+	ADDQ             R14, R9
+	JMP              block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group3:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step3:
+	VMOVUPS          (R13), Z12
+	VMOVUPS          (R13)(DX*1), Z13
+	VMOVUPS          (R13)(DX*2), Z14
+	VPMOVZXBD        (SI), Z15
+	VCVTDQ2PS        Z15, Z15
+	VBROADCASTSS     (R9), Z17
+	VFMADD213PS.BCST 4(R9), Z17, Z15
+	VFMADD231PS      Z12, Z15, Z0
+	VFMADD231PS      Z13, Z15, Z4
+	VFMADD231PS      Z14, Z15, Z8
+	VPMOVZXBD        (SI)(AX*1), Z15
+	VCVTDQ2PS        Z15, Z15
+	VBROADCASTSS     (R9)(R10*1), Z17
+	VFMADD213PS.BCST 4(R9)(R10*1), Z17, Z15
+	VFMADD231PS      Z12, Z15, Z1
+	VFMADD231PS      Z13, Z15, Z5
+	VFMADD231PS      Z14, Z15, Z9
+	VPMOVZXBD        (SI)(AX*2), Z15
+	VCVTDQ2PS        Z15, Z15
+	VBROADCASTSS     (R9)(R10*2), Z17
+	VFMADD213PS.BCST 4(R9)(R10*2), Z17, Z15
+	VFMADD231PS      Z12, Z15, Z2
+	VFMADD231PS      Z13, Z15, Z6
+	VFMADD231PS      Z14, Z15, Z10
+	VPMOVZXBD        (SI)(CX*1), Z15
+	VCVTDQ2PS        Z15, Z15
+	VBROADCASTSS     (R9)(R11*1), Z17
+	VFMADD213PS.BCST 4(R9)(R11*1), Z17, Z15
+	VFMADD231PS      Z12, Z15, Z3
+	VFMADD231PS      Z13, Z15, Z7
+	VFMADD231PS      Z14, Z15, Z11
+	PREFETCHT0       (DI)
+	ADDQ             $0x00000040, DI
+	ADDQ             $0x10, SI
+	ADDQ             $0x40, R13
+	SUBQ             $0x10, R12
+	JNE              step3
+	ADDQ             $0x08, R9
+	TESTQ            R14, R14
+	JNE              group3
+	VBLENDMPS        Z4, Z0, K1, Z15
+	VSHUFF64X2       $0x4e, Z4, Z0, Z0
+	VADDPS           Z15, Z0, Z0
+	VBLENDMPS        Z8, Z8, K1, Z15
+	VSHUFF64X2       $0x4e, Z8, Z8, Z8
+	VADDPS           Z15, Z8, Z8
+	VBLENDMPS        Z5, Z1, K1, Z15
+	VSHUFF64X2       $0x4e, Z5, Z1, Z1
+	VADDPS           Z15, Z1, Z1
+	VBLENDMPS        Z9, Z9, K1, Z15
+	VSHUFF64X2       $0x4e, Z9, Z9, Z9
+	VADDPS           Z15, Z9, Z9
+	VBLENDMPS        Z6, Z2, K1, Z15
+	VSHUFF64X2       $0x4e, Z6, Z2, Z2
+	VADDPS           Z15, Z2, Z2
+	VBLENDMPS        Z10, Z10, K1, Z15
+	VSHUFF64X2       $0x4e, Z10, Z10, Z10
+	VADDPS           Z15, Z10, Z10
+	VBLENDMPS        Z7, Z3, K1, Z15
+	VSHUFF64X2       $0x4e, Z7, Z3, Z3
+	VADDPS           Z15, Z3, Z3
+	VBLENDMPS        Z11, Z11, K1, Z15
+	VSHUFF64X2       $0x4e, Z11, Z11, Z11
+	VADDPS           Z15, Z11, Z11
+	VSHUFF64X2       $0x88, Z8, Z0, Z15
+	VSHUFF64X2       $0xdd, Z8, Z0, Z0
+	VADDPS           Z15, Z0, Z0
+	VSHUFF64X2       $0x88, Z9, Z1, Z15
+	VSHUFF64X2       $0xdd, Z9, Z1, Z1
+	VADDPS           Z15, Z1, Z1
+	VSHUFF64X2       $0x88, Z10, Z2, Z15
+	VSHUFF64X2       $0xdd, Z10, Z2, Z2
+	VADDPS           Z15, Z2, Z2
+	VSHUFF64X2       $0x88, Z11, Z3, Z15
+	VSHUFF64X2       $0xdd, Z11, Z3, Z3
+	VADDPS           Z15, Z3, Z3
+	VUNPCKLPD        Z1, Z0, Z15
+	VUNPCKHPD        Z1, Z0, Z0
+	VADDPS           Z15, Z0, Z0
+	VUNPCKLPD        Z3, Z2, Z15
+	VUNPCKHPD        Z3, Z2, Z2
+	VADDPS           Z15, Z2, Z2
+	VSHUFPS          $0x88, Z2, Z0, Z15
+	VSHUFPS          $0xdd, Z2, Z0, Z0
+	VADDPS           Z15, Z0, Z0
+	MOVQ             stride+8(FP), R14
+	SHLQ             $0x02, R14
+	LEAQ             (R14)(R14*2), R13
+	VMOVUPS          X0, (R8)
+	VEXTRACTF32X4    $0x01, Z0, X15
+	VMOVUPS          X15, (R8)(R14*1)
+	VEXTRACTF32X4    $0x02, Z0, X15
+	VMOVUPS          X15, (R8)(R14*2)
+	MOVQ             (SP), R14
+	SUBQ             $0x04, R14
+	JEQ              end3
+	MOVQ             R14, (SP)
+	ADDQ             CX, SI
+	ADDQ             $0x10, R8
+	ADDQ             R11, R9
+	SUBQ             $0x04, R14
+	JGE              block3
+	MOVQ             $0x00000004, (SP)
+	LEAQ             (R8)(R14*4), R8
+	MOVQ             R14, R13
+	IMULQ            AX, R13
+	ADDQ             R13, SI
+	ADDQ             R13, DI
+	IMULQ            R10, R14
+	ADDQ             R14, R9
+	JMP              block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group2:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step2:
+	VMOVUPS          (R13), Z8
+	VMOVUPS          (R13)(DX*1), Z9
+	VPMOVZXBD        (SI), Z10
+	VCVTDQ2PS        Z10, Z10
+	VBROADCASTSS     (R9), Z12
+	VFMADD213PS.BCST 4(R9), Z12, Z10
+	VFMADD231PS      Z8, Z10, Z0
+	VFMADD231PS      Z9, Z10, Z4
+	VPMOVZXBD        (SI)(AX*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VBROADCASTSS     (R9)(R10*1), Z12
+	VFMADD213PS.BCST 4(R9)(R10*1), Z12, Z10
+	VFMADD231PS      Z8, Z10, Z1
+	VFMADD231PS      Z9, Z10, Z5
+	VPMOVZXBD        (SI)(AX*2), Z10
+	VCVTDQ2PS        Z10, Z10
+	VBROADCASTSS     (R9)(R10*2), Z12
+	VFMADD213PS.BCST 4(R9)(R10*2), Z12, Z10
+	VFMADD231PS      Z8, Z10, Z2
+	VFMADD231PS      Z9, Z10, Z6
+	VPMOVZXBD        (SI)(CX*1), Z10
+	VCVTDQ2PS        Z10, Z10
+	VBROADCASTSS     (R9)(R11*1), Z12
+	VFMADD213PS.BCST 4(R9)(R11*1), Z12, Z10
+	VFMADD231PS      Z8, Z10, Z3
+	VFMADD231PS      Z9, Z10, Z7
+	PREFETCHT0       (DI)
+	ADDQ             $0x00000040, DI
+	ADDQ             $0x10, SI
+	ADDQ             $0x40, R13
+	SUBQ             $0x10, R12
+	JNE              step2
+	ADDQ             $0x08, R9
+	TESTQ            R14, R14
+	JNE              group2
+	VBLENDMPS        Z4, Z0, K1, Z10
+	VSHUFF64X2       $0x4e, Z4, Z0, Z0
+	VADDPS           Z10, Z0, Z0
+	VBLENDMPS        Z5, Z1, K1, Z10
+	VSHUFF64X2       $0x4e, Z5, Z1, Z1
+	VADDPS           Z10, Z1, Z1
+	VBLENDMPS        Z6, Z2, K1, Z10
+	VSHUFF64X2       $0x4e, Z6, Z2, Z2
+	VADDPS           Z10, Z2, Z2
+	VBLENDMPS        Z7, Z3, K1, Z10
+	VSHUFF64X2       $0x4e, Z7, Z3, Z3
+	VADDPS           Z10, Z3, Z3
+	VSHUFF64X2       $0x88, Z0, Z0, Z10
+	VSHUFF64X2       $0xdd, Z0, Z0, Z0
+	VADDPS           Z10, Z0, Z0
+	VSHUFF64X2       $0x88, Z1, Z1, Z10
+	VSHUFF64X2       $0xdd, Z1, Z1, Z1
+	VADDPS           Z10, Z1, Z1
+	VSHUFF64X2       $0x88, Z2, Z2, Z10
+	VSHUFF64X2       $0xdd, Z2, Z2, Z2
+	VADDPS           Z10, Z2, Z2
+	VSHUFF64X2       $0x88, Z3, Z3, Z10
+	VSHUFF64X2       $0xdd, Z3, Z3, Z3
+	VADDPS           Z10, Z3, Z3
+	VUNPCKLPD        Z1, Z0, Z10
+	VUNPCKHPD        Z1, Z0, Z0
+	VADDPS           Z10, Z0, Z0
+	VUNPCKLPD        Z3, Z2, Z10
+	VUNPCKHPD        Z3, Z2, Z2
+	VADDPS           Z10, Z2, Z2
+	VSHUFPS          $0x88, Z2, Z0, Z10
+	VSHUFPS          $0xdd, Z2, Z0, Z0
+	VADDPS           Z10, Z0, Z0
+	MOVQ             stride+8(FP), R14
+	SHLQ             $0x02, R14
+	LEAQ             (R14)(R14*2), R13
+	VMOVUPS          X0, (R8)
+	VEXTRACTF32X4    $0x01, Z0, X10
+	VMOVUPS          X10, (R8)(R14*1)
+	MOVQ             (SP), R14
+	SUBQ             $0x04, R14
+	JEQ              end2
+	MOVQ             R14, (SP)
+	ADDQ             CX, SI
+	ADDQ             $0x10, R8
+	ADDQ             R11, R9
+	SUBQ             $0x04, R14
+	JGE              block2
+	MOVQ             $0x00000004, (SP)
+	LEAQ             (R8)(R14*4), R8
+	MOVQ             R14, R13
+	IMULQ            AX, R13
+	ADDQ             R13, SI
+	ADDQ             R13, DI
+	IMULQ            R10, R14
+	ADDQ             R14, R9
+	JMP              block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group1:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step1:
+	VMOVUPS          (R13), Z4
+	VPMOVZXBD        (SI), Z5
+	VCVTDQ2PS        Z5, Z5
+	VBROADCASTSS     (R9), Z7
+	VFMADD213PS.BCST 4(R9), Z7, Z5
+	VFMADD231PS      Z4, Z5, Z0
+	VPMOVZXBD        (SI)(AX*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VBROADCASTSS     (R9)(R10*1), Z7
+	VFMADD213PS.BCST 4(R9)(R10*1), Z7, Z5
+	VFMADD231PS      Z4, Z5, Z1
+	VPMOVZXBD        (SI)(AX*2), Z5
+	VCVTDQ2PS        Z5, Z5
+	VBROADCASTSS     (R9)(R10*2), Z7
+	VFMADD213PS.BCST 4(R9)(R10*2), Z7, Z5
+	VFMADD231PS      Z4, Z5, Z2
+	VPMOVZXBD        (SI)(CX*1), Z5
+	VCVTDQ2PS        Z5, Z5
+	VBROADCASTSS     (R9)(R11*1), Z7
+	VFMADD213PS.BCST 4(R9)(R11*1), Z7, Z5
+	VFMADD231PS      Z4, Z5, Z3
+	PREFETCHT0       (DI)
+	ADDQ             $0x00000040, DI
+	ADDQ             $0x10, SI
+	ADDQ             $0x40, R13
+	SUBQ             $0x10, R12
+	JNE              step1
+	ADDQ             $0x08, R9
+	TESTQ            R14, R14
+	JNE              group1
+	VBLENDMPS        Z0, Z0, K1, Z5
+	VSHUFF64X2       $0x4e, Z0, Z0, Z0
+	VADDPS           Z5, Z0, Z0
+	VBLENDMPS        Z1, Z1, K1, Z5
+	VSHUFF64X2       $0x4e, Z1, Z1, Z1
+	VADDPS           Z5, Z1, Z1
+	VBLENDMPS        Z2, Z2, K1, Z5
+	VSHUFF64X2       $0x4e, Z2, Z2, Z2
+	VADDPS           Z5, Z2, Z2
+	VBLENDMPS        Z3, Z3, K1, Z5
+	VSHUFF64X2       $0x4e, Z3, Z3, Z3
+	VADDPS           Z5, Z3, Z3
+	VSHUFF64X2       $0x88, Z0, Z0, Z5
+	VSHUFF64X2       $0xdd, Z0, Z0, Z0
+	VADDPS           Z5, Z0, Z0
+	VSHUFF64X2       $0x88, Z1, Z1, Z5
+	VSHUFF64X2       $0xdd, Z1, Z1, Z1
+	VADDPS           Z5, Z1, Z1
+	VSHUFF64X2       $0x88, Z2, Z2, Z5
+	VSHUFF64X2       $0xdd, Z2, Z2, Z2
+	VADDPS           Z5, Z2, Z2
+	VSHUFF64X2       $0x88, Z3, Z3, Z5
+	VSHUFF64X2       $0xdd, Z3, Z3, Z3
+	VADDPS           Z5, Z3, Z3
+	VUNPCKLPD        Z1, Z0, Z5
+	VUNPCKHPD        Z1, Z0, Z0
+	VADDPS           Z5, Z0, Z0
+	VUNPCKLPD        Z3, Z2, Z5
+	VUNPCKHPD        Z3, Z2, Z2
+	VADDPS           Z5, Z2, Z2
+	VSHUFPS          $0x88, Z2, Z0, Z5
+	VSHUFPS          $0xdd, Z2, Z0, Z0
+	VADDPS           Z5, Z0, Z0
+	MOVQ             stride+8(FP), R14
+	SHLQ             $0x02, R14
+	LEAQ             (R14)(R14*2), R13
+	VMOVUPS          X0, (R8)
+	MOVQ             (SP), R14
+	SUBQ             $0x04, R14
+	JEQ              end1
+	MOVQ             R14, (SP)
+	ADDQ             CX, SI
+	ADDQ             $0x10, R8
+	ADDQ             R11, R9
+	SUBQ             $0x04, R14
+	JGE              block1
+	MOVQ             $0x00000004, (SP)
+	LEAQ             (R8)(R14*4), R8
+	MOVQ             R14, R13
+	IMULQ            AX, R13
+	ADDQ             R13, SI
+	ADDQ             R13, DI
+	IMULQ            R10, R14
+	ADDQ             R14, R9
+	JMP              block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, MMX+
+TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $8-96
+	MOVQ      row+56(FP), AX
+	LEAQ      (AX)(AX*2), CX
+	MOVQ      dim+40(FP), DX
+	IMUL3Q    $0x04, DX, DX
+	LEAQ      (DX)(DX*2), BX
+	MOVQ      keys+48(FP), SI
+	MOVQ      ahead+88(FP), DI
+	MOVQ      dst+0(FP), R8
+	MOVQ      scales+64(FP), R9
+	MOVQ      n+24(FP), R11
+	MOVQ      R11, (SP)
+	MOVL      $0x0000ff00, R10
+	KMOVW     R10, K1
+	MOVQ      rows+16(FP), R11
+	CMPQ      R11, $0x01
+	JEQ       rows1
+	CMPQ      R11, $0x02
+	JEQ       rows2
+	CMPQ      R11, $0x03
+	JEQ       rows3
+	VMOVDQU32 one16AVX512<>+0(SB), Z21
+	VMOVDQU32 bit7AVX512<>+0(SB), Z22
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step4:
+	VMOVUPS         (R10), Z16
+	VMOVUPS         (R10)(DX*1), Z17
+	VMOVUPS         (R10)(DX*2), Z18
+	VMOVUPS         (R10)(BX*1), Z19
+	VPMOVSXBW       (SI), Y20
+	VPADDW          Y21, Y20, Y23
+	VPTERNLOGD      $0x78, Y22, Y23, Y20
+	VPSLLW          $0x07, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z0
+	VFMADD231PS     Z17, Z20, Z4
+	VFMADD231PS     Z18, Z20, Z8
+	VFMADD231PS     Z19, Z20, Z12
+	VPMOVSXBW       (SI)(AX*1), Y20
+	VPADDW          Y21, Y20, Y23
+	VPTERNLOGD      $0x78, Y22, Y23, Y20
+	VPSLLW          $0x07, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z1
+	VFMADD231PS     Z17, Z20, Z5
+	VFMADD231PS     Z18, Z20, Z9
+	VFMADD231PS     Z19, Z20, Z13
+	VPMOVSXBW       (SI)(AX*2), Y20
+	VPADDW          Y21, Y20, Y23
+	VPTERNLOGD      $0x78, Y22, Y23, Y20
+	VPSLLW          $0x07, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z2
+	VFMADD231PS     Z17, Z20, Z6
+	VFMADD231PS     Z18, Z20, Z10
+	VFMADD231PS     Z19, Z20, Z14
+	VPMOVSXBW       (SI)(CX*1), Y20
+	VPADDW          Y21, Y20, Y23
+	VPTERNLOGD      $0x78, Y22, Y23, Y20
+	VPSLLW          $0x07, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z3
+	VFMADD231PS     Z17, Z20, Z7
+	VFMADD231PS     Z18, Z20, Z11
+	VFMADD231PS     Z19, Z20, Z15
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step4
+	VBLENDMPS       Z4, Z0, K1, Z20
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VBLENDMPS       Z12, Z8, K1, Z20
+	VSHUFF64X2      $0x4e, Z12, Z8, Z8
+	VADDPS          Z20, Z8, Z8
+	VBLENDMPS       Z5, Z1, K1, Z20
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z20, Z1, Z1
+	VBLENDMPS       Z13, Z9, K1, Z20
+	VSHUFF64X2      $0x4e, Z13, Z9, Z9
+	VADDPS          Z20, Z9, Z9
+	VBLENDMPS       Z6, Z2, K1, Z20
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VBLENDMPS       Z14, Z10, K1, Z20
+	VSHUFF64X2      $0x4e, Z14, Z10, Z10
+	VADDPS          Z20, Z10, Z10
+	VBLENDMPS       Z7, Z3, K1, Z20
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z20, Z3, Z3
+	VBLENDMPS       Z15, Z11, K1, Z20
+	VSHUFF64X2      $0x4e, Z15, Z11, Z11
+	VADDPS          Z20, Z11, Z11
+	VSHUFF64X2      $0x88, Z8, Z0, Z20
+	VSHUFF64X2      $0xdd, Z8, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VSHUFF64X2      $0x88, Z9, Z1, Z20
+	VSHUFF64X2      $0xdd, Z9, Z1, Z1
+	VADDPS          Z20, Z1, Z1
+	VSHUFF64X2      $0x88, Z10, Z2, Z20
+	VSHUFF64X2      $0xdd, Z10, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VSHUFF64X2      $0x88, Z11, Z3, Z20
+	VSHUFF64X2      $0xdd, Z11, Z3, Z3
+	VADDPS          Z20, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z20
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z20
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z20
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VBROADCASTF32X4 (R9), Z20
+	VMULPS          Z20, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X20
+	VMOVUPS         X20, (R8)(R11*1)
+	VEXTRACTF32X4   $0x02, Z0, X20
+	VMOVUPS         X20, (R8)(R11*2)
+	VEXTRACTF32X4   $0x03, Z0, X20
+	VMOVUPS         X20, (R8)(R10*1)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end4
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block4
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+	VMOVDQU32 one16AVX512<>+0(SB), Z16
+	VMOVDQU32 bit7AVX512<>+0(SB), Z17
+
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step3:
+	VMOVUPS         (R10), Z12
+	VMOVUPS         (R10)(DX*1), Z13
+	VMOVUPS         (R10)(DX*2), Z14
+	VPMOVSXBW       (SI), Y15
+	VPADDW          Y16, Y15, Y18
+	VPTERNLOGD      $0x78, Y17, Y18, Y15
+	VPSLLW          $0x07, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z0
+	VFMADD231PS     Z13, Z15, Z4
+	VFMADD231PS     Z14, Z15, Z8
+	VPMOVSXBW       (SI)(AX*1), Y15
+	VPADDW          Y16, Y15, Y18
+	VPTERNLOGD      $0x78, Y17, Y18, Y15
+	VPSLLW          $0x07, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z1
+	VFMADD231PS     Z13, Z15, Z5
+	VFMADD231PS     Z14, Z15, Z9
+	VPMOVSXBW       (SI)(AX*2), Y15
+	VPADDW          Y16, Y15, Y18
+	VPTERNLOGD      $0x78, Y17, Y18, Y15
+	VPSLLW          $0x07, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z2
+	VFMADD231PS     Z13, Z15, Z6
+	VFMADD231PS     Z14, Z15, Z10
+	VPMOVSXBW       (SI)(CX*1), Y15
+	VPADDW          Y16, Y15, Y18
+	VPTERNLOGD      $0x78, Y17, Y18, Y15
+	VPSLLW          $0x07, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z3
+	VFMADD231PS     Z13, Z15, Z7
+	VFMADD231PS     Z14, Z15, Z11
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step3
+	VBLENDMPS       Z4, Z0, K1, Z15
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VBLENDMPS       Z8, Z8, K1, Z15
+	VSHUFF64X2      $0x4e, Z8, Z8, Z8
+	VADDPS          Z15, Z8, Z8
+	VBLENDMPS       Z5, Z1, K1, Z15
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z15, Z1, Z1
+	VBLENDMPS       Z9, Z9, K1, Z15
+	VSHUFF64X2      $0x4e, Z9, Z9, Z9
+	VADDPS          Z15, Z9, Z9
+	VBLENDMPS       Z6, Z2, K1, Z15
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VBLENDMPS       Z10, Z10, K1, Z15
+	VSHUFF64X2      $0x4e, Z10, Z10, Z10
+	VADDPS          Z15, Z10, Z10
+	VBLENDMPS       Z7, Z3, K1, Z15
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z15, Z3, Z3
+	VBLENDMPS       Z11, Z11, K1, Z15
+	VSHUFF64X2      $0x4e, Z11, Z11, Z11
+	VADDPS          Z15, Z11, Z11
+	VSHUFF64X2      $0x88, Z8, Z0, Z15
+	VSHUFF64X2      $0xdd, Z8, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VSHUFF64X2      $0x88, Z9, Z1, Z15
+	VSHUFF64X2      $0xdd, Z9, Z1, Z1
+	VADDPS          Z15, Z1, Z1
+	VSHUFF64X2      $0x88, Z10, Z2, Z15
+	VSHUFF64X2      $0xdd, Z10, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VSHUFF64X2      $0x88, Z11, Z3, Z15
+	VSHUFF64X2      $0xdd, Z11, Z3, Z3
+	VADDPS          Z15, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z15
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z15
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z15
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VBROADCASTF32X4 (R9), Z15
+	VMULPS          Z15, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X15
+	VMOVUPS         X15, (R8)(R11*1)
+	VEXTRACTF32X4   $0x02, Z0, X15
+	VMOVUPS         X15, (R8)(R11*2)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end3
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block3
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+	VMOVDQU32 one16AVX512<>+0(SB), Z11
+	VMOVDQU32 bit7AVX512<>+0(SB), Z12
+
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step2:
+	VMOVUPS         (R10), Z8
+	VMOVUPS         (R10)(DX*1), Z9
+	VPMOVSXBW       (SI), Y10
+	VPADDW          Y11, Y10, Y13
+	VPTERNLOGD      $0x78, Y12, Y13, Y10
+	VPSLLW          $0x07, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z0
+	VFMADD231PS     Z9, Z10, Z4
+	VPMOVSXBW       (SI)(AX*1), Y10
+	VPADDW          Y11, Y10, Y13
+	VPTERNLOGD      $0x78, Y12, Y13, Y10
+	VPSLLW          $0x07, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z1
+	VFMADD231PS     Z9, Z10, Z5
+	VPMOVSXBW       (SI)(AX*2), Y10
+	VPADDW          Y11, Y10, Y13
+	VPTERNLOGD      $0x78, Y12, Y13, Y10
+	VPSLLW          $0x07, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z2
+	VFMADD231PS     Z9, Z10, Z6
+	VPMOVSXBW       (SI)(CX*1), Y10
+	VPADDW          Y11, Y10, Y13
+	VPTERNLOGD      $0x78, Y12, Y13, Y10
+	VPSLLW          $0x07, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z3
+	VFMADD231PS     Z9, Z10, Z7
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step2
+	VBLENDMPS       Z4, Z0, K1, Z10
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VBLENDMPS       Z5, Z1, K1, Z10
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z10, Z1, Z1
+	VBLENDMPS       Z6, Z2, K1, Z10
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VBLENDMPS       Z7, Z3, K1, Z10
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z10, Z3, Z3
+	VSHUFF64X2      $0x88, Z0, Z0, Z10
+	VSHUFF64X2      $0xdd, Z0, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VSHUFF64X2      $0x88, Z1, Z1, Z10
+	VSHUFF64X2      $0xdd, Z1, Z1, Z1
+	VADDPS          Z10, Z1, Z1
+	VSHUFF64X2      $0x88, Z2, Z2, Z10
+	VSHUFF64X2      $0xdd, Z2, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VSHUFF64X2      $0x88, Z3, Z3, Z10
+	VSHUFF64X2      $0xdd, Z3, Z3, Z3
+	VADDPS          Z10, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z10
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z10
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z10
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VBROADCASTF32X4 (R9), Z10
+	VMULPS          Z10, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X10
+	VMOVUPS         X10, (R8)(R11*1)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end2
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block2
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+	VMOVDQU32 one16AVX512<>+0(SB), Z6
+	VMOVDQU32 bit7AVX512<>+0(SB), Z7
+
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step1:
+	VMOVUPS         (R10), Z4
+	VPMOVSXBW       (SI), Y5
+	VPADDW          Y6, Y5, Y8
+	VPTERNLOGD      $0x78, Y7, Y8, Y5
+	VPSLLW          $0x07, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z0
+	VPMOVSXBW       (SI)(AX*1), Y5
+	VPADDW          Y6, Y5, Y8
+	VPTERNLOGD      $0x78, Y7, Y8, Y5
+	VPSLLW          $0x07, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z1
+	VPMOVSXBW       (SI)(AX*2), Y5
+	VPADDW          Y6, Y5, Y8
+	VPTERNLOGD      $0x78, Y7, Y8, Y5
+	VPSLLW          $0x07, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z2
+	VPMOVSXBW       (SI)(CX*1), Y5
+	VPADDW          Y6, Y5, Y8
+	VPTERNLOGD      $0x78, Y7, Y8, Y5
+	VPSLLW          $0x07, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z3
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step1
+	VBLENDMPS       Z0, Z0, K1, Z5
+	VSHUFF64X2      $0x4e, Z0, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VBLENDMPS       Z1, Z1, K1, Z5
+	VSHUFF64X2      $0x4e, Z1, Z1, Z1
+	VADDPS          Z5, Z1, Z1
+	VBLENDMPS       Z2, Z2, K1, Z5
+	VSHUFF64X2      $0x4e, Z2, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VBLENDMPS       Z3, Z3, K1, Z5
+	VSHUFF64X2      $0x4e, Z3, Z3, Z3
+	VADDPS          Z5, Z3, Z3
+	VSHUFF64X2      $0x88, Z0, Z0, Z5
+	VSHUFF64X2      $0xdd, Z0, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VSHUFF64X2      $0x88, Z1, Z1, Z5
+	VSHUFF64X2      $0xdd, Z1, Z1, Z1
+	VADDPS          Z5, Z1, Z1
+	VSHUFF64X2      $0x88, Z2, Z2, Z5
+	VSHUFF64X2      $0xdd, Z2, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VSHUFF64X2      $0x88, Z3, Z3, Z5
+	VSHUFF64X2      $0xdd, Z3, Z3, Z3
+	VADDPS          Z5, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z5
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z5
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z5
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VBROADCASTF32X4 (R9), Z5
+	VMULPS          Z5, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end1
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block1
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block1
+
+end1:
+	VZEROUPPER
+	RET
+
+DATA one16AVX512<>+0(SB)/4, $0x00010001
+DATA one16AVX512<>+4(SB)/4, $0x00010001
+DATA one16AVX512<>+8(SB)/4, $0x00010001
+DATA one16AVX512<>+12(SB)/4, $0x00010001
+DATA one16AVX512<>+16(SB)/4, $0x00010001
+DATA one16AVX512<>+20(SB)/4, $0x00010001
+DATA one16AVX512<>+24(SB)/4, $0x00010001
+DATA one16AVX512<>+28(SB)/4, $0x00010001
+DATA one16AVX512<>+32(SB)/4, $0x00010001
+DATA one16AVX512<>+36(SB)/4, $0x00010001
+DATA one16AVX512<>+40(SB)/4, $0x00010001
+DATA one16AVX512<>+44(SB)/4, $0x00010001
+DATA one16AVX512<>+48(SB)/4, $0x00010001
+DATA one16AVX512<>+52(SB)/4, $0x00010001
+DATA one16AVX512<>+56(SB)/4, $0x00010001
+DATA one16AVX512<>+60(SB)/4, $0x00010001
+GLOBL one16AVX512<>(SB), RODATA|NOPTR, $64
+
+DATA bit7AVX512<>+0(SB)/4, $0x00800080
+DATA bit7AVX512<>+4(SB)/4, $0x00800080
+DATA bit7AVX512<>+8(SB)/4, $0x00800080
+DATA bit7AVX512<>+12(SB)/4, $0x00800080
+DATA bit7AVX512<>+16(SB)/4, $0x00800080
+DATA bit7AVX512<>+20(SB)/4, $0x00800080
+DATA bit7AVX512<>+24(SB)/4, $0x00800080
+DATA bit7AVX512<>+28(SB)/4, $0x00800080
+DATA bit7AVX512<>+32(SB)/4, $0x00800080
+DATA bit7AVX512<>+36(SB)/4, $0x00800080
+DATA bit7AVX512<>+40(SB)/4, $0x00800080
+DATA bit7AVX512<>+44(SB)/4, $0x00800080
+DATA bit7AVX512<>+48(SB)/4, $0x00800080
+DATA bit7AVX512<>+52(SB)/4, $0x00800080
+DATA bit7AVX512<>+56(SB)/4, $0x00800080
+DATA bit7AVX512<>+60(SB)/4, $0x00800080
+GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
+
+// func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   scales+64(FP), R9
+	MOVQ   n+24(FP), R11
+	MOVQ   R11, (SP)
+	MOVL   $0x0000ff00, R10
+	KMOVW  R10, K1
+	MOVQ   rows+16(FP), R11
+	CMPQ   R11, $0x01
+	JEQ    rows1
+	CMPQ   R11, $0x02
+	JEQ    rows2
+	CMPQ   R11, $0x03
+	JEQ    rows3
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step4:
+	VMOVUPS         (R10), Z16
+	VMOVUPS         (R10)(DX*1), Z17
+	VMOVUPS         (R10)(DX*2), Z18
+	VMOVUPS         (R10)(BX*1), Z19
+	VPMOVZXBW       (SI), Y20
+	VPSLLW          $0x08, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z0
+	VFMADD231PS     Z17, Z20, Z4
+	VFMADD231PS     Z18, Z20, Z8
+	VFMADD231PS     Z19, Z20, Z12
+	VPMOVZXBW       (SI)(AX*1), Y20
+	VPSLLW          $0x08, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z1
+	VFMADD231PS     Z17, Z20, Z5
+	VFMADD231PS     Z18, Z20, Z9
+	VFMADD231PS     Z19, Z20, Z13
+	VPMOVZXBW       (SI)(AX*2), Y20
+	VPSLLW          $0x08, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z2
+	VFMADD231PS     Z17, Z20, Z6
+	VFMADD231PS     Z18, Z20, Z10
+	VFMADD231PS     Z19, Z20, Z14
+	VPMOVZXBW       (SI)(CX*1), Y20
+	VPSLLW          $0x08, Y20, Y20
+	VCVTPH2PS       Y20, Z20
+	VFMADD231PS     Z16, Z20, Z3
+	VFMADD231PS     Z17, Z20, Z7
+	VFMADD231PS     Z18, Z20, Z11
+	VFMADD231PS     Z19, Z20, Z15
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step4
+	VBLENDMPS       Z4, Z0, K1, Z20
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VBLENDMPS       Z12, Z8, K1, Z20
+	VSHUFF64X2      $0x4e, Z12, Z8, Z8
+	VADDPS          Z20, Z8, Z8
+	VBLENDMPS       Z5, Z1, K1, Z20
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z20, Z1, Z1
+	VBLENDMPS       Z13, Z9, K1, Z20
+	VSHUFF64X2      $0x4e, Z13, Z9, Z9
+	VADDPS          Z20, Z9, Z9
+	VBLENDMPS       Z6, Z2, K1, Z20
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VBLENDMPS       Z14, Z10, K1, Z20
+	VSHUFF64X2      $0x4e, Z14, Z10, Z10
+	VADDPS          Z20, Z10, Z10
+	VBLENDMPS       Z7, Z3, K1, Z20
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z20, Z3, Z3
+	VBLENDMPS       Z15, Z11, K1, Z20
+	VSHUFF64X2      $0x4e, Z15, Z11, Z11
+	VADDPS          Z20, Z11, Z11
+	VSHUFF64X2      $0x88, Z8, Z0, Z20
+	VSHUFF64X2      $0xdd, Z8, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VSHUFF64X2      $0x88, Z9, Z1, Z20
+	VSHUFF64X2      $0xdd, Z9, Z1, Z1
+	VADDPS          Z20, Z1, Z1
+	VSHUFF64X2      $0x88, Z10, Z2, Z20
+	VSHUFF64X2      $0xdd, Z10, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VSHUFF64X2      $0x88, Z11, Z3, Z20
+	VSHUFF64X2      $0xdd, Z11, Z3, Z3
+	VADDPS          Z20, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z20
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z20
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z20, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z20
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z20, Z0, Z0
+	VBROADCASTF32X4 (R9), Z20
+	VMULPS          Z20, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X20
+	VMOVUPS         X20, (R8)(R11*1)
+	VEXTRACTF32X4   $0x02, Z0, X20
+	VMOVUPS         X20, (R8)(R11*2)
+	VEXTRACTF32X4   $0x03, Z0, X20
+	VMOVUPS         X20, (R8)(R10*1)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end4
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block4
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step3:
+	VMOVUPS         (R10), Z12
+	VMOVUPS         (R10)(DX*1), Z13
+	VMOVUPS         (R10)(DX*2), Z14
+	VPMOVZXBW       (SI), Y15
+	VPSLLW          $0x08, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z0
+	VFMADD231PS     Z13, Z15, Z4
+	VFMADD231PS     Z14, Z15, Z8
+	VPMOVZXBW       (SI)(AX*1), Y15
+	VPSLLW          $0x08, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z1
+	VFMADD231PS     Z13, Z15, Z5
+	VFMADD231PS     Z14, Z15, Z9
+	VPMOVZXBW       (SI)(AX*2), Y15
+	VPSLLW          $0x08, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z2
+	VFMADD231PS     Z13, Z15, Z6
+	VFMADD231PS     Z14, Z15, Z10
+	VPMOVZXBW       (SI)(CX*1), Y15
+	VPSLLW          $0x08, Y15, Y15
+	VCVTPH2PS       Y15, Z15
+	VFMADD231PS     Z12, Z15, Z3
+	VFMADD231PS     Z13, Z15, Z7
+	VFMADD231PS     Z14, Z15, Z11
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step3
+	VBLENDMPS       Z4, Z0, K1, Z15
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VBLENDMPS       Z8, Z8, K1, Z15
+	VSHUFF64X2      $0x4e, Z8, Z8, Z8
+	VADDPS          Z15, Z8, Z8
+	VBLENDMPS       Z5, Z1, K1, Z15
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z15, Z1, Z1
+	VBLENDMPS       Z9, Z9, K1, Z15
+	VSHUFF64X2      $0x4e, Z9, Z9, Z9
+	VADDPS          Z15, Z9, Z9
+	VBLENDMPS       Z6, Z2, K1, Z15
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VBLENDMPS       Z10, Z10, K1, Z15
+	VSHUFF64X2      $0x4e, Z10, Z10, Z10
+	VADDPS          Z15, Z10, Z10
+	VBLENDMPS       Z7, Z3, K1, Z15
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z15, Z3, Z3
+	VBLENDMPS       Z11, Z11, K1, Z15
+	VSHUFF64X2      $0x4e, Z11, Z11, Z11
+	VADDPS          Z15, Z11, Z11
+	VSHUFF64X2      $0x88, Z8, Z0, Z15
+	VSHUFF64X2      $0xdd, Z8, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VSHUFF64X2      $0x88, Z9, Z1, Z15
+	VSHUFF64X2      $0xdd, Z9, Z1, Z1
+	VADDPS          Z15, Z1, Z1
+	VSHUFF64X2      $0x88, Z10, Z2, Z15
+	VSHUFF64X2      $0xdd, Z10, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VSHUFF64X2      $0x88, Z11, Z3, Z15
+	VSHUFF64X2      $0xdd, Z11, Z3, Z3
+	VADDPS          Z15, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z15
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z15
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z15, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z15
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z15, Z0, Z0
+	VBROADCASTF32X4 (R9), Z15
+	VMULPS          Z15, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X15
+	VMOVUPS         X15, (R8)(R11*1)
+	VEXTRACTF32X4   $0x02, Z0, X15
+	VMOVUPS         X15, (R8)(R11*2)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end3
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block3
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step2:
+	VMOVUPS         (R10), Z8
+	VMOVUPS         (R10)(DX*1), Z9
+	VPMOVZXBW       (SI), Y10
+	VPSLLW          $0x08, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z0
+	VFMADD231PS     Z9, Z10, Z4
+	VPMOVZXBW       (SI)(AX*1), Y10
+	VPSLLW          $0x08, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z1
+	VFMADD231PS     Z9, Z10, Z5
+	VPMOVZXBW       (SI)(AX*2), Y10
+	VPSLLW          $0x08, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z2
+	VFMADD231PS     Z9, Z10, Z6
+	VPMOVZXBW       (SI)(CX*1), Y10
+	VPSLLW          $0x08, Y10, Y10
+	VCVTPH2PS       Y10, Z10
+	VFMADD231PS     Z8, Z10, Z3
+	VFMADD231PS     Z9, Z10, Z7
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step2
+	VBLENDMPS       Z4, Z0, K1, Z10
+	VSHUFF64X2      $0x4e, Z4, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VBLENDMPS       Z5, Z1, K1, Z10
+	VSHUFF64X2      $0x4e, Z5, Z1, Z1
+	VADDPS          Z10, Z1, Z1
+	VBLENDMPS       Z6, Z2, K1, Z10
+	VSHUFF64X2      $0x4e, Z6, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VBLENDMPS       Z7, Z3, K1, Z10
+	VSHUFF64X2      $0x4e, Z7, Z3, Z3
+	VADDPS          Z10, Z3, Z3
+	VSHUFF64X2      $0x88, Z0, Z0, Z10
+	VSHUFF64X2      $0xdd, Z0, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VSHUFF64X2      $0x88, Z1, Z1, Z10
+	VSHUFF64X2      $0xdd, Z1, Z1, Z1
+	VADDPS          Z10, Z1, Z1
+	VSHUFF64X2      $0x88, Z2, Z2, Z10
+	VSHUFF64X2      $0xdd, Z2, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VSHUFF64X2      $0x88, Z3, Z3, Z10
+	VSHUFF64X2      $0xdd, Z3, Z3, Z3
+	VADDPS          Z10, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z10
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z10
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z10, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z10
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z10, Z0, Z0
+	VBROADCASTF32X4 (R9), Z10
+	VMULPS          Z10, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	VEXTRACTF32X4   $0x01, Z0, X10
+	VMOVUPS         X10, (R8)(R11*1)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end2
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block2
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step1:
+	VMOVUPS         (R10), Z4
+	VPMOVZXBW       (SI), Y5
+	VPSLLW          $0x08, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z0
+	VPMOVZXBW       (SI)(AX*1), Y5
+	VPSLLW          $0x08, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z1
+	VPMOVZXBW       (SI)(AX*2), Y5
+	VPSLLW          $0x08, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z2
+	VPMOVZXBW       (SI)(CX*1), Y5
+	VPSLLW          $0x08, Y5, Y5
+	VCVTPH2PS       Y5, Z5
+	VFMADD231PS     Z4, Z5, Z3
+	PREFETCHT0      (DI)
+	ADDQ            $0x00000040, DI
+	ADDQ            $0x10, SI
+	ADDQ            $0x40, R10
+	SUBQ            $0x10, R11
+	JNE             step1
+	VBLENDMPS       Z0, Z0, K1, Z5
+	VSHUFF64X2      $0x4e, Z0, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VBLENDMPS       Z1, Z1, K1, Z5
+	VSHUFF64X2      $0x4e, Z1, Z1, Z1
+	VADDPS          Z5, Z1, Z1
+	VBLENDMPS       Z2, Z2, K1, Z5
+	VSHUFF64X2      $0x4e, Z2, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VBLENDMPS       Z3, Z3, K1, Z5
+	VSHUFF64X2      $0x4e, Z3, Z3, Z3
+	VADDPS          Z5, Z3, Z3
+	VSHUFF64X2      $0x88, Z0, Z0, Z5
+	VSHUFF64X2      $0xdd, Z0, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VSHUFF64X2      $0x88, Z1, Z1, Z5
+	VSHUFF64X2      $0xdd, Z1, Z1, Z1
+	VADDPS          Z5, Z1, Z1
+	VSHUFF64X2      $0x88, Z2, Z2, Z5
+	VSHUFF64X2      $0xdd, Z2, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VSHUFF64X2      $0x88, Z3, Z3, Z5
+	VSHUFF64X2      $0xdd, Z3, Z3, Z3
+	VADDPS          Z5, Z3, Z3
+	VUNPCKLPD       Z1, Z0, Z5
+	VUNPCKHPD       Z1, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VUNPCKLPD       Z3, Z2, Z5
+	VUNPCKHPD       Z3, Z2, Z2
+	VADDPS          Z5, Z2, Z2
+	VSHUFPS         $0x88, Z2, Z0, Z5
+	VSHUFPS         $0xdd, Z2, Z0, Z0
+	VADDPS          Z5, Z0, Z0
+	VBROADCASTF32X4 (R9), Z5
+	VMULPS          Z5, Z0, Z0
+	MOVQ            stride+8(FP), R11
+	SHLQ            $0x02, R11
+	LEAQ            (R11)(R11*2), R10
+	VMOVUPS         X0, (R8)
+	MOVQ            (SP), R11
+	SUBQ            $0x04, R11
+	JEQ             end1
+	MOVQ            R11, (SP)
+	ADDQ            CX, SI
+	ADDQ            $0x10, R8
+	ADDQ            $0x10, R9
+	SUBQ            $0x04, R11
+	JGE             block1
+	MOVQ            $0x00000004, (SP)
+	LEAQ            (R8)(R11*4), R8
+	MOVQ            R11, R10
+	IMULQ           AX, R10
+	ADDQ            R10, SI
+	ADDQ            R10, DI
+	LEAQ            (R9)(R11*4), R9
+	JMP             block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·scoreInt4AVX512(SB), NOSPLIT, $8-96
+	MOVQ      row+56(FP), AX
+	LEAQ      (AX)(AX*2), CX
+	MOVQ      dim+40(FP), DX
+	IMUL3Q    $0x04, DX, DX
+	LEAQ      (DX)(DX*2), BX
+	MOVQ      keys+48(FP), SI
+	MOVQ      ahead+88(FP), DI
+	MOVQ      dst+0(FP), R8
+	MOVQ      scales+64(FP), R9
+	MOVQ      scale+72(FP), R10
+	LEAQ      (R10)(R10*2), R11
+	MOVQ      n+24(FP), R14
+	MOVQ      R14, (SP)
+	MOVL      $0x0000ff00, R12
+	KMOVW     R12, K1
+	MOVQ      rows+16(FP), R14
+	CMPQ      R14, $0x01
+	JEQ       rows1
+	CMPQ      R14, $0x02
+	JEQ       rows2
+	CMPQ      R14, $0x03
+	JEQ       rows3
+	VMOVDQU32 bytesAVX512<>+0(SB), Z21
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
+	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group4:
+	MOVQ             group+80(FP), R12
+	CMPQ             R12, R14
+	CMOVQGT          R14, R12
+	SUBQ             R12, R14
+	VBROADCASTSS     4(R9), Z25
+	VFMADD231PS.BCST (R9), Z23, Z25
+	VBROADCASTSS     4(R9)(R10*1), Z26
+	VFMADD231PS.BCST (R9)(R10*1), Z23, Z26
+	VBROADCASTSS     4(R9)(R10*2), Z27
+	VFMADD231PS.BCST (R9)(R10*2), Z23, Z27
+	VBROADCASTSS     4(R9)(R11*1), Z28
+	VFMADD231PS.BCST (R9)(R11*1), Z23, Z28
+
+step4:
+	VMOVUPS       (R13), Z16
+	VMOVUPS       (R13)(DX*1), Z17
+	VMOVUPS       (R13)(DX*2), Z18
+	VMOVUPS       (R13)(BX*1), Z19
+	VPBROADCASTQ  (SI), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z25, Z20, Z20
+	VFMADD231PS   Z16, Z20, Z0
+	VFMADD231PS   Z17, Z20, Z4
+	VFMADD231PS   Z18, Z20, Z8
+	VFMADD231PS   Z19, Z20, Z12
+	VPBROADCASTQ  (SI)(AX*1), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z26, Z20, Z20
+	VFMADD231PS   Z16, Z20, Z1
+	VFMADD231PS   Z17, Z20, Z5
+	VFMADD231PS   Z18, Z20, Z9
+	VFMADD231PS   Z19, Z20, Z13
+	VPBROADCASTQ  (SI)(AX*2), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z27, Z20, Z20
+	VFMADD231PS   Z16, Z20, Z2
+	VFMADD231PS   Z17, Z20, Z6
+	VFMADD231PS   Z18, Z20, Z10
+	VFMADD231PS   Z19, Z20, Z14
+	VPBROADCASTQ  (SI)(CX*1), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z28, Z20, Z20
+	VFMADD231PS   Z16, Z20, Z3
+	VFMADD231PS   Z17, Z20, Z7
+	VFMADD231PS   Z18, Z20, Z11
+	VFMADD231PS   Z19, Z20, Z15
+	PREFETCHT0    (DI)
+	ADDQ          $0x00000020, DI
+	ADDQ          $0x08, SI
+	ADDQ          $0x40, R13
+	SUBQ          $0x10, R12
+	JNE           step4
+	ADDQ          $0x08, R9
+	TESTQ         R14, R14
+	JNE           group4
+	VBLENDMPS     Z4, Z0, K1, Z20
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	VBLENDMPS     Z12, Z8, K1, Z20
+	VSHUFF64X2    $0x4e, Z12, Z8, Z8
+	VADDPS        Z20, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z20
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z20, Z1, Z1
+	VBLENDMPS     Z13, Z9, K1, Z20
+	VSHUFF64X2    $0x4e, Z13, Z9, Z9
+	VADDPS        Z20, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z20
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z20, Z2, Z2
+	VBLENDMPS     Z14, Z10, K1, Z20
+	VSHUFF64X2    $0x4e, Z14, Z10, Z10
+	VADDPS        Z20, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z20
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z20, Z3, Z3
+	VBLENDMPS     Z15, Z11, K1, Z20
+	VSHUFF64X2    $0x4e, Z15, Z11, Z11
+	VADDPS        Z20, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z20
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z20
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z20, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z20
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z20, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z20
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z20, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z20
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z20
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z20, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z20
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	MOVQ          stride+8(FP), R14
+	SHLQ          $0x02, R14
+	LEAQ          (R14)(R14*2), R13
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x01, Z0, X20
+	VMOVUPS       X20, (R8)(R14*1)
+	VEXTRACTF32X4 $0x02, Z0, X20
+	VMOVUPS       X20, (R8)(R14*2)
+	VEXTRACTF32X4 $0x03, Z0, X20
+	VMOVUPS       X20, (R8)(R13*1)
+	MOVQ          (SP), R14
+	SUBQ          $0x04, R14
+	JEQ           end4
+	MOVQ          R14, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	ADDQ          R11, R9
+	SUBQ          $0x04, R14
+	JGE           block4
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R8)(R14*4), R8
+	MOVQ          R14, R13
+	IMULQ         AX, R13
+	ADDQ          R13, SI
+	ADDQ          R13, DI
+	IMULQ         R10, R14
+	ADDQ          R14, R9
+	JMP           block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+	VMOVDQU32 bytesAVX512<>+0(SB), Z16
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z17
+	VMOVDQU32 codesAVX512<>+0(SB), Z18
+
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group3:
+	MOVQ             group+80(FP), R12
+	CMPQ             R12, R14
+	CMOVQGT          R14, R12
+	SUBQ             R12, R14
+	VBROADCASTSS     4(R9), Z20
+	VFMADD231PS.BCST (R9), Z18, Z20
+	VBROADCASTSS     4(R9)(R10*1), Z21
+	VFMADD231PS.BCST (R9)(R10*1), Z18, Z21
+	VBROADCASTSS     4(R9)(R10*2), Z22
+	VFMADD231PS.BCST (R9)(R10*2), Z18, Z22
+	VBROADCASTSS     4(R9)(R11*1), Z23
+	VFMADD231PS.BCST (R9)(R11*1), Z18, Z23
+
+step3:
+	VMOVUPS       (R13), Z12
+	VMOVUPS       (R13)(DX*1), Z13
+	VMOVUPS       (R13)(DX*2), Z14
+	VPBROADCASTQ  (SI), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z20, Z15, Z15
+	VFMADD231PS   Z12, Z15, Z0
+	VFMADD231PS   Z13, Z15, Z4
+	VFMADD231PS   Z14, Z15, Z8
+	VPBROADCASTQ  (SI)(AX*1), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z21, Z15, Z15
+	VFMADD231PS   Z12, Z15, Z1
+	VFMADD231PS   Z13, Z15, Z5
+	VFMADD231PS   Z14, Z15, Z9
+	VPBROADCASTQ  (SI)(AX*2), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z22, Z15, Z15
+	VFMADD231PS   Z12, Z15, Z2
+	VFMADD231PS   Z13, Z15, Z6
+	VFMADD231PS   Z14, Z15, Z10
+	VPBROADCASTQ  (SI)(CX*1), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z23, Z15, Z15
+	VFMADD231PS   Z12, Z15, Z3
+	VFMADD231PS   Z13, Z15, Z7
+	VFMADD231PS   Z14, Z15, Z11
+	PREFETCHT0    (DI)
+	ADDQ          $0x00000020, DI
+	ADDQ          $0x08, SI
+	ADDQ          $0x40, R13
+	SUBQ          $0x10, R12
+	JNE           step3
+	ADDQ          $0x08, R9
+	TESTQ         R14, R14
+	JNE           group3
+	VBLENDMPS     Z4, Z0, K1, Z15
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VBLENDMPS     Z8, Z8, K1, Z15
+	VSHUFF64X2    $0x4e, Z8, Z8, Z8
+	VADDPS        Z15, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z15
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z15, Z1, Z1
+	VBLENDMPS     Z9, Z9, K1, Z15
+	VSHUFF64X2    $0x4e, Z9, Z9, Z9
+	VADDPS        Z15, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z15
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z15, Z2, Z2
+	VBLENDMPS     Z10, Z10, K1, Z15
+	VSHUFF64X2    $0x4e, Z10, Z10, Z10
+	VADDPS        Z15, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z15
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z15, Z3, Z3
+	VBLENDMPS     Z11, Z11, K1, Z15
+	VSHUFF64X2    $0x4e, Z11, Z11, Z11
+	VADDPS        Z15, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z15
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z15
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z15, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z15
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z15, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z15
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z15, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z15
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z15
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z15, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z15
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	MOVQ          stride+8(FP), R14
+	SHLQ          $0x02, R14
+	LEAQ          (R14)(R14*2), R13
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x01, Z0, X15
+	VMOVUPS       X15, (R8)(R14*1)
+	VEXTRACTF32X4 $0x02, Z0, X15
+	VMOVUPS       X15, (R8)(R14*2)
+	MOVQ          (SP), R14
+	SUBQ          $0x04, R14
+	JEQ           end3
+	MOVQ          R14, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	ADDQ          R11, R9
+	SUBQ          $0x04, R14
+	JGE           block3
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R8)(R14*4), R8
+	MOVQ          R14, R13
+	IMULQ         AX, R13
+	ADDQ          R13, SI
+	ADDQ          R13, DI
+	IMULQ         R10, R14
+	ADDQ          R14, R9
+	JMP           block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+	VMOVDQU32 bytesAVX512<>+0(SB), Z11
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z12
+	VMOVDQU32 codesAVX512<>+0(SB), Z13
+
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group2:
+	MOVQ             group+80(FP), R12
+	CMPQ             R12, R14
+	CMOVQGT          R14, R12
+	SUBQ             R12, R14
+	VBROADCASTSS     4(R9), Z15
+	VFMADD231PS.BCST (R9), Z13, Z15
+	VBROADCASTSS     4(R9)(R10*1), Z16
+	VFMADD231PS.BCST (R9)(R10*1), Z13, Z16
+	VBROADCASTSS     4(R9)(R10*2), Z17
+	VFMADD231PS.BCST (R9)(R10*2), Z13, Z17
+	VBROADCASTSS     4(R9)(R11*1), Z18
+	VFMADD231PS.BCST (R9)(R11*1), Z13, Z18
+
+step2:
+	VMOVUPS       (R13), Z8
+	VMOVUPS       (R13)(DX*1), Z9
+	VPBROADCASTQ  (SI), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z15, Z10, Z10
+	VFMADD231PS   Z8, Z10, Z0
+	VFMADD231PS   Z9, Z10, Z4
+	VPBROADCASTQ  (SI)(AX*1), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z16, Z10, Z10
+	VFMADD231PS   Z8, Z10, Z1
+	VFMADD231PS   Z9, Z10, Z5
+	VPBROADCASTQ  (SI)(AX*2), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z17, Z10, Z10
+	VFMADD231PS   Z8, Z10, Z2
+	VFMADD231PS   Z9, Z10, Z6
+	VPBROADCASTQ  (SI)(CX*1), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z18, Z10, Z10
+	VFMADD231PS   Z8, Z10, Z3
+	VFMADD231PS   Z9, Z10, Z7
+	PREFETCHT0    (DI)
+	ADDQ          $0x00000020, DI
+	ADDQ          $0x08, SI
+	ADDQ          $0x40, R13
+	SUBQ          $0x10, R12
+	JNE           step2
+	ADDQ          $0x08, R9
+	TESTQ         R14, R14
+	JNE           group2
+	VBLENDMPS     Z4, Z0, K1, Z10
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	VBLENDMPS     Z5, Z1, K1, Z10
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z10, Z1, Z1
+	VBLENDMPS     Z6, Z2, K1, Z10
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z10, Z2, Z2
+	VBLENDMPS     Z7, Z3, K1, Z10
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z10, Z3, Z3
+	VSHUFF64X2    $0x88, Z0, Z0, Z10
+	VSHUFF64X2    $0xdd, Z0, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	VSHUFF64X2    $0x88, Z1, Z1, Z10
+	VSHUFF64X2    $0xdd, Z1, Z1, Z1
+	VADDPS        Z10, Z1, Z1
+	VSHUFF64X2    $0x88, Z2, Z2, Z10
+	VSHUFF64X2    $0xdd, Z2, Z2, Z2
+	VADDPS        Z10, Z2, Z2
+	VSHUFF64X2    $0x88, Z3, Z3, Z10
+	VSHUFF64X2    $0xdd, Z3, Z3, Z3
+	VADDPS        Z10, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z10
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z10, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z10
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	MOVQ          stride+8(FP), R14
+	SHLQ          $0x02, R14
+	LEAQ          (R14)(R14*2), R13
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x01, Z0, X10
+	VMOVUPS       X10, (R8)(R14*1)
+	MOVQ          (SP), R14
+	SUBQ          $0x04, R14
+	JEQ           end2
+	MOVQ          R14, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	ADDQ          R11, R9
+	SUBQ          $0x04, R14
+	JGE           block2
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R8)(R14*4), R8
+	MOVQ          R14, R13
+	IMULQ         AX, R13
+	ADDQ          R13, SI
+	ADDQ          R13, DI
+	IMULQ         R10, R14
+	ADDQ          R14, R9
+	JMP           block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+	VMOVDQU32 bytesAVX512<>+0(SB), Z6
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z7
+	VMOVDQU32 codesAVX512<>+0(SB), Z8
+
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group1:
+	MOVQ             group+80(FP), R12
+	CMPQ             R12, R14
+	CMOVQGT          R14, R12
+	SUBQ             R12, R14
+	VBROADCASTSS     4(R9), Z10
+	VFMADD231PS.BCST (R9), Z8, Z10
+	VBROADCASTSS     4(R9)(R10*1), Z11
+	VFMADD231PS.BCST (R9)(R10*1), Z8, Z11
+	VBROADCASTSS     4(R9)(R10*2), Z12
+	VFMADD231PS.BCST (R9)(R10*2), Z8, Z12
+	VBROADCASTSS     4(R9)(R11*1), Z13
+	VFMADD231PS.BCST (R9)(R11*1), Z8, Z13
+
+step1:
+	VMOVUPS      (R13), Z4
+	VPBROADCASTQ (SI), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z10, Z5, Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VPBROADCASTQ (SI)(AX*1), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z11, Z5, Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VPBROADCASTQ (SI)(AX*2), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z12, Z5, Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VPBROADCASTQ (SI)(CX*1), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z13, Z5, Z5
+	VFMADD231PS  Z4, Z5, Z3
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step1
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group1
+	VBLENDMPS    Z0, Z0, K1, Z5
+	VSHUFF64X2   $0x4e, Z0, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	VBLENDMPS    Z1, Z1, K1, Z5
+	VSHUFF64X2   $0x4e, Z1, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VBLENDMPS    Z2, Z2, K1, Z5
+	VSHUFF64X2   $0x4e, Z2, Z2, Z2
+	VADDPS       Z5, Z2, Z2
+	VBLENDMPS    Z3, Z3, K1, Z5
+	VSHUFF64X2   $0x4e, Z3, Z3, Z3
+	VADDPS       Z5, Z3, Z3
+	VSHUFF64X2   $0x88, Z0, Z0, Z5
+	VSHUFF64X2   $0xdd, Z0, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	VSHUFF64X2   $0x88, Z1, Z1, Z5
+	VSHUFF64X2   $0xdd, Z1, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VSHUFF64X2   $0x88, Z2, Z2, Z5
+	VSHUFF64X2   $0xdd, Z2, Z2, Z2
+	VADDPS       Z5, Z2, Z2
+	VSHUFF64X2   $0x88, Z3, Z3, Z5
+	VSHUFF64X2   $0xdd, Z3, Z3, Z3
+	VADDPS       Z5, Z3, Z3
+	VUNPCKLPD    Z1, Z0, Z5
+	VUNPCKHPD    Z1, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	VUNPCKLPD    Z3, Z2, Z5
+	VUNPCKHPD    Z3, Z2, Z2
+	VADDPS       Z5, Z2, Z2
+	VSHUFPS      $0x88, Z2, Z0, Z5
+	VSHUFPS      $0xdd, Z2, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVUPS      X0, (R8)
+	MOVQ         (SP), R14
+	SUBQ         $0x04, R14
+	JEQ          end1
+	MOVQ         R14, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	ADDQ         R11, R9
+	SUBQ         $0x04, R14
+	JGE          block1
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block1
+
+end1:
+	VZEROUPPER
+	RET
+
+DATA bytesAVX512<>+0(SB)/4, $0x00000000
+DATA bytesAVX512<>+4(SB)/4, $0x00000000
+DATA bytesAVX512<>+8(SB)/4, $0x01010101
+DATA bytesAVX512<>+12(SB)/4, $0x01010101
+DATA bytesAVX512<>+16(SB)/4, $0x02020202
+DATA bytesAVX512<>+20(SB)/4, $0x02020202
+DATA bytesAVX512<>+24(SB)/4, $0x03030303
+DATA bytesAVX512<>+28(SB)/4, $0x03030303
+DATA bytesAVX512<>+32(SB)/4, $0x04040404
+DATA bytesAVX512<>+36(SB)/4, $0x04040404
+DATA bytesAVX512<>+40(SB)/4, $0x05050505
+DATA bytesAVX512<>+44(SB)/4, $0x05050505
+DATA bytesAVX512<>+48(SB)/4, $0x06060606
+DATA bytesAVX512<>+52(SB)/4, $0x06060606
+DATA bytesAVX512<>+56(SB)/4, $0x07070707
+DATA bytesAVX512<>+60(SB)/4, $0x07070707
+GLOBL bytesAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA shiftsAVX512<>+0(SB)/4, $0x00000000
+DATA shiftsAVX512<>+4(SB)/4, $0x00000004
+DATA shiftsAVX512<>+8(SB)/4, $0x00000000
+DATA shiftsAVX512<>+12(SB)/4, $0x00000004
+DATA shiftsAVX512<>+16(SB)/4, $0x00000000
+DATA shiftsAVX512<>+20(SB)/4, $0x00000004
+DATA shiftsAVX512<>+24(SB)/4, $0x00000000
+DATA shiftsAVX512<>+28(SB)/4, $0x00000004
+DATA shiftsAVX512<>+32(SB)/4, $0x00000000
+DATA shiftsAVX512<>+36(SB)/4, $0x00000004
+DATA shiftsAVX512<>+40(SB)/4, $0x00000000
+DATA shiftsAVX512<>+44(SB)/4, $0x00000004
+DATA shiftsAVX512<>+48(SB)/4, $0x00000000
+DATA shiftsAVX512<>+52(SB)/4, $0x00000004
+DATA shiftsAVX512<>+56(SB)/4, $0x00000000
+DATA shiftsAVX512<>+60(SB)/4, $0x00000004
+GLOBL shiftsAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA codesAVX512<>+0(SB)/4, $0x00000000
+DATA codesAVX512<>+4(SB)/4, $0x3f800000
+DATA codesAVX512<>+8(SB)/4, $0x40000000
+DATA codesAVX512<>+12(SB)/4, $0x40400000
+DATA codesAVX512<>+16(SB)/4, $0x40800000
+DATA codesAVX512<>+20(SB)/4, $0x40a00000
+DATA codesAVX512<>+24(SB)/4, $0x40c00000
+DATA codesAVX512<>+28(SB)/4, $0x40e00000
+DATA codesAVX512<>+32(SB)/4, $0x41000000
+DATA codesAVX512<>+36(SB)/4, $0x41100000
+DATA codesAVX512<>+40(SB)/4, $0x41200000
+DATA codesAVX512<>+44(SB)/4, $0x41300000
+DATA codesAVX512<>+48(SB)/4, $0x41400000
+DATA codesAVX512<>+52(SB)/4, $0x41500000
+DATA codesAVX512<>+56(SB)/4, $0x41600000
+DATA codesAVX512<>+60(SB)/4, $0x41700000
+GLOBL codesAVX512<>(SB), RODATA|NOPTR, $64
+
+// func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $8-96
+	MOVQ      row+56(FP), AX
+	LEAQ      (AX)(AX*2), CX
+	MOVQ      dim+40(FP), DX
+	IMUL3Q    $0x04, DX, DX
+	LEAQ      (DX)(DX*2), BX
+	MOVQ      keys+48(FP), SI
+	MOVQ      ahead+88(FP), DI
+	MOVQ      dst+0(FP), R8
+	MOVQ      scales+64(FP), R9
+	MOVQ      n+24(FP), R11
+	MOVQ      R11, (SP)
+	MOVL      $0x0000ff00, R9
+	KMOVW     R9, K1
+	MOVQ      rows+16(FP), R11
+	CMPQ      R11, $0x01
+	JEQ       rows1
+	CMPQ      R11, $0x02
+	JEQ       rows2
+	CMPQ      R11, $0x03
+	JEQ       rows3
+	VMOVDQU32 bytesAVX512<>+0(SB), Z21
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
+	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step4:
+	VMOVUPS       (R10), Z16
+	VMOVUPS       (R10)(DX*1), Z17
+	VMOVUPS       (R10)(DX*2), Z18
+	VMOVUPS       (R10)(BX*1), Z19
+	VPBROADCASTQ  (SI), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z23, Z20, Z20
+	VADDPS        (R9), Z20, Z20
+	VFMADD231PS   Z16, Z20, Z0
+	VFMADD231PS   Z17, Z20, Z4
+	VFMADD231PS   Z18, Z20, Z8
+	VFMADD231PS   Z19, Z20, Z12
+	VPBROADCASTQ  (SI)(AX*1), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z23, Z20, Z20
+	VADDPS        (R9), Z20, Z20
+	VFMADD231PS   Z16, Z20, Z1
+	VFMADD231PS   Z17, Z20, Z5
+	VFMADD231PS   Z18, Z20, Z9
+	VFMADD231PS   Z19, Z20, Z13
+	VPBROADCASTQ  (SI)(AX*2), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z23, Z20, Z20
+	VADDPS        (R9), Z20, Z20
+	VFMADD231PS   Z16, Z20, Z2
+	VFMADD231PS   Z17, Z20, Z6
+	VFMADD231PS   Z18, Z20, Z10
+	VFMADD231PS   Z19, Z20, Z14
+	VPBROADCASTQ  (SI)(CX*1), Z20
+	VPSHUFB       Z21, Z20, Z20
+	VPSRLVD       Z22, Z20, Z20
+	VPERMPS       Z23, Z20, Z20
+	VADDPS        (R9), Z20, Z20
+	VFMADD231PS   Z16, Z20, Z3
+	VFMADD231PS   Z17, Z20, Z7
+	VFMADD231PS   Z18, Z20, Z11
+	VFMADD231PS   Z19, Z20, Z15
+	PREFETCHT0    (DI)
+	ADDQ          $0x00000020, DI
+	ADDQ          $0x08, SI
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R11
+	JNE           step4
+	VBLENDMPS     Z4, Z0, K1, Z20
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	VBLENDMPS     Z12, Z8, K1, Z20
+	VSHUFF64X2    $0x4e, Z12, Z8, Z8
+	VADDPS        Z20, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z20
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z20, Z1, Z1
+	VBLENDMPS     Z13, Z9, K1, Z20
+	VSHUFF64X2    $0x4e, Z13, Z9, Z9
+	VADDPS        Z20, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z20
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z20, Z2, Z2
+	VBLENDMPS     Z14, Z10, K1, Z20
+	VSHUFF64X2    $0x4e, Z14, Z10, Z10
+	VADDPS        Z20, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z20
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z20, Z3, Z3
+	VBLENDMPS     Z15, Z11, K1, Z20
+	VSHUFF64X2    $0x4e, Z15, Z11, Z11
+	VADDPS        Z20, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z20
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z20
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z20, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z20
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z20, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z20
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z20, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z20
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z20
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z20, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z20
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z20, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x01, Z0, X20
+	VMOVUPS       X20, (R8)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X20
+	VMOVUPS       X20, (R8)(R11*2)
+	VEXTRACTF32X4 $0x03, Z0, X20
+	VMOVUPS       X20, (R8)(R10*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end4
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R11
+	JGE           block4
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R8)(R11*4), R8
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+	VMOVDQU32 bytesAVX512<>+0(SB), Z16
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z17
+	VMOVDQU32 codesAVX512<>+0(SB), Z18
+
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step3:
+	VMOVUPS       (R10), Z12
+	VMOVUPS       (R10)(DX*1), Z13
+	VMOVUPS       (R10)(DX*2), Z14
+	VPBROADCASTQ  (SI), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z18, Z15, Z15
+	VADDPS        (R9), Z15, Z15
+	VFMADD231PS   Z12, Z15, Z0
+	VFMADD231PS   Z13, Z15, Z4
+	VFMADD231PS   Z14, Z15, Z8
+	VPBROADCASTQ  (SI)(AX*1), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z18, Z15, Z15
+	VADDPS        (R9), Z15, Z15
+	VFMADD231PS   Z12, Z15, Z1
+	VFMADD231PS   Z13, Z15, Z5
+	VFMADD231PS   Z14, Z15, Z9
+	VPBROADCASTQ  (SI)(AX*2), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z18, Z15, Z15
+	VADDPS        (R9), Z15, Z15
+	VFMADD231PS   Z12, Z15, Z2
+	VFMADD231PS   Z13, Z15, Z6
+	VFMADD231PS   Z14, Z15, Z10
+	VPBROADCASTQ  (SI)(CX*1), Z15
+	VPSHUFB       Z16, Z15, Z15
+	VPSRLVD       Z17, Z15, Z15
+	VPERMPS       Z18, Z15, Z15
+	VADDPS        (R9), Z15, Z15
+	VFMADD231PS   Z12, Z15, Z3
+	VFMADD231PS   Z13, Z15, Z7
+	VFMADD231PS   Z14, Z15, Z11
+	PREFETCHT0    (DI)
+	ADDQ          $0x00000020, DI
+	ADDQ          $0x08, SI
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R11
+	JNE           step3
+	VBLENDMPS     Z4, Z0, K1, Z15
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VBLENDMPS     Z8, Z8, K1, Z15
+	VSHUFF64X2    $0x4e, Z8, Z8, Z8
+	VADDPS        Z15, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z15
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z15, Z1, Z1
+	VBLENDMPS     Z9, Z9, K1, Z15
+	VSHUFF64X2    $0x4e, Z9, Z9, Z9
+	VADDPS        Z15, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z15
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z15, Z2, Z2
+	VBLENDMPS     Z10, Z10, K1, Z15
+	VSHUFF64X2    $0x4e, Z10, Z10, Z10
+	VADDPS        Z15, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z15
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z15, Z3, Z3
+	VBLENDMPS     Z11, Z11, K1, Z15
+	VSHUFF64X2    $0x4e, Z11, Z11, Z11
+	VADDPS        Z15, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z15
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z15
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z15, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z15
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z15, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z15
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z15, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z15
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z15
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z15, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z15
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x01, Z0, X15
+	VMOVUPS       X15, (R8)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X15
+	VMOVUPS       X15, (R8)(R11*2)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end3
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R11
+	JGE           block3
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R8)(R11*4), R8
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+	VMOVDQU32 bytesAVX512<>+0(SB), Z11
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z12
+	VMOVDQU32 codesAVX512<>+0(SB), Z13
+
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step2:
+	VMOVUPS       (R10), Z8
+	VMOVUPS       (R10)(DX*1), Z9
+	VPBROADCASTQ  (SI), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z13, Z10, Z10
+	VADDPS        (R9), Z10, Z10
+	VFMADD231PS   Z8, Z10, Z0
+	VFMADD231PS   Z9, Z10, Z4
+	VPBROADCASTQ  (SI)(AX*1), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z13, Z10, Z10
+	VADDPS        (R9), Z10, Z10
+	VFMADD231PS   Z8, Z10, Z1
+	VFMADD231PS   Z9, Z10, Z5
+	VPBROADCASTQ  (SI)(AX*2), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z13, Z10, Z10
+	VADDPS        (R9), Z10, Z10
+	VFMADD231PS   Z8, Z10, Z2
+	VFMADD231PS   Z9, Z10, Z6
+	VPBROADCASTQ  (SI)(CX*1), Z10
+	VPSHUFB       Z11, Z10, Z10
+	VPSRLVD       Z12, Z10, Z10
+	VPERMPS       Z13, Z10, Z10
+	VADDPS        (R9), Z10, Z10
+	VFMADD231PS   Z8, Z10, Z3
+	VFMADD231PS   Z9, Z10, Z7
+	PREFETCHT0    (DI)
+	ADDQ          $0x00000020, DI
+	ADDQ          $0x08, SI
+	ADDQ          $0x40, R10
+	ADDQ          $0x40, R9
+	SUBQ          $0x10, R11
+	JNE           step2
+	VBLENDMPS     Z4, Z0, K1, Z10
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	VBLENDMPS     Z5, Z1, K1, Z10
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z10, Z1, Z1
+	VBLENDMPS     Z6, Z2, K1, Z10
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z10, Z2, Z2
+	VBLENDMPS     Z7, Z3, K1, Z10
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z10, Z3, Z3
+	VSHUFF64X2    $0x88, Z0, Z0, Z10
+	VSHUFF64X2    $0xdd, Z0, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	VSHUFF64X2    $0x88, Z1, Z1, Z10
+	VSHUFF64X2    $0xdd, Z1, Z1, Z1
+	VADDPS        Z10, Z1, Z1
+	VSHUFF64X2    $0x88, Z2, Z2, Z10
+	VSHUFF64X2    $0xdd, Z2, Z2, Z2
+	VADDPS        Z10, Z2, Z2
+	VSHUFF64X2    $0x88, Z3, Z3, Z10
+	VSHUFF64X2    $0xdd, Z3, Z3, Z3
+	VADDPS        Z10, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z10
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z10, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z10
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z10, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x01, Z0, X10
+	VMOVUPS       X10, (R8)(R11*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end2
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R8
+	SUBQ          $0x04, R11
+	JGE           block2
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R8)(R11*4), R8
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+	VMOVDQU32 bytesAVX512<>+0(SB), Z6
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z7
+	VMOVDQU32 codesAVX512<>+0(SB), Z8
+
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step1:
+	VMOVUPS      (R10), Z4
+	VPBROADCASTQ (SI), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z8, Z5, Z5
+	VADDPS       (R9), Z5, Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VPBROADCASTQ (SI)(AX*1), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z8, Z5, Z5
+	VADDPS       (R9), Z5, Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VPBROADCASTQ (SI)(AX*2), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z8, Z5, Z5
+	VADDPS       (R9), Z5, Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VPBROADCASTQ (SI)(CX*1), Z5
+	VPSHUFB      Z6, Z5, Z5
+	VPSRLVD      Z7, Z5, Z5
+	VPERMPS      Z8, Z5, Z5
+	VADDPS       (R9), Z5, Z5
+	VFMADD231PS  Z4, Z5, Z3
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R11
+	JNE          step1
+	VBLENDMPS    Z0, Z0, K1, Z5
+	VSHUFF64X2   $0x4e, Z0, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	VBLENDMPS    Z1, Z1, K1, Z5
+	VSHUFF64X2   $0x4e, Z1, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VBLENDMPS    Z2, Z2, K1, Z5
+	VSHUFF64X2   $0x4e, Z2, Z2, Z2
+	VADDPS       Z5, Z2, Z2
+	VBLENDMPS    Z3, Z3, K1, Z5
+	VSHUFF64X2   $0x4e, Z3, Z3, Z3
+	VADDPS       Z5, Z3, Z3
+	VSHUFF64X2   $0x88, Z0, Z0, Z5
+	VSHUFF64X2   $0xdd, Z0, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	VSHUFF64X2   $0x88, Z1, Z1, Z5
+	VSHUFF64X2   $0xdd, Z1, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VSHUFF64X2   $0x88, Z2, Z2, Z5
+	VSHUFF64X2   $0xdd, Z2, Z2, Z2
+	VADDPS       Z5, Z2, Z2
+	VSHUFF64X2   $0x88, Z3, Z3, Z5
+	VSHUFF64X2   $0xdd, Z3, Z3, Z3
+	VADDPS       Z5, Z3, Z3
+	VUNPCKLPD    Z1, Z0, Z5
+	VUNPCKHPD    Z1, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	VUNPCKLPD    Z3, Z2, Z5
+	VUNPCKHPD    Z3, Z2, Z2
+	VADDPS       Z5, Z2, Z2
+	VSHUFPS      $0x88, Z2, Z0, Z5
+	VSHUFPS      $0xdd, Z2, Z0, Z0
+	VADDPS       Z5, Z0, Z0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVUPS      X0, (R8)
+	MOVQ         (SP), R11
+	SUBQ         $0x04, R11
+	JEQ          end1
+	MOVQ         R11, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R11
+	JGE          block1
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func pairsAVX512(dst *float32, words *uint32, n int, part float32)
+// Requires: AVX, AVX512F
+TEXT ·pairsAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS part+24(FP), Z0
+	MOVL         $0x0000aaaa, BX
+	KMOVW        BX, K1
+
+words:
+	VPMOVZXDQ (CX), Z1
+	VMOVSLDUP Z1, Z1
+	VPSRAD    $0x10, Z1, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSLLD    $0x10, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z1, Z2, Z2
+	VBLENDMPS Z2, Z1, K1, Z1
+	VMOVUPS   Z1, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, DX
+	JNE       words
+	VZEROUPPER
+	RET
+
+// func channelsAVX512(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
+// Requires: AVX, AVX512F
+TEXT ·channelsAVX512(SB), NOSPLIT, $0-52
+	MOVQ         zeros+0(FP), AX
+	MOVQ         scaled+8(FP), CX
+	MOVQ         words+16(FP), DX
+	MOVQ         q+24(FP), BX
+	MOVQ         dim+32(FP), SI
+	VBROADCASTSS part+48(FP), Z0
+	XORQ         DI, DI
+
+words:
+	VMOVDQU32 (DX), Z1
+	VPSRAD    $0x10, Z1, Z2
+	VCVTDQ2PS Z2, Z2
+	VPSLLD    $0x10, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (AX)
+	MOVQ      DI, R9
+	MOVQ      rows+40(FP), R8
+
+rows:
+	VMULPS  (BX)(R9*4), Z1, Z2
+	VMOVUPS Z2, (CX)(R9*4)
+	ADDQ    SI, R9
+	DECQ    R8
+	JNE     rows
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, AX
+	ADDQ    $0x10, DI
+	CMPQ    DI, SI
+	JNE     words
+	VZEROUPPER
+	RET
+
+// func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreF32AVX2(SB), NOSPLIT, $8-72
-	MOVQ row+56(FP), AX
-	MOVQ dim+40(FP), CX
-	SHLQ $0x02, CX
-	LEAQ (AX)(AX*2), BX
-	LEAQ (CX)(CX*2), SI
-	MOVQ keys+48(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ dst+0(FP), R9
-	MOVQ n+24(FP), DX
-	MOVQ DX, (SP)
-	MOVQ rows+16(FP), DX
-	CMPQ DX, $0x01
-	JEQ  rows1
-	CMPQ DX, $0x02
-	JEQ  rows2
-	CMPQ DX, $0x03
-	JEQ  rows3
+TEXT ·scoreF32AVX2(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   n+24(FP), R10
+	MOVQ   R10, (SP)
+	MOVQ   rows+16(FP), R10
+	CMPQ   R10, $0x01
+	JEQ    rows1
+	CMPQ   R10, $0x02
+	JEQ    rows2
+	CMPQ   R10, $0x03
+	JEQ    rows3
 
-rows4:
+block4:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
@@ -1381,44 +4689,44 @@ rows4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step4:
-	VMOVUPS      (R10), Y8
-	VMOVUPS      (R10)(CX*1), Y9
-	VMOVUPS      (R10)(CX*2), Y10
-	VMOVUPS      (R10)(SI*1), Y11
-	VMOVUPS      (DI), Y12
+	VMOVUPS      (R9), Y8
+	VMOVUPS      (R9)(DX*1), Y9
+	VMOVUPS      (R9)(DX*2), Y10
+	VMOVUPS      (R9)(BX*1), Y11
+	VMOVUPS      (SI), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VMOVUPS      (DI)(AX*1), Y12
+	VMOVUPS      (SI)(AX*1), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
-	VMOVUPS      32(R10), Y8
-	VMOVUPS      32(R10)(CX*1), Y9
-	VMOVUPS      32(R10)(CX*2), Y10
-	VMOVUPS      32(R10)(SI*1), Y11
-	VMOVUPS      32(DI), Y12
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      32(R9)(DX*1), Y9
+	VMOVUPS      32(R9)(DX*2), Y10
+	VMOVUPS      32(R9)(BX*1), Y11
+	VMOVUPS      32(SI), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VMOVUPS      32(DI)(AX*1), Y12
+	VMOVUPS      32(SI)(AX*1), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (R8)
-	PREFETCHT0   64(R8)
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step4
 	VBLENDPS     $0xf0, Y4, Y0, Y12
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -1441,72 +4749,74 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y12, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVLPS      X0, (R9)
-	VMOVHPS      X0, (R9)(DX*1)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R10*1)
 	VEXTRACTF128 $0x01, Y0, X12
-	VMOVLPS      X12, (R9)(DX*2)
-	VMOVHPS      X12, (R9)(R10*1)
-	MOVQ         (SP), DX
-	SUBQ         $0x02, DX
+	VMOVLPS      X12, (R8)(R10*2)
+	VMOVHPS      X12, (R8)(R9*1)
+	MOVQ         (SP), R10
+	SUBQ         $0x02, R10
 	JEQ          end4
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	ADDQ         $0x08, R9
-	SUBQ         $0x02, DX
-	JGE          rows4
+	MOVQ         R10, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R10
+	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows4
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block4
 
 end4:
 	VZEROUPPER
 	RET
 
 rows3:
+block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step3:
-	VMOVUPS      (R10), Y6
-	VMOVUPS      (R10)(CX*1), Y7
-	VMOVUPS      (R10)(CX*2), Y8
-	VMOVUPS      (DI), Y9
+	VMOVUPS      (R9), Y6
+	VMOVUPS      (R9)(DX*1), Y7
+	VMOVUPS      (R9)(DX*2), Y8
+	VMOVUPS      (SI), Y9
 	VFMADD231PS  Y6, Y9, Y0
 	VFMADD231PS  Y7, Y9, Y2
 	VFMADD231PS  Y8, Y9, Y4
-	VMOVUPS      (DI)(AX*1), Y9
+	VMOVUPS      (SI)(AX*1), Y9
 	VFMADD231PS  Y6, Y9, Y1
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y8, Y9, Y5
-	VMOVUPS      32(R10), Y6
-	VMOVUPS      32(R10)(CX*1), Y7
-	VMOVUPS      32(R10)(CX*2), Y8
-	VMOVUPS      32(DI), Y9
+	VMOVUPS      32(R9), Y6
+	VMOVUPS      32(R9)(DX*1), Y7
+	VMOVUPS      32(R9)(DX*2), Y8
+	VMOVUPS      32(SI), Y9
 	VFMADD231PS  Y6, Y9, Y0
 	VFMADD231PS  Y7, Y9, Y2
 	VFMADD231PS  Y8, Y9, Y4
-	VMOVUPS      32(DI)(AX*1), Y9
+	VMOVUPS      32(SI)(AX*1), Y9
 	VFMADD231PS  Y6, Y9, Y1
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y8, Y9, Y5
-	PREFETCHT0   (R8)
-	PREFETCHT0   64(R8)
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step3
 	VBLENDPS     $0xf0, Y4, Y0, Y9
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -1529,33 +4839,35 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y9
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y9, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVLPS      X0, (R9)
-	VMOVHPS      X0, (R9)(DX*1)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R10*1)
 	VEXTRACTF128 $0x01, Y0, X9
-	VMOVLPS      X9, (R9)(DX*2)
-	MOVQ         (SP), DX
-	SUBQ         $0x02, DX
+	VMOVLPS      X9, (R8)(R10*2)
+	MOVQ         (SP), R10
+	SUBQ         $0x02, R10
 	JEQ          end3
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	ADDQ         $0x08, R9
-	SUBQ         $0x02, DX
-	JGE          rows3
+	MOVQ         R10, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R10
+	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows3
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block3
 
 end3:
 	VZEROUPPER
 	RET
 
 rows2:
+block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
@@ -1564,46 +4876,46 @@ rows2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step2:
-	VMOVUPS      (R10), Y8
-	VMOVUPS      (R10)(CX*1), Y9
-	VMOVUPS      (DI), Y10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      (R9)(DX*1), Y9
+	VMOVUPS      (SI), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y4
-	VMOVUPS      (DI)(AX*1), Y10
+	VMOVUPS      (SI)(AX*1), Y10
 	VFMADD231PS  Y8, Y10, Y1
 	VFMADD231PS  Y9, Y10, Y5
-	VMOVUPS      (DI)(AX*2), Y10
+	VMOVUPS      (SI)(AX*2), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y6
-	VMOVUPS      (DI)(BX*1), Y10
+	VMOVUPS      (SI)(CX*1), Y10
 	VFMADD231PS  Y8, Y10, Y3
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      32(R10), Y8
-	VMOVUPS      32(R10)(CX*1), Y9
-	VMOVUPS      32(DI), Y10
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      32(R9)(DX*1), Y9
+	VMOVUPS      32(SI), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y4
-	VMOVUPS      32(DI)(AX*1), Y10
+	VMOVUPS      32(SI)(AX*1), Y10
 	VFMADD231PS  Y8, Y10, Y1
 	VFMADD231PS  Y9, Y10, Y5
-	VMOVUPS      32(DI)(AX*2), Y10
+	VMOVUPS      32(SI)(AX*2), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y6
-	VMOVUPS      32(DI)(BX*1), Y10
+	VMOVUPS      32(SI)(CX*1), Y10
 	VFMADD231PS  Y8, Y10, Y3
 	VFMADD231PS  Y9, Y10, Y7
-	PREFETCHT0   (R8)
-	PREFETCHT0   64(R8)
-	PREFETCHT0   128(R8)
-	PREFETCHT0   192(R8)
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	PREFETCHT0   192(DI)
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step2
 	VBLENDPS     $0xf0, Y4, Y0, Y10
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -1626,67 +4938,68 @@ step2:
 	VSHUFPS      $0x88, Y2, Y0, Y10
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y10, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVUPS      X0, (R9)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVUPS      X0, (R8)
 	VEXTRACTF128 $0x01, Y0, X10
-	VMOVUPS      X10, (R9)(DX*1)
-	MOVQ         (SP), DX
-	SUBQ         $0x04, DX
+	VMOVUPS      X10, (R8)(R10*1)
+	MOVQ         (SP), R10
+	SUBQ         $0x04, R10
 	JEQ          end2
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	LEAQ         (DI)(AX*2), DI
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, DX
-	JGE          rows2
+	MOVQ         R10, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R10
+	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows2
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block2
 
 end2:
 	VZEROUPPER
 	RET
 
 rows1:
+block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step1:
-	VMOVUPS     (R10), Y4
-	VMOVUPS     (DI), Y5
+	VMOVUPS     (R9), Y4
+	VMOVUPS     (SI), Y5
 	VFMADD231PS Y4, Y5, Y0
-	VMOVUPS     (DI)(AX*1), Y5
+	VMOVUPS     (SI)(AX*1), Y5
 	VFMADD231PS Y4, Y5, Y1
-	VMOVUPS     (DI)(AX*2), Y5
+	VMOVUPS     (SI)(AX*2), Y5
 	VFMADD231PS Y4, Y5, Y2
-	VMOVUPS     (DI)(BX*1), Y5
+	VMOVUPS     (SI)(CX*1), Y5
 	VFMADD231PS Y4, Y5, Y3
-	VMOVUPS     32(R10), Y4
-	VMOVUPS     32(DI), Y5
+	VMOVUPS     32(R9), Y4
+	VMOVUPS     32(SI), Y5
 	VFMADD231PS Y4, Y5, Y0
-	VMOVUPS     32(DI)(AX*1), Y5
+	VMOVUPS     32(SI)(AX*1), Y5
 	VFMADD231PS Y4, Y5, Y1
-	VMOVUPS     32(DI)(AX*2), Y5
+	VMOVUPS     32(SI)(AX*2), Y5
 	VFMADD231PS Y4, Y5, Y2
-	VMOVUPS     32(DI)(BX*1), Y5
+	VMOVUPS     32(SI)(CX*1), Y5
 	VFMADD231PS Y4, Y5, Y3
-	PREFETCHT0  (R8)
-	PREFETCHT0  64(R8)
-	PREFETCHT0  128(R8)
-	PREFETCHT0  192(R8)
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x40, DI
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, DX
+	PREFETCHT0  (DI)
+	PREFETCHT0  64(DI)
+	PREFETCHT0  128(DI)
+	PREFETCHT0  192(DI)
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
 	JNE         step1
 	VBLENDPS    $0xf0, Y0, Y0, Y5
 	VPERM2F128  $0x21, Y0, Y0, Y0
@@ -1709,52 +5022,52 @@ step1:
 	VSHUFPS     $0x88, Y2, Y0, Y5
 	VSHUFPS     $0xdd, Y2, Y0, Y0
 	VADDPS      Y5, Y0, Y0
-	MOVQ        stride+8(FP), DX
-	SHLQ        $0x02, DX
-	LEAQ        (DX)(DX*2), R10
-	VMOVUPS     X0, (R9)
-	MOVQ        (SP), DX
-	SUBQ        $0x04, DX
+	MOVQ        stride+8(FP), R10
+	SHLQ        $0x02, R10
+	LEAQ        (R10)(R10*2), R9
+	VMOVUPS     X0, (R8)
+	MOVQ        (SP), R10
+	SUBQ        $0x04, R10
 	JEQ         end1
-	MOVQ        DX, (SP)
-	ADDQ        AX, DI
-	LEAQ        (DI)(AX*2), DI
-	ADDQ        $0x10, R9
-	SUBQ        $0x04, DX
-	JGE         rows1
+	MOVQ        R10, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R10
+	JGE         block1
 	MOVQ        $0x00000004, (SP)
-	LEAQ        (R9)(DX*4), R9
-	IMULQ       AX, DX
-	ADDQ        DX, DI
-	ADDQ        DX, R8
-	JMP         rows1
+	LEAQ        (R8)(R10*4), R8
+	MOVQ        R10, R9
+	IMULQ       AX, R9
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	JMP         block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+// func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreF16AVX2(SB), NOSPLIT, $8-72
-	MOVQ row+56(FP), AX
-	MOVQ dim+40(FP), CX
-	SHLQ $0x02, CX
-	LEAQ (AX)(AX*2), BX
-	LEAQ (CX)(CX*2), SI
-	MOVQ keys+48(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ dst+0(FP), R9
-	MOVQ n+24(FP), DX
-	MOVQ DX, (SP)
-	MOVQ rows+16(FP), DX
-	CMPQ DX, $0x01
-	JEQ  rows1
-	CMPQ DX, $0x02
-	JEQ  rows2
-	CMPQ DX, $0x03
-	JEQ  rows3
+TEXT ·scoreF16AVX2(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   n+24(FP), R10
+	MOVQ   R10, (SP)
+	MOVQ   rows+16(FP), R10
+	CMPQ   R10, $0x01
+	JEQ    rows1
+	CMPQ   R10, $0x02
+	JEQ    rows2
+	CMPQ   R10, $0x03
+	JEQ    rows3
 
-rows4:
+block4:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
@@ -1763,43 +5076,43 @@ rows4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step4:
-	VMOVUPS      (R10), Y8
-	VMOVUPS      (R10)(CX*1), Y9
-	VMOVUPS      (R10)(CX*2), Y10
-	VMOVUPS      (R10)(SI*1), Y11
-	VCVTPH2PS    (DI), Y12
+	VMOVUPS      (R9), Y8
+	VMOVUPS      (R9)(DX*1), Y9
+	VMOVUPS      (R9)(DX*2), Y10
+	VMOVUPS      (R9)(BX*1), Y11
+	VCVTPH2PS    (SI), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VCVTPH2PS    (DI)(AX*1), Y12
+	VCVTPH2PS    (SI)(AX*1), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
-	VMOVUPS      32(R10), Y8
-	VMOVUPS      32(R10)(CX*1), Y9
-	VMOVUPS      32(R10)(CX*2), Y10
-	VMOVUPS      32(R10)(SI*1), Y11
-	VCVTPH2PS    16(DI), Y12
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      32(R9)(DX*1), Y9
+	VMOVUPS      32(R9)(DX*2), Y10
+	VMOVUPS      32(R9)(BX*1), Y11
+	VCVTPH2PS    16(SI), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VCVTPH2PS    16(DI)(AX*1), Y12
+	VCVTPH2PS    16(SI)(AX*1), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (R8)
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x20, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step4
 	VBLENDPS     $0xf0, Y4, Y0, Y12
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -1822,71 +5135,73 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y12, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVLPS      X0, (R9)
-	VMOVHPS      X0, (R9)(DX*1)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R10*1)
 	VEXTRACTF128 $0x01, Y0, X12
-	VMOVLPS      X12, (R9)(DX*2)
-	VMOVHPS      X12, (R9)(R10*1)
-	MOVQ         (SP), DX
-	SUBQ         $0x02, DX
+	VMOVLPS      X12, (R8)(R10*2)
+	VMOVHPS      X12, (R8)(R9*1)
+	MOVQ         (SP), R10
+	SUBQ         $0x02, R10
 	JEQ          end4
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	ADDQ         $0x08, R9
-	SUBQ         $0x02, DX
-	JGE          rows4
+	MOVQ         R10, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R10
+	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows4
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block4
 
 end4:
 	VZEROUPPER
 	RET
 
 rows3:
+block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step3:
-	VMOVUPS      (R10), Y6
-	VMOVUPS      (R10)(CX*1), Y7
-	VMOVUPS      (R10)(CX*2), Y8
-	VCVTPH2PS    (DI), Y9
+	VMOVUPS      (R9), Y6
+	VMOVUPS      (R9)(DX*1), Y7
+	VMOVUPS      (R9)(DX*2), Y8
+	VCVTPH2PS    (SI), Y9
 	VFMADD231PS  Y6, Y9, Y0
 	VFMADD231PS  Y7, Y9, Y2
 	VFMADD231PS  Y8, Y9, Y4
-	VCVTPH2PS    (DI)(AX*1), Y9
+	VCVTPH2PS    (SI)(AX*1), Y9
 	VFMADD231PS  Y6, Y9, Y1
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y8, Y9, Y5
-	VMOVUPS      32(R10), Y6
-	VMOVUPS      32(R10)(CX*1), Y7
-	VMOVUPS      32(R10)(CX*2), Y8
-	VCVTPH2PS    16(DI), Y9
+	VMOVUPS      32(R9), Y6
+	VMOVUPS      32(R9)(DX*1), Y7
+	VMOVUPS      32(R9)(DX*2), Y8
+	VCVTPH2PS    16(SI), Y9
 	VFMADD231PS  Y6, Y9, Y0
 	VFMADD231PS  Y7, Y9, Y2
 	VFMADD231PS  Y8, Y9, Y4
-	VCVTPH2PS    16(DI)(AX*1), Y9
+	VCVTPH2PS    16(SI)(AX*1), Y9
 	VFMADD231PS  Y6, Y9, Y1
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y8, Y9, Y5
-	PREFETCHT0   (R8)
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x20, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step3
 	VBLENDPS     $0xf0, Y4, Y0, Y9
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -1909,33 +5224,35 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y9
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y9, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVLPS      X0, (R9)
-	VMOVHPS      X0, (R9)(DX*1)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R10*1)
 	VEXTRACTF128 $0x01, Y0, X9
-	VMOVLPS      X9, (R9)(DX*2)
-	MOVQ         (SP), DX
-	SUBQ         $0x02, DX
+	VMOVLPS      X9, (R8)(R10*2)
+	MOVQ         (SP), R10
+	SUBQ         $0x02, R10
 	JEQ          end3
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	ADDQ         $0x08, R9
-	SUBQ         $0x02, DX
-	JGE          rows3
+	MOVQ         R10, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R10
+	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows3
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block3
 
 end3:
 	VZEROUPPER
 	RET
 
 rows2:
+block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
@@ -1944,44 +5261,44 @@ rows2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step2:
-	VMOVUPS      (R10), Y8
-	VMOVUPS      (R10)(CX*1), Y9
-	VCVTPH2PS    (DI), Y10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      (R9)(DX*1), Y9
+	VCVTPH2PS    (SI), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y4
-	VCVTPH2PS    (DI)(AX*1), Y10
+	VCVTPH2PS    (SI)(AX*1), Y10
 	VFMADD231PS  Y8, Y10, Y1
 	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    (DI)(AX*2), Y10
+	VCVTPH2PS    (SI)(AX*2), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y6
-	VCVTPH2PS    (DI)(BX*1), Y10
+	VCVTPH2PS    (SI)(CX*1), Y10
 	VFMADD231PS  Y8, Y10, Y3
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      32(R10), Y8
-	VMOVUPS      32(R10)(CX*1), Y9
-	VCVTPH2PS    16(DI), Y10
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      32(R9)(DX*1), Y9
+	VCVTPH2PS    16(SI), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y4
-	VCVTPH2PS    16(DI)(AX*1), Y10
+	VCVTPH2PS    16(SI)(AX*1), Y10
 	VFMADD231PS  Y8, Y10, Y1
 	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    16(DI)(AX*2), Y10
+	VCVTPH2PS    16(SI)(AX*2), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y6
-	VCVTPH2PS    16(DI)(BX*1), Y10
+	VCVTPH2PS    16(SI)(CX*1), Y10
 	VFMADD231PS  Y8, Y10, Y3
 	VFMADD231PS  Y9, Y10, Y7
-	PREFETCHT0   (R8)
-	PREFETCHT0   64(R8)
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x20, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step2
 	VBLENDPS     $0xf0, Y4, Y0, Y10
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -2004,65 +5321,66 @@ step2:
 	VSHUFPS      $0x88, Y2, Y0, Y10
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y10, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVUPS      X0, (R9)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVUPS      X0, (R8)
 	VEXTRACTF128 $0x01, Y0, X10
-	VMOVUPS      X10, (R9)(DX*1)
-	MOVQ         (SP), DX
-	SUBQ         $0x04, DX
+	VMOVUPS      X10, (R8)(R10*1)
+	MOVQ         (SP), R10
+	SUBQ         $0x04, R10
 	JEQ          end2
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	LEAQ         (DI)(AX*2), DI
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, DX
-	JGE          rows2
+	MOVQ         R10, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R10
+	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows2
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block2
 
 end2:
 	VZEROUPPER
 	RET
 
 rows1:
+block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step1:
-	VMOVUPS     (R10), Y4
-	VCVTPH2PS   (DI), Y5
+	VMOVUPS     (R9), Y4
+	VCVTPH2PS   (SI), Y5
 	VFMADD231PS Y4, Y5, Y0
-	VCVTPH2PS   (DI)(AX*1), Y5
+	VCVTPH2PS   (SI)(AX*1), Y5
 	VFMADD231PS Y4, Y5, Y1
-	VCVTPH2PS   (DI)(AX*2), Y5
+	VCVTPH2PS   (SI)(AX*2), Y5
 	VFMADD231PS Y4, Y5, Y2
-	VCVTPH2PS   (DI)(BX*1), Y5
+	VCVTPH2PS   (SI)(CX*1), Y5
 	VFMADD231PS Y4, Y5, Y3
-	VMOVUPS     32(R10), Y4
-	VCVTPH2PS   16(DI), Y5
+	VMOVUPS     32(R9), Y4
+	VCVTPH2PS   16(SI), Y5
 	VFMADD231PS Y4, Y5, Y0
-	VCVTPH2PS   16(DI)(AX*1), Y5
+	VCVTPH2PS   16(SI)(AX*1), Y5
 	VFMADD231PS Y4, Y5, Y1
-	VCVTPH2PS   16(DI)(AX*2), Y5
+	VCVTPH2PS   16(SI)(AX*2), Y5
 	VFMADD231PS Y4, Y5, Y2
-	VCVTPH2PS   16(DI)(BX*1), Y5
+	VCVTPH2PS   16(SI)(CX*1), Y5
 	VFMADD231PS Y4, Y5, Y3
-	PREFETCHT0  (R8)
-	PREFETCHT0  64(R8)
-	ADDQ        $0x00000080, R8
-	ADDQ        $0x20, DI
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, DX
+	PREFETCHT0  (DI)
+	PREFETCHT0  64(DI)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
 	JNE         step1
 	VBLENDPS    $0xf0, Y0, Y0, Y5
 	VPERM2F128  $0x21, Y0, Y0, Y0
@@ -2085,52 +5403,52 @@ step1:
 	VSHUFPS     $0x88, Y2, Y0, Y5
 	VSHUFPS     $0xdd, Y2, Y0, Y0
 	VADDPS      Y5, Y0, Y0
-	MOVQ        stride+8(FP), DX
-	SHLQ        $0x02, DX
-	LEAQ        (DX)(DX*2), R10
-	VMOVUPS     X0, (R9)
-	MOVQ        (SP), DX
-	SUBQ        $0x04, DX
+	MOVQ        stride+8(FP), R10
+	SHLQ        $0x02, R10
+	LEAQ        (R10)(R10*2), R9
+	VMOVUPS     X0, (R8)
+	MOVQ        (SP), R10
+	SUBQ        $0x04, R10
 	JEQ         end1
-	MOVQ        DX, (SP)
-	ADDQ        AX, DI
-	LEAQ        (DI)(AX*2), DI
-	ADDQ        $0x10, R9
-	SUBQ        $0x04, DX
-	JGE         rows1
+	MOVQ        R10, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R10
+	JGE         block1
 	MOVQ        $0x00000004, (SP)
-	LEAQ        (R9)(DX*4), R9
-	IMULQ       AX, DX
-	ADDQ        DX, DI
-	ADDQ        DX, R8
-	JMP         rows1
+	LEAQ        (R8)(R10*4), R8
+	MOVQ        R10, R9
+	IMULQ       AX, R9
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	JMP         block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+// func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreBF16AVX2(SB), NOSPLIT, $8-72
-	MOVQ row+56(FP), AX
-	MOVQ dim+40(FP), CX
-	SHLQ $0x02, CX
-	LEAQ (AX)(AX*2), BX
-	LEAQ (CX)(CX*2), SI
-	MOVQ keys+48(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ dst+0(FP), R9
-	MOVQ n+24(FP), DX
-	MOVQ DX, (SP)
-	MOVQ rows+16(FP), DX
-	CMPQ DX, $0x01
-	JEQ  rows1
-	CMPQ DX, $0x02
-	JEQ  rows2
-	CMPQ DX, $0x03
-	JEQ  rows3
+TEXT ·scoreBF16AVX2(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   n+24(FP), R10
+	MOVQ   R10, (SP)
+	MOVQ   rows+16(FP), R10
+	CMPQ   R10, $0x01
+	JEQ    rows1
+	CMPQ   R10, $0x02
+	JEQ    rows2
+	CMPQ   R10, $0x03
+	JEQ    rows3
 
-rows4:
+block4:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
@@ -2139,47 +5457,47 @@ rows4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step4:
-	VMOVUPS      (R10), Y8
-	VMOVUPS      (R10)(CX*1), Y9
-	VMOVUPS      (R10)(CX*2), Y10
-	VMOVUPS      (R10)(SI*1), Y11
-	VPMOVZXWD    (DI), Y12
+	VMOVUPS      (R9), Y8
+	VMOVUPS      (R9)(DX*1), Y9
+	VMOVUPS      (R9)(DX*2), Y10
+	VMOVUPS      (R9)(BX*1), Y11
+	VPMOVZXWD    (SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXWD    (DI)(AX*1), Y12
+	VPMOVZXWD    (SI)(AX*1), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
-	VMOVUPS      32(R10), Y8
-	VMOVUPS      32(R10)(CX*1), Y9
-	VMOVUPS      32(R10)(CX*2), Y10
-	VMOVUPS      32(R10)(SI*1), Y11
-	VPMOVZXWD    16(DI), Y12
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      32(R9)(DX*1), Y9
+	VMOVUPS      32(R9)(DX*2), Y10
+	VMOVUPS      32(R9)(BX*1), Y11
+	VPMOVZXWD    16(SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXWD    16(DI)(AX*1), Y12
+	VPMOVZXWD    16(SI)(AX*1), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (R8)
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x20, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step4
 	VBLENDPS     $0xf0, Y4, Y0, Y12
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -2202,75 +5520,77 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y12, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVLPS      X0, (R9)
-	VMOVHPS      X0, (R9)(DX*1)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R10*1)
 	VEXTRACTF128 $0x01, Y0, X12
-	VMOVLPS      X12, (R9)(DX*2)
-	VMOVHPS      X12, (R9)(R10*1)
-	MOVQ         (SP), DX
-	SUBQ         $0x02, DX
+	VMOVLPS      X12, (R8)(R10*2)
+	VMOVHPS      X12, (R8)(R9*1)
+	MOVQ         (SP), R10
+	SUBQ         $0x02, R10
 	JEQ          end4
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	ADDQ         $0x08, R9
-	SUBQ         $0x02, DX
-	JGE          rows4
+	MOVQ         R10, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R10
+	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows4
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block4
 
 end4:
 	VZEROUPPER
 	RET
 
 rows3:
+block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step3:
-	VMOVUPS      (R10), Y6
-	VMOVUPS      (R10)(CX*1), Y7
-	VMOVUPS      (R10)(CX*2), Y8
-	VPMOVZXWD    (DI), Y9
+	VMOVUPS      (R9), Y6
+	VMOVUPS      (R9)(DX*1), Y7
+	VMOVUPS      (R9)(DX*2), Y8
+	VPMOVZXWD    (SI), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  Y6, Y9, Y0
 	VFMADD231PS  Y7, Y9, Y2
 	VFMADD231PS  Y8, Y9, Y4
-	VPMOVZXWD    (DI)(AX*1), Y9
+	VPMOVZXWD    (SI)(AX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  Y6, Y9, Y1
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y8, Y9, Y5
-	VMOVUPS      32(R10), Y6
-	VMOVUPS      32(R10)(CX*1), Y7
-	VMOVUPS      32(R10)(CX*2), Y8
-	VPMOVZXWD    16(DI), Y9
+	VMOVUPS      32(R9), Y6
+	VMOVUPS      32(R9)(DX*1), Y7
+	VMOVUPS      32(R9)(DX*2), Y8
+	VPMOVZXWD    16(SI), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  Y6, Y9, Y0
 	VFMADD231PS  Y7, Y9, Y2
 	VFMADD231PS  Y8, Y9, Y4
-	VPMOVZXWD    16(DI)(AX*1), Y9
+	VPMOVZXWD    16(SI)(AX*1), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VFMADD231PS  Y6, Y9, Y1
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y8, Y9, Y5
-	PREFETCHT0   (R8)
-	ADDQ         $0x00000040, R8
-	ADDQ         $0x20, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step3
 	VBLENDPS     $0xf0, Y4, Y0, Y9
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -2293,33 +5613,35 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y9
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y9, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVLPS      X0, (R9)
-	VMOVHPS      X0, (R9)(DX*1)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R10*1)
 	VEXTRACTF128 $0x01, Y0, X9
-	VMOVLPS      X9, (R9)(DX*2)
-	MOVQ         (SP), DX
-	SUBQ         $0x02, DX
+	VMOVLPS      X9, (R8)(R10*2)
+	MOVQ         (SP), R10
+	SUBQ         $0x02, R10
 	JEQ          end3
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	ADDQ         $0x08, R9
-	SUBQ         $0x02, DX
-	JGE          rows3
+	MOVQ         R10, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R10
+	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows3
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block3
 
 end3:
 	VZEROUPPER
 	RET
 
 rows2:
+block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
 	VXORPS Y1, Y1, Y1
@@ -2328,52 +5650,52 @@ rows2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step2:
-	VMOVUPS      (R10), Y8
-	VMOVUPS      (R10)(CX*1), Y9
-	VPMOVZXWD    (DI), Y10
+	VMOVUPS      (R9), Y8
+	VMOVUPS      (R9)(DX*1), Y9
+	VPMOVZXWD    (SI), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y4
-	VPMOVZXWD    (DI)(AX*1), Y10
+	VPMOVZXWD    (SI)(AX*1), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y1
 	VFMADD231PS  Y9, Y10, Y5
-	VPMOVZXWD    (DI)(AX*2), Y10
+	VPMOVZXWD    (SI)(AX*2), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y6
-	VPMOVZXWD    (DI)(BX*1), Y10
+	VPMOVZXWD    (SI)(CX*1), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y3
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      32(R10), Y8
-	VMOVUPS      32(R10)(CX*1), Y9
-	VPMOVZXWD    16(DI), Y10
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      32(R9)(DX*1), Y9
+	VPMOVZXWD    16(SI), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y4
-	VPMOVZXWD    16(DI)(AX*1), Y10
+	VPMOVZXWD    16(SI)(AX*1), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y1
 	VFMADD231PS  Y9, Y10, Y5
-	VPMOVZXWD    16(DI)(AX*2), Y10
+	VPMOVZXWD    16(SI)(AX*2), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y6
-	VPMOVZXWD    16(DI)(BX*1), Y10
+	VPMOVZXWD    16(SI)(CX*1), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y8, Y10, Y3
 	VFMADD231PS  Y9, Y10, Y7
-	PREFETCHT0   (R8)
-	PREFETCHT0   64(R8)
-	ADDQ         $0x00000080, R8
-	ADDQ         $0x20, DI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, DX
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R10
 	JNE          step2
 	VBLENDPS     $0xf0, Y4, Y0, Y10
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -2396,73 +5718,74 @@ step2:
 	VSHUFPS      $0x88, Y2, Y0, Y10
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y10, Y0, Y0
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	LEAQ         (DX)(DX*2), R10
-	VMOVUPS      X0, (R9)
+	MOVQ         stride+8(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R9
+	VMOVUPS      X0, (R8)
 	VEXTRACTF128 $0x01, Y0, X10
-	VMOVUPS      X10, (R9)(DX*1)
-	MOVQ         (SP), DX
-	SUBQ         $0x04, DX
+	VMOVUPS      X10, (R8)(R10*1)
+	MOVQ         (SP), R10
+	SUBQ         $0x04, R10
 	JEQ          end2
-	MOVQ         DX, (SP)
-	ADDQ         AX, DI
-	LEAQ         (DI)(AX*2), DI
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, DX
-	JGE          rows2
+	MOVQ         R10, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R10
+	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R9)(DX*4), R9
-	IMULQ        AX, DX
-	ADDQ         DX, DI
-	ADDQ         DX, R8
-	JMP          rows2
+	LEAQ         (R8)(R10*4), R8
+	MOVQ         R10, R9
+	IMULQ        AX, R9
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	JMP          block2
 
 end2:
 	VZEROUPPER
 	RET
 
 rows1:
+block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   dim+40(FP), DX
+	MOVQ   q+32(FP), R9
+	MOVQ   dim+40(FP), R10
 
 step1:
-	VMOVUPS     (R10), Y4
-	VPMOVZXWD   (DI), Y5
+	VMOVUPS     (R9), Y4
+	VPMOVZXWD   (SI), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y0
-	VPMOVZXWD   (DI)(AX*1), Y5
+	VPMOVZXWD   (SI)(AX*1), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y1
-	VPMOVZXWD   (DI)(AX*2), Y5
+	VPMOVZXWD   (SI)(AX*2), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y2
-	VPMOVZXWD   (DI)(BX*1), Y5
+	VPMOVZXWD   (SI)(CX*1), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y3
-	VMOVUPS     32(R10), Y4
-	VPMOVZXWD   16(DI), Y5
+	VMOVUPS     32(R9), Y4
+	VPMOVZXWD   16(SI), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y0
-	VPMOVZXWD   16(DI)(AX*1), Y5
+	VPMOVZXWD   16(SI)(AX*1), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y1
-	VPMOVZXWD   16(DI)(AX*2), Y5
+	VPMOVZXWD   16(SI)(AX*2), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y2
-	VPMOVZXWD   16(DI)(BX*1), Y5
+	VPMOVZXWD   16(SI)(CX*1), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y3
-	PREFETCHT0  (R8)
-	PREFETCHT0  64(R8)
-	ADDQ        $0x00000080, R8
-	ADDQ        $0x20, DI
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, DX
+	PREFETCHT0  (DI)
+	PREFETCHT0  64(DI)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R10
 	JNE         step1
 	VBLENDPS    $0xf0, Y0, Y0, Y5
 	VPERM2F128  $0x21, Y0, Y0, Y0
@@ -2485,26 +5808,3105 @@ step1:
 	VSHUFPS     $0x88, Y2, Y0, Y5
 	VSHUFPS     $0xdd, Y2, Y0, Y0
 	VADDPS      Y5, Y0, Y0
-	MOVQ        stride+8(FP), DX
-	SHLQ        $0x02, DX
-	LEAQ        (DX)(DX*2), R10
-	VMOVUPS     X0, (R9)
-	MOVQ        (SP), DX
-	SUBQ        $0x04, DX
+	MOVQ        stride+8(FP), R10
+	SHLQ        $0x02, R10
+	LEAQ        (R10)(R10*2), R9
+	VMOVUPS     X0, (R8)
+	MOVQ        (SP), R10
+	SUBQ        $0x04, R10
 	JEQ         end1
-	MOVQ        DX, (SP)
-	ADDQ        AX, DI
-	LEAQ        (DI)(AX*2), DI
-	ADDQ        $0x10, R9
-	SUBQ        $0x04, DX
-	JGE         rows1
+	MOVQ        R10, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R10
+	JGE         block1
 	MOVQ        $0x00000004, (SP)
-	LEAQ        (R9)(DX*4), R9
-	IMULQ       AX, DX
-	ADDQ        DX, DI
-	ADDQ        DX, R8
-	JMP         rows1
+	LEAQ        (R8)(R10*4), R8
+	MOVQ        R10, R9
+	IMULQ       AX, R9
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	JMP         block1
 
 end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoreInt8AVX2(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   scales+64(FP), R9
+	MOVQ   n+24(FP), R11
+	MOVQ   R11, (SP)
+	MOVQ   rows+16(FP), R11
+	CMPQ   R11, $0x01
+	JEQ    rows1
+	CMPQ   R11, $0x02
+	JEQ    rows2
+	CMPQ   R11, $0x03
+	JEQ    rows3
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step4:
+	VMOVUPS      (R10), Y8
+	VMOVUPS      (R10)(DX*1), Y9
+	VMOVUPS      (R10)(DX*2), Y10
+	VMOVUPS      (R10)(BX*1), Y11
+	VPMOVSXBD    (SI), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBD    (SI)(AX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	VMOVUPS      32(R10), Y8
+	VMOVUPS      32(R10)(DX*1), Y9
+	VMOVUPS      32(R10)(DX*2), Y10
+	VMOVUPS      32(R10)(BX*1), Y11
+	VPMOVSXBD    8(SI), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBD    8(SI)(AX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y12
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y12
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y12, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y12
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y12
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y12, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y12
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y12
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y12
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBROADCASTSD (R9), Y12
+	VMULPS       Y12, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X12
+	VMOVLPS      X12, (R8)(R11*2)
+	VMOVHPS      X12, (R8)(R10*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end4
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	LEAQ         (R9)(R11*4), R9
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step3:
+	VMOVUPS      (R10), Y6
+	VMOVUPS      (R10)(DX*1), Y7
+	VMOVUPS      (R10)(DX*2), Y8
+	VPMOVSXBD    (SI), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVSXBD    (SI)(AX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	VMOVUPS      32(R10), Y6
+	VMOVUPS      32(R10)(DX*1), Y7
+	VMOVUPS      32(R10)(DX*2), Y8
+	VPMOVSXBD    8(SI), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVSXBD    8(SI)(AX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y9
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y9
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y9, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y9
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y9
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y9, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y9
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y9
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y9
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBROADCASTSD (R9), Y9
+	VMULPS       Y9, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X9
+	VMOVLPS      X9, (R8)(R11*2)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end3
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	LEAQ         (R9)(R11*4), R9
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step2:
+	VMOVUPS        (R10), Y8
+	VMOVUPS        (R10)(DX*1), Y9
+	VPMOVSXBD      (SI), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y0
+	VFMADD231PS    Y9, Y10, Y4
+	VPMOVSXBD      (SI)(AX*1), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y1
+	VFMADD231PS    Y9, Y10, Y5
+	VPMOVSXBD      (SI)(AX*2), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y2
+	VFMADD231PS    Y9, Y10, Y6
+	VPMOVSXBD      (SI)(CX*1), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VFMADD231PS    Y9, Y10, Y7
+	VMOVUPS        32(R10), Y8
+	VMOVUPS        32(R10)(DX*1), Y9
+	VPMOVSXBD      8(SI), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y0
+	VFMADD231PS    Y9, Y10, Y4
+	VPMOVSXBD      8(SI)(AX*1), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y1
+	VFMADD231PS    Y9, Y10, Y5
+	VPMOVSXBD      8(SI)(AX*2), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y2
+	VFMADD231PS    Y9, Y10, Y6
+	VPMOVSXBD      8(SI)(CX*1), Y10
+	VCVTDQ2PS      Y10, Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VFMADD231PS    Y9, Y10, Y7
+	PREFETCHT0     (DI)
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x10, SI
+	ADDQ           $0x40, R10
+	SUBQ           $0x10, R11
+	JNE            step2
+	VBLENDPS       $0xf0, Y4, Y0, Y10
+	VPERM2F128     $0x21, Y4, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VBLENDPS       $0xf0, Y5, Y1, Y10
+	VPERM2F128     $0x21, Y5, Y1, Y1
+	VADDPS         Y10, Y1, Y1
+	VBLENDPS       $0xf0, Y6, Y2, Y10
+	VPERM2F128     $0x21, Y6, Y2, Y2
+	VADDPS         Y10, Y2, Y2
+	VBLENDPS       $0xf0, Y7, Y3, Y10
+	VPERM2F128     $0x21, Y7, Y3, Y3
+	VADDPS         Y10, Y3, Y3
+	VUNPCKLPD      Y1, Y0, Y10
+	VUNPCKHPD      Y1, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VUNPCKLPD      Y3, Y2, Y10
+	VUNPCKHPD      Y3, Y2, Y2
+	VADDPS         Y10, Y2, Y2
+	VSHUFPS        $0x88, Y2, Y0, Y10
+	VSHUFPS        $0xdd, Y2, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VBROADCASTF128 (R9), Y10
+	VMULPS         Y10, Y0, Y0
+	MOVQ           stride+8(FP), R11
+	SHLQ           $0x02, R11
+	LEAQ           (R11)(R11*2), R10
+	VMOVUPS        X0, (R8)
+	VEXTRACTF128   $0x01, Y0, X10
+	VMOVUPS        X10, (R8)(R11*1)
+	MOVQ           (SP), R11
+	SUBQ           $0x04, R11
+	JEQ            end2
+	MOVQ           R11, (SP)
+	ADDQ           CX, SI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R11
+	JGE            block2
+	MOVQ           $0x00000004, (SP)
+	LEAQ           (R8)(R11*4), R8
+	MOVQ           R11, R10
+	IMULQ          AX, R10
+	ADDQ           R10, SI
+	ADDQ           R10, DI
+	LEAQ           (R9)(R11*4), R9
+	JMP            block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step1:
+	VMOVUPS        (R10), Y4
+	VPMOVSXBD      (SI), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VPMOVSXBD      (SI)(AX*1), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VPMOVSXBD      (SI)(AX*2), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VPMOVSXBD      (SI)(CX*1), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y3
+	VMOVUPS        32(R10), Y4
+	VPMOVSXBD      8(SI), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VPMOVSXBD      8(SI)(AX*1), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VPMOVSXBD      8(SI)(AX*2), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VPMOVSXBD      8(SI)(CX*1), Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD231PS    Y4, Y5, Y3
+	PREFETCHT0     (DI)
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x10, SI
+	ADDQ           $0x40, R10
+	SUBQ           $0x10, R11
+	JNE            step1
+	VBLENDPS       $0xf0, Y0, Y0, Y5
+	VPERM2F128     $0x21, Y0, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VBLENDPS       $0xf0, Y1, Y1, Y5
+	VPERM2F128     $0x21, Y1, Y1, Y1
+	VADDPS         Y5, Y1, Y1
+	VBLENDPS       $0xf0, Y2, Y2, Y5
+	VPERM2F128     $0x21, Y2, Y2, Y2
+	VADDPS         Y5, Y2, Y2
+	VBLENDPS       $0xf0, Y3, Y3, Y5
+	VPERM2F128     $0x21, Y3, Y3, Y3
+	VADDPS         Y5, Y3, Y3
+	VUNPCKLPD      Y1, Y0, Y5
+	VUNPCKHPD      Y1, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VUNPCKLPD      Y3, Y2, Y5
+	VUNPCKHPD      Y3, Y2, Y2
+	VADDPS         Y5, Y2, Y2
+	VSHUFPS        $0x88, Y2, Y0, Y5
+	VSHUFPS        $0xdd, Y2, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VBROADCASTF128 (R9), Y5
+	VMULPS         Y5, Y0, Y0
+	MOVQ           stride+8(FP), R11
+	SHLQ           $0x02, R11
+	LEAQ           (R11)(R11*2), R10
+	VMOVUPS        X0, (R8)
+	MOVQ           (SP), R11
+	SUBQ           $0x04, R11
+	JEQ            end1
+	MOVQ           R11, (SP)
+	ADDQ           CX, SI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R11
+	JGE            block1
+	MOVQ           $0x00000004, (SP)
+	LEAQ           (R8)(R11*4), R8
+	MOVQ           R11, R10
+	IMULQ          AX, R10
+	ADDQ           R10, SI
+	ADDQ           R10, DI
+	LEAQ           (R9)(R11*4), R9
+	JMP            block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   scales+64(FP), R9
+	MOVQ   scale+72(FP), R10
+	LEAQ   (R10)(R10*2), R11
+	MOVQ   n+24(FP), R14
+	MOVQ   R14, (SP)
+	MOVQ   rows+16(FP), R14
+	CMPQ   R14, $0x01
+	JEQ    rows1
+	CMPQ   R14, $0x02
+	JEQ    rows2
+	CMPQ   R14, $0x03
+	JEQ    rows3
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group4:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step4:
+	VMOVUPS      (R13), Y8
+	VMOVUPS      (R13)(DX*1), Y9
+	VMOVUPS      (R13)(DX*2), Y10
+	VMOVUPS      (R13)(BX*1), Y11
+	VPMOVZXBD    (SI), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9), Y14
+	VBROADCASTSS 4(R9), Y13
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBD    (SI)(AX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9)(R10*1), Y14
+	VBROADCASTSS 4(R9)(R10*1), Y13
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	VMOVUPS      32(R13), Y8
+	VMOVUPS      32(R13)(DX*1), Y9
+	VMOVUPS      32(R13)(DX*2), Y10
+	VMOVUPS      32(R13)(BX*1), Y11
+	VPMOVZXBD    8(SI), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9), Y14
+	VBROADCASTSS 4(R9), Y13
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBD    8(SI)(AX*1), Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9)(R10*1), Y14
+	VBROADCASTSS 4(R9)(R10*1), Y13
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step4
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group4
+	VBLENDPS     $0xf0, Y4, Y0, Y12
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y12
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y12, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y12
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y12
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y12, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y12
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y12
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y12
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R14*1)
+	VEXTRACTF128 $0x01, Y0, X12
+	VMOVLPS      X12, (R8)(R14*2)
+	VMOVHPS      X12, (R8)(R13*1)
+	MOVQ         (SP), R14
+	SUBQ         $0x02, R14
+	JEQ          end4
+	MOVQ         R14, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         R10, R9
+	SUBQ         $0x02, R14
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group3:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step3:
+	VMOVUPS      (R13), Y6
+	VMOVUPS      (R13)(DX*1), Y7
+	VMOVUPS      (R13)(DX*2), Y8
+	VPMOVZXBD    (SI), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9), Y11
+	VBROADCASTSS 4(R9), Y10
+	VFMADD213PS  Y10, Y11, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVZXBD    (SI)(AX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9)(R10*1), Y11
+	VBROADCASTSS 4(R9)(R10*1), Y10
+	VFMADD213PS  Y10, Y11, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	VMOVUPS      32(R13), Y6
+	VMOVUPS      32(R13)(DX*1), Y7
+	VMOVUPS      32(R13)(DX*2), Y8
+	VPMOVZXBD    8(SI), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9), Y11
+	VBROADCASTSS 4(R9), Y10
+	VFMADD213PS  Y10, Y11, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVZXBD    8(SI)(AX*1), Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9)(R10*1), Y11
+	VBROADCASTSS 4(R9)(R10*1), Y10
+	VFMADD213PS  Y10, Y11, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step3
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group3
+	VBLENDPS     $0xf0, Y4, Y0, Y9
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y9
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y9, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y9
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y9
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y9, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y9
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y9
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y9
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R14*1)
+	VEXTRACTF128 $0x01, Y0, X9
+	VMOVLPS      X9, (R8)(R14*2)
+	MOVQ         (SP), R14
+	SUBQ         $0x02, R14
+	JEQ          end3
+	MOVQ         R14, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         R10, R9
+	SUBQ         $0x02, R14
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group2:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step2:
+	VMOVUPS      (R13), Y8
+	VMOVUPS      (R13)(DX*1), Y9
+	VPMOVZXBD    (SI), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9), Y12
+	VBROADCASTSS 4(R9), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y4
+	VPMOVZXBD    (SI)(AX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*1), Y12
+	VBROADCASTSS 4(R9)(R10*1), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y5
+	VPMOVZXBD    (SI)(AX*2), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*2), Y12
+	VBROADCASTSS 4(R9)(R10*2), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y6
+	VPMOVZXBD    (SI)(CX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R11*1), Y12
+	VBROADCASTSS 4(R9)(R11*1), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      32(R13), Y8
+	VMOVUPS      32(R13)(DX*1), Y9
+	VPMOVZXBD    8(SI), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9), Y12
+	VBROADCASTSS 4(R9), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y4
+	VPMOVZXBD    8(SI)(AX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*1), Y12
+	VBROADCASTSS 4(R9)(R10*1), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y5
+	VPMOVZXBD    8(SI)(AX*2), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*2), Y12
+	VBROADCASTSS 4(R9)(R10*2), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y6
+	VPMOVZXBD    8(SI)(CX*1), Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R11*1), Y12
+	VBROADCASTSS 4(R9)(R11*1), Y11
+	VFMADD213PS  Y11, Y12, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VFMADD231PS  Y9, Y10, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step2
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group2
+	VBLENDPS     $0xf0, Y4, Y0, Y10
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y10
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y10, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y10
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y10, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y10
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y10, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y10
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y10
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y10, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y10
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVUPS      X0, (R8)
+	VEXTRACTF128 $0x01, Y0, X10
+	VMOVUPS      X10, (R8)(R14*1)
+	MOVQ         (SP), R14
+	SUBQ         $0x04, R14
+	JEQ          end2
+	MOVQ         R14, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	ADDQ         R11, R9
+	SUBQ         $0x04, R14
+	JGE          block2
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group1:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step1:
+	VMOVUPS      (R13), Y4
+	VPMOVZXBD    (SI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y7
+	VBROADCASTSS 4(R9), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VPMOVZXBD    (SI)(AX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*1), Y7
+	VBROADCASTSS 4(R9)(R10*1), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VPMOVZXBD    (SI)(AX*2), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*2), Y7
+	VBROADCASTSS 4(R9)(R10*2), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VPMOVZXBD    (SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R11*1), Y7
+	VBROADCASTSS 4(R9)(R11*1), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      32(R13), Y4
+	VPMOVZXBD    8(SI), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y7
+	VBROADCASTSS 4(R9), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VPMOVZXBD    8(SI)(AX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*1), Y7
+	VBROADCASTSS 4(R9)(R10*1), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VPMOVZXBD    8(SI)(AX*2), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*2), Y7
+	VBROADCASTSS 4(R9)(R10*2), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VPMOVZXBD    8(SI)(CX*1), Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R11*1), Y7
+	VBROADCASTSS 4(R9)(R11*1), Y6
+	VFMADD213PS  Y6, Y7, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step1
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group1
+	VBLENDPS     $0xf0, Y0, Y0, Y5
+	VPERM2F128   $0x21, Y0, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VBLENDPS     $0xf0, Y1, Y1, Y5
+	VPERM2F128   $0x21, Y1, Y1, Y1
+	VADDPS       Y5, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y5
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y5
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y5, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y5
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y5
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y5
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVUPS      X0, (R8)
+	MOVQ         (SP), R14
+	SUBQ         $0x04, R14
+	JEQ          end1
+	MOVQ         R14, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	ADDQ         R11, R9
+	SUBQ         $0x04, R14
+	JGE          block1
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $8-96
+	MOVQ    row+56(FP), AX
+	LEAQ    (AX)(AX*2), CX
+	MOVQ    dim+40(FP), DX
+	IMUL3Q  $0x04, DX, DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    keys+48(FP), SI
+	MOVQ    ahead+88(FP), DI
+	MOVQ    dst+0(FP), R8
+	MOVQ    scales+64(FP), R9
+	MOVQ    n+24(FP), R11
+	MOVQ    R11, (SP)
+	MOVQ    rows+16(FP), R11
+	CMPQ    R11, $0x01
+	JEQ     rows1
+	CMPQ    R11, $0x02
+	JEQ     rows2
+	CMPQ    R11, $0x03
+	JEQ     rows3
+	VMOVDQU one16AVX2<>+0(SB), Y13
+	VMOVDQU bit7AVX2<>+0(SB), Y14
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step4:
+	VMOVUPS      (R10), Y8
+	VMOVUPS      (R10)(DX*1), Y9
+	VMOVUPS      (R10)(DX*2), Y10
+	VMOVUPS      (R10)(BX*1), Y11
+	VPMOVSXBW    (SI), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBW    (SI)(AX*1), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	VMOVUPS      32(R10), Y8
+	VMOVUPS      32(R10)(DX*1), Y9
+	VMOVUPS      32(R10)(DX*2), Y10
+	VMOVUPS      32(R10)(BX*1), Y11
+	VPMOVSXBW    8(SI), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBW    8(SI)(AX*1), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y12
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y12
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y12, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y12
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y12
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y12, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y12
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y12
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y12
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBROADCASTSD (R9), Y12
+	VMULPS       Y12, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X12
+	VMOVLPS      X12, (R8)(R11*2)
+	VMOVHPS      X12, (R8)(R10*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end4
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	LEAQ         (R9)(R11*4), R9
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+	VMOVDQU one16AVX2<>+0(SB), Y10
+	VMOVDQU bit7AVX2<>+0(SB), Y11
+
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step3:
+	VMOVUPS      (R10), Y6
+	VMOVUPS      (R10)(DX*1), Y7
+	VMOVUPS      (R10)(DX*2), Y8
+	VPMOVSXBW    (SI), X9
+	VPADDW       X10, X9, X12
+	VPAND        X11, X12, X12
+	VPXOR        X12, X9, X9
+	VPSLLW       $0x07, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVSXBW    (SI)(AX*1), X9
+	VPADDW       X10, X9, X12
+	VPAND        X11, X12, X12
+	VPXOR        X12, X9, X9
+	VPSLLW       $0x07, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	VMOVUPS      32(R10), Y6
+	VMOVUPS      32(R10)(DX*1), Y7
+	VMOVUPS      32(R10)(DX*2), Y8
+	VPMOVSXBW    8(SI), X9
+	VPADDW       X10, X9, X12
+	VPAND        X11, X12, X12
+	VPXOR        X12, X9, X9
+	VPSLLW       $0x07, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVSXBW    8(SI)(AX*1), X9
+	VPADDW       X10, X9, X12
+	VPAND        X11, X12, X12
+	VPXOR        X12, X9, X9
+	VPSLLW       $0x07, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y9
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y9
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y9, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y9
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y9
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y9, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y9
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y9
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y9
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBROADCASTSD (R9), Y9
+	VMULPS       Y9, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X9
+	VMOVLPS      X9, (R8)(R11*2)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end3
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	LEAQ         (R9)(R11*4), R9
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+	VMOVDQU one16AVX2<>+0(SB), Y11
+	VMOVDQU bit7AVX2<>+0(SB), Y12
+
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step2:
+	VMOVUPS        (R10), Y8
+	VMOVUPS        (R10)(DX*1), Y9
+	VPMOVSXBW      (SI), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y0
+	VFMADD231PS    Y9, Y10, Y4
+	VPMOVSXBW      (SI)(AX*1), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y1
+	VFMADD231PS    Y9, Y10, Y5
+	VPMOVSXBW      (SI)(AX*2), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y2
+	VFMADD231PS    Y9, Y10, Y6
+	VPMOVSXBW      (SI)(CX*1), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VFMADD231PS    Y9, Y10, Y7
+	VMOVUPS        32(R10), Y8
+	VMOVUPS        32(R10)(DX*1), Y9
+	VPMOVSXBW      8(SI), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y0
+	VFMADD231PS    Y9, Y10, Y4
+	VPMOVSXBW      8(SI)(AX*1), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y1
+	VFMADD231PS    Y9, Y10, Y5
+	VPMOVSXBW      8(SI)(AX*2), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y2
+	VFMADD231PS    Y9, Y10, Y6
+	VPMOVSXBW      8(SI)(CX*1), X10
+	VPADDW         X11, X10, X13
+	VPAND          X12, X13, X13
+	VPXOR          X13, X10, X10
+	VPSLLW         $0x07, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VFMADD231PS    Y9, Y10, Y7
+	PREFETCHT0     (DI)
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x10, SI
+	ADDQ           $0x40, R10
+	SUBQ           $0x10, R11
+	JNE            step2
+	VBLENDPS       $0xf0, Y4, Y0, Y10
+	VPERM2F128     $0x21, Y4, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VBLENDPS       $0xf0, Y5, Y1, Y10
+	VPERM2F128     $0x21, Y5, Y1, Y1
+	VADDPS         Y10, Y1, Y1
+	VBLENDPS       $0xf0, Y6, Y2, Y10
+	VPERM2F128     $0x21, Y6, Y2, Y2
+	VADDPS         Y10, Y2, Y2
+	VBLENDPS       $0xf0, Y7, Y3, Y10
+	VPERM2F128     $0x21, Y7, Y3, Y3
+	VADDPS         Y10, Y3, Y3
+	VUNPCKLPD      Y1, Y0, Y10
+	VUNPCKHPD      Y1, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VUNPCKLPD      Y3, Y2, Y10
+	VUNPCKHPD      Y3, Y2, Y2
+	VADDPS         Y10, Y2, Y2
+	VSHUFPS        $0x88, Y2, Y0, Y10
+	VSHUFPS        $0xdd, Y2, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VBROADCASTF128 (R9), Y10
+	VMULPS         Y10, Y0, Y0
+	MOVQ           stride+8(FP), R11
+	SHLQ           $0x02, R11
+	LEAQ           (R11)(R11*2), R10
+	VMOVUPS        X0, (R8)
+	VEXTRACTF128   $0x01, Y0, X10
+	VMOVUPS        X10, (R8)(R11*1)
+	MOVQ           (SP), R11
+	SUBQ           $0x04, R11
+	JEQ            end2
+	MOVQ           R11, (SP)
+	ADDQ           CX, SI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R11
+	JGE            block2
+	MOVQ           $0x00000004, (SP)
+	LEAQ           (R8)(R11*4), R8
+	MOVQ           R11, R10
+	IMULQ          AX, R10
+	ADDQ           R10, SI
+	ADDQ           R10, DI
+	LEAQ           (R9)(R11*4), R9
+	JMP            block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+	VMOVDQU one16AVX2<>+0(SB), Y6
+	VMOVDQU bit7AVX2<>+0(SB), Y7
+
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step1:
+	VMOVUPS        (R10), Y4
+	VPMOVSXBW      (SI), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VPMOVSXBW      (SI)(AX*1), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VPMOVSXBW      (SI)(AX*2), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VPMOVSXBW      (SI)(CX*1), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y3
+	VMOVUPS        32(R10), Y4
+	VPMOVSXBW      8(SI), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VPMOVSXBW      8(SI)(AX*1), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VPMOVSXBW      8(SI)(AX*2), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VPMOVSXBW      8(SI)(CX*1), X5
+	VPADDW         X6, X5, X8
+	VPAND          X7, X8, X8
+	VPXOR          X8, X5, X5
+	VPSLLW         $0x07, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y3
+	PREFETCHT0     (DI)
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x10, SI
+	ADDQ           $0x40, R10
+	SUBQ           $0x10, R11
+	JNE            step1
+	VBLENDPS       $0xf0, Y0, Y0, Y5
+	VPERM2F128     $0x21, Y0, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VBLENDPS       $0xf0, Y1, Y1, Y5
+	VPERM2F128     $0x21, Y1, Y1, Y1
+	VADDPS         Y5, Y1, Y1
+	VBLENDPS       $0xf0, Y2, Y2, Y5
+	VPERM2F128     $0x21, Y2, Y2, Y2
+	VADDPS         Y5, Y2, Y2
+	VBLENDPS       $0xf0, Y3, Y3, Y5
+	VPERM2F128     $0x21, Y3, Y3, Y3
+	VADDPS         Y5, Y3, Y3
+	VUNPCKLPD      Y1, Y0, Y5
+	VUNPCKHPD      Y1, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VUNPCKLPD      Y3, Y2, Y5
+	VUNPCKHPD      Y3, Y2, Y2
+	VADDPS         Y5, Y2, Y2
+	VSHUFPS        $0x88, Y2, Y0, Y5
+	VSHUFPS        $0xdd, Y2, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VBROADCASTF128 (R9), Y5
+	VMULPS         Y5, Y0, Y0
+	MOVQ           stride+8(FP), R11
+	SHLQ           $0x02, R11
+	LEAQ           (R11)(R11*2), R10
+	VMOVUPS        X0, (R8)
+	MOVQ           (SP), R11
+	SUBQ           $0x04, R11
+	JEQ            end1
+	MOVQ           R11, (SP)
+	ADDQ           CX, SI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R11
+	JGE            block1
+	MOVQ           $0x00000004, (SP)
+	LEAQ           (R8)(R11*4), R8
+	MOVQ           R11, R10
+	IMULQ          AX, R10
+	ADDQ           R10, SI
+	ADDQ           R10, DI
+	LEAQ           (R9)(R11*4), R9
+	JMP            block1
+
+end1:
+	VZEROUPPER
+	RET
+
+DATA one16AVX2<>+0(SB)/4, $0x00010001
+DATA one16AVX2<>+4(SB)/4, $0x00010001
+DATA one16AVX2<>+8(SB)/4, $0x00010001
+DATA one16AVX2<>+12(SB)/4, $0x00010001
+DATA one16AVX2<>+16(SB)/4, $0x00010001
+DATA one16AVX2<>+20(SB)/4, $0x00010001
+DATA one16AVX2<>+24(SB)/4, $0x00010001
+DATA one16AVX2<>+28(SB)/4, $0x00010001
+GLOBL one16AVX2<>(SB), RODATA|NOPTR, $32
+
+DATA bit7AVX2<>+0(SB)/4, $0x00800080
+DATA bit7AVX2<>+4(SB)/4, $0x00800080
+DATA bit7AVX2<>+8(SB)/4, $0x00800080
+DATA bit7AVX2<>+12(SB)/4, $0x00800080
+DATA bit7AVX2<>+16(SB)/4, $0x00800080
+DATA bit7AVX2<>+20(SB)/4, $0x00800080
+DATA bit7AVX2<>+24(SB)/4, $0x00800080
+DATA bit7AVX2<>+28(SB)/4, $0x00800080
+GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
+
+// func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $8-96
+	MOVQ   row+56(FP), AX
+	LEAQ   (AX)(AX*2), CX
+	MOVQ   dim+40(FP), DX
+	IMUL3Q $0x04, DX, DX
+	LEAQ   (DX)(DX*2), BX
+	MOVQ   keys+48(FP), SI
+	MOVQ   ahead+88(FP), DI
+	MOVQ   dst+0(FP), R8
+	MOVQ   scales+64(FP), R9
+	MOVQ   n+24(FP), R11
+	MOVQ   R11, (SP)
+	MOVQ   rows+16(FP), R11
+	CMPQ   R11, $0x01
+	JEQ    rows1
+	CMPQ   R11, $0x02
+	JEQ    rows2
+	CMPQ   R11, $0x03
+	JEQ    rows3
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step4:
+	VMOVUPS      (R10), Y8
+	VMOVUPS      (R10)(DX*1), Y9
+	VMOVUPS      (R10)(DX*2), Y10
+	VMOVUPS      (R10)(BX*1), Y11
+	VPMOVZXBW    (SI), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBW    (SI)(AX*1), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	VMOVUPS      32(R10), Y8
+	VMOVUPS      32(R10)(DX*1), Y9
+	VMOVUPS      32(R10)(DX*2), Y10
+	VMOVUPS      32(R10)(BX*1), Y11
+	VPMOVZXBW    8(SI), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBW    8(SI)(AX*1), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y12
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y12
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y12, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y12
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y12
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y12, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y12
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y12
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y12
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBROADCASTSD (R9), Y12
+	VMULPS       Y12, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X12
+	VMOVLPS      X12, (R8)(R11*2)
+	VMOVHPS      X12, (R8)(R10*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end4
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	LEAQ         (R9)(R11*4), R9
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step3:
+	VMOVUPS      (R10), Y6
+	VMOVUPS      (R10)(DX*1), Y7
+	VMOVUPS      (R10)(DX*2), Y8
+	VPMOVZXBW    (SI), X9
+	VPSLLW       $0x08, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVZXBW    (SI)(AX*1), X9
+	VPSLLW       $0x08, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	VMOVUPS      32(R10), Y6
+	VMOVUPS      32(R10)(DX*1), Y7
+	VMOVUPS      32(R10)(DX*2), Y8
+	VPMOVZXBW    8(SI), X9
+	VPSLLW       $0x08, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPMOVZXBW    8(SI)(AX*1), X9
+	VPSLLW       $0x08, X9, X9
+	VCVTPH2PS    X9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y9
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y9
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y9, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y9
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y9
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y9, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y9
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y9
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y9
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBROADCASTSD (R9), Y9
+	VMULPS       Y9, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X9
+	VMOVLPS      X9, (R8)(R11*2)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end3
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	LEAQ         (R9)(R11*4), R9
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step2:
+	VMOVUPS        (R10), Y8
+	VMOVUPS        (R10)(DX*1), Y9
+	VPMOVZXBW      (SI), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y0
+	VFMADD231PS    Y9, Y10, Y4
+	VPMOVZXBW      (SI)(AX*1), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y1
+	VFMADD231PS    Y9, Y10, Y5
+	VPMOVZXBW      (SI)(AX*2), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y2
+	VFMADD231PS    Y9, Y10, Y6
+	VPMOVZXBW      (SI)(CX*1), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VFMADD231PS    Y9, Y10, Y7
+	VMOVUPS        32(R10), Y8
+	VMOVUPS        32(R10)(DX*1), Y9
+	VPMOVZXBW      8(SI), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y0
+	VFMADD231PS    Y9, Y10, Y4
+	VPMOVZXBW      8(SI)(AX*1), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y1
+	VFMADD231PS    Y9, Y10, Y5
+	VPMOVZXBW      8(SI)(AX*2), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y2
+	VFMADD231PS    Y9, Y10, Y6
+	VPMOVZXBW      8(SI)(CX*1), X10
+	VPSLLW         $0x08, X10, X10
+	VCVTPH2PS      X10, Y10
+	VFMADD231PS    Y8, Y10, Y3
+	VFMADD231PS    Y9, Y10, Y7
+	PREFETCHT0     (DI)
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x10, SI
+	ADDQ           $0x40, R10
+	SUBQ           $0x10, R11
+	JNE            step2
+	VBLENDPS       $0xf0, Y4, Y0, Y10
+	VPERM2F128     $0x21, Y4, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VBLENDPS       $0xf0, Y5, Y1, Y10
+	VPERM2F128     $0x21, Y5, Y1, Y1
+	VADDPS         Y10, Y1, Y1
+	VBLENDPS       $0xf0, Y6, Y2, Y10
+	VPERM2F128     $0x21, Y6, Y2, Y2
+	VADDPS         Y10, Y2, Y2
+	VBLENDPS       $0xf0, Y7, Y3, Y10
+	VPERM2F128     $0x21, Y7, Y3, Y3
+	VADDPS         Y10, Y3, Y3
+	VUNPCKLPD      Y1, Y0, Y10
+	VUNPCKHPD      Y1, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VUNPCKLPD      Y3, Y2, Y10
+	VUNPCKHPD      Y3, Y2, Y2
+	VADDPS         Y10, Y2, Y2
+	VSHUFPS        $0x88, Y2, Y0, Y10
+	VSHUFPS        $0xdd, Y2, Y0, Y0
+	VADDPS         Y10, Y0, Y0
+	VBROADCASTF128 (R9), Y10
+	VMULPS         Y10, Y0, Y0
+	MOVQ           stride+8(FP), R11
+	SHLQ           $0x02, R11
+	LEAQ           (R11)(R11*2), R10
+	VMOVUPS        X0, (R8)
+	VEXTRACTF128   $0x01, Y0, X10
+	VMOVUPS        X10, (R8)(R11*1)
+	MOVQ           (SP), R11
+	SUBQ           $0x04, R11
+	JEQ            end2
+	MOVQ           R11, (SP)
+	ADDQ           CX, SI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R11
+	JGE            block2
+	MOVQ           $0x00000004, (SP)
+	LEAQ           (R8)(R11*4), R8
+	MOVQ           R11, R10
+	IMULQ          AX, R10
+	ADDQ           R10, SI
+	ADDQ           R10, DI
+	LEAQ           (R9)(R11*4), R9
+	JMP            block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+
+step1:
+	VMOVUPS        (R10), Y4
+	VPMOVZXBW      (SI), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VPMOVZXBW      (SI)(AX*1), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VPMOVZXBW      (SI)(AX*2), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VPMOVZXBW      (SI)(CX*1), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y3
+	VMOVUPS        32(R10), Y4
+	VPMOVZXBW      8(SI), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y0
+	VPMOVZXBW      8(SI)(AX*1), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y1
+	VPMOVZXBW      8(SI)(AX*2), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y2
+	VPMOVZXBW      8(SI)(CX*1), X5
+	VPSLLW         $0x08, X5, X5
+	VCVTPH2PS      X5, Y5
+	VFMADD231PS    Y4, Y5, Y3
+	PREFETCHT0     (DI)
+	ADDQ           $0x00000040, DI
+	ADDQ           $0x10, SI
+	ADDQ           $0x40, R10
+	SUBQ           $0x10, R11
+	JNE            step1
+	VBLENDPS       $0xf0, Y0, Y0, Y5
+	VPERM2F128     $0x21, Y0, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VBLENDPS       $0xf0, Y1, Y1, Y5
+	VPERM2F128     $0x21, Y1, Y1, Y1
+	VADDPS         Y5, Y1, Y1
+	VBLENDPS       $0xf0, Y2, Y2, Y5
+	VPERM2F128     $0x21, Y2, Y2, Y2
+	VADDPS         Y5, Y2, Y2
+	VBLENDPS       $0xf0, Y3, Y3, Y5
+	VPERM2F128     $0x21, Y3, Y3, Y3
+	VADDPS         Y5, Y3, Y3
+	VUNPCKLPD      Y1, Y0, Y5
+	VUNPCKHPD      Y1, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VUNPCKLPD      Y3, Y2, Y5
+	VUNPCKHPD      Y3, Y2, Y2
+	VADDPS         Y5, Y2, Y2
+	VSHUFPS        $0x88, Y2, Y0, Y5
+	VSHUFPS        $0xdd, Y2, Y0, Y0
+	VADDPS         Y5, Y0, Y0
+	VBROADCASTF128 (R9), Y5
+	VMULPS         Y5, Y0, Y0
+	MOVQ           stride+8(FP), R11
+	SHLQ           $0x02, R11
+	LEAQ           (R11)(R11*2), R10
+	VMOVUPS        X0, (R8)
+	MOVQ           (SP), R11
+	SUBQ           $0x04, R11
+	JEQ            end1
+	MOVQ           R11, (SP)
+	ADDQ           CX, SI
+	ADDQ           $0x10, R8
+	ADDQ           $0x10, R9
+	SUBQ           $0x04, R11
+	JGE            block1
+	MOVQ           $0x00000004, (SP)
+	LEAQ           (R8)(R11*4), R8
+	MOVQ           R11, R10
+	IMULQ          AX, R10
+	ADDQ           R10, SI
+	ADDQ           R10, DI
+	LEAQ           (R9)(R11*4), R9
+	JMP            block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoreInt4AVX2(SB), NOSPLIT, $8-96
+	MOVQ    row+56(FP), AX
+	LEAQ    (AX)(AX*2), CX
+	MOVQ    dim+40(FP), DX
+	IMUL3Q  $0x04, DX, DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    keys+48(FP), SI
+	MOVQ    ahead+88(FP), DI
+	MOVQ    dst+0(FP), R8
+	MOVQ    scales+64(FP), R9
+	MOVQ    scale+72(FP), R10
+	LEAQ    (R10)(R10*2), R11
+	MOVQ    n+24(FP), R14
+	MOVQ    R14, (SP)
+	MOVQ    rows+16(FP), R14
+	CMPQ    R14, $0x01
+	JEQ     rows1
+	CMPQ    R14, $0x02
+	JEQ     rows2
+	CMPQ    R14, $0x03
+	JEQ     rows3
+	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group4:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step4:
+	VMOVUPS      (R13), Y8
+	VMOVUPS      (R13)(DX*1), Y9
+	VMOVUPS      (R13)(DX*2), Y10
+	VMOVUPS      (R13)(BX*1), Y11
+	VPBROADCASTD (SI), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9), Y15
+	VBROADCASTSS 4(R9), Y14
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD (SI)(AX*1), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9)(R10*1), Y15
+	VBROADCASTSS 4(R9)(R10*1), Y14
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	VMOVUPS      32(R13), Y8
+	VMOVUPS      32(R13)(DX*1), Y9
+	VMOVUPS      32(R13)(DX*2), Y10
+	VMOVUPS      32(R13)(BX*1), Y11
+	VPBROADCASTD 4(SI), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9), Y15
+	VBROADCASTSS 4(R9), Y14
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD 4(SI)(AX*1), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VBROADCASTSS (R9)(R10*1), Y15
+	VBROADCASTSS 4(R9)(R10*1), Y14
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000010, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step4
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group4
+	VBLENDPS     $0xf0, Y4, Y0, Y12
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y12
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y12, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y12
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y12
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y12, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y12
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y12
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y12
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R14*1)
+	VEXTRACTF128 $0x01, Y0, X12
+	VMOVLPS      X12, (R8)(R14*2)
+	VMOVHPS      X12, (R8)(R13*1)
+	MOVQ         (SP), R14
+	SUBQ         $0x02, R14
+	JEQ          end4
+	MOVQ         R14, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         R10, R9
+	SUBQ         $0x02, R14
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+	VMOVDQU shiftsAVX2<>+0(SB), Y10
+
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group3:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step3:
+	VMOVUPS      (R13), Y6
+	VMOVUPS      (R13)(DX*1), Y7
+	VMOVUPS      (R13)(DX*2), Y8
+	VPBROADCASTD (SI), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9), Y12
+	VBROADCASTSS 4(R9), Y11
+	VFMADD213PS  Y11, Y12, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPBROADCASTD (SI)(AX*1), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9)(R10*1), Y12
+	VBROADCASTSS 4(R9)(R10*1), Y11
+	VFMADD213PS  Y11, Y12, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	VMOVUPS      32(R13), Y6
+	VMOVUPS      32(R13)(DX*1), Y7
+	VMOVUPS      32(R13)(DX*2), Y8
+	VPBROADCASTD 4(SI), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9), Y12
+	VBROADCASTSS 4(R9), Y11
+	VFMADD213PS  Y11, Y12, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPBROADCASTD 4(SI)(AX*1), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS (R9)(R10*1), Y12
+	VBROADCASTSS 4(R9)(R10*1), Y11
+	VFMADD213PS  Y11, Y12, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000010, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step3
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group3
+	VBLENDPS     $0xf0, Y4, Y0, Y9
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y9
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y9, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y9
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y9
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y9, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y9
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y9
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y9
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R14*1)
+	VEXTRACTF128 $0x01, Y0, X9
+	VMOVLPS      X9, (R8)(R14*2)
+	MOVQ         (SP), R14
+	SUBQ         $0x02, R14
+	JEQ          end3
+	MOVQ         R14, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	ADDQ         R10, R9
+	SUBQ         $0x02, R14
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+	VMOVDQU shiftsAVX2<>+0(SB), Y11
+
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group2:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step2:
+	VMOVUPS      (R13), Y8
+	VMOVUPS      (R13)(DX*1), Y9
+	VPBROADCASTD (SI), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9), Y13
+	VBROADCASTSS 4(R9), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y4
+	VPBROADCASTD (SI)(AX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*1), Y13
+	VBROADCASTSS 4(R9)(R10*1), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y5
+	VPBROADCASTD (SI)(AX*2), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*2), Y13
+	VBROADCASTSS 4(R9)(R10*2), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y6
+	VPBROADCASTD (SI)(CX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R11*1), Y13
+	VBROADCASTSS 4(R9)(R11*1), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      32(R13), Y8
+	VMOVUPS      32(R13)(DX*1), Y9
+	VPBROADCASTD 4(SI), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9), Y13
+	VBROADCASTSS 4(R9), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y4
+	VPBROADCASTD 4(SI)(AX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*1), Y13
+	VBROADCASTSS 4(R9)(R10*1), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y5
+	VPBROADCASTD 4(SI)(AX*2), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R10*2), Y13
+	VBROADCASTSS 4(R9)(R10*2), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y6
+	VPBROADCASTD 4(SI)(CX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VBROADCASTSS (R9)(R11*1), Y13
+	VBROADCASTSS 4(R9)(R11*1), Y12
+	VFMADD213PS  Y12, Y13, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VFMADD231PS  Y9, Y10, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step2
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group2
+	VBLENDPS     $0xf0, Y4, Y0, Y10
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y10
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y10, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y10
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y10, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y10
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y10, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y10
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y10
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y10, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y10
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVUPS      X0, (R8)
+	VEXTRACTF128 $0x01, Y0, X10
+	VMOVUPS      X10, (R8)(R14*1)
+	MOVQ         (SP), R14
+	SUBQ         $0x04, R14
+	JEQ          end2
+	MOVQ         R14, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	ADDQ         R11, R9
+	SUBQ         $0x04, R14
+	JGE          block2
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+	VMOVDQU shiftsAVX2<>+0(SB), Y6
+
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R13
+	MOVQ   dim+40(FP), R14
+
+group1:
+	MOVQ    group+80(FP), R12
+	CMPQ    R12, R14
+	CMOVQGT R14, R12
+	SUBQ    R12, R14
+
+step1:
+	VMOVUPS      (R13), Y4
+	VPBROADCASTD (SI), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VPBROADCASTD (SI)(AX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*1), Y8
+	VBROADCASTSS 4(R9)(R10*1), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VPBROADCASTD (SI)(AX*2), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*2), Y8
+	VBROADCASTSS 4(R9)(R10*2), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VPBROADCASTD (SI)(CX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R11*1), Y8
+	VBROADCASTSS 4(R9)(R11*1), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      32(R13), Y4
+	VPBROADCASTD 4(SI), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VPBROADCASTD 4(SI)(AX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*1), Y8
+	VBROADCASTSS 4(R9)(R10*1), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VPBROADCASTD 4(SI)(AX*2), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R10*2), Y8
+	VBROADCASTSS 4(R9)(R10*2), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VPBROADCASTD 4(SI)(CX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS (R9)(R11*1), Y8
+	VBROADCASTSS 4(R9)(R11*1), Y7
+	VFMADD213PS  Y7, Y8, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R13
+	SUBQ         $0x10, R12
+	JNE          step1
+	ADDQ         $0x08, R9
+	TESTQ        R14, R14
+	JNE          group1
+	VBLENDPS     $0xf0, Y0, Y0, Y5
+	VPERM2F128   $0x21, Y0, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VBLENDPS     $0xf0, Y1, Y1, Y5
+	VPERM2F128   $0x21, Y1, Y1, Y1
+	VADDPS       Y5, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y5
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y5
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y5, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y5
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y5
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y5
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	MOVQ         stride+8(FP), R14
+	SHLQ         $0x02, R14
+	LEAQ         (R14)(R14*2), R13
+	VMOVUPS      X0, (R8)
+	MOVQ         (SP), R14
+	SUBQ         $0x04, R14
+	JEQ          end1
+	MOVQ         R14, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	ADDQ         R11, R9
+	SUBQ         $0x04, R14
+	JGE          block1
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R14*4), R8
+	MOVQ         R14, R13
+	IMULQ        AX, R13
+	ADDQ         R13, SI
+	ADDQ         R13, DI
+	IMULQ        R10, R14
+	ADDQ         R14, R9
+	JMP          block1
+
+end1:
+	VZEROUPPER
+	RET
+
+DATA shiftsAVX2<>+0(SB)/4, $0x0000001c
+DATA shiftsAVX2<>+4(SB)/4, $0x00000018
+DATA shiftsAVX2<>+8(SB)/4, $0x00000014
+DATA shiftsAVX2<>+12(SB)/4, $0x00000010
+DATA shiftsAVX2<>+16(SB)/4, $0x0000000c
+DATA shiftsAVX2<>+20(SB)/4, $0x00000008
+DATA shiftsAVX2<>+24(SB)/4, $0x00000004
+DATA shiftsAVX2<>+28(SB)/4, $0x00000000
+GLOBL shiftsAVX2<>(SB), RODATA|NOPTR, $32
+
+// func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $8-96
+	MOVQ    row+56(FP), AX
+	LEAQ    (AX)(AX*2), CX
+	MOVQ    dim+40(FP), DX
+	IMUL3Q  $0x04, DX, DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    keys+48(FP), SI
+	MOVQ    ahead+88(FP), DI
+	MOVQ    dst+0(FP), R8
+	MOVQ    scales+64(FP), R9
+	MOVQ    n+24(FP), R11
+	MOVQ    R11, (SP)
+	MOVQ    rows+16(FP), R11
+	CMPQ    R11, $0x01
+	JEQ     rows1
+	CMPQ    R11, $0x02
+	JEQ     rows2
+	CMPQ    R11, $0x03
+	JEQ     rows3
+	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step4:
+	VMOVUPS      (R10), Y8
+	VMOVUPS      (R10)(DX*1), Y9
+	VMOVUPS      (R10)(DX*2), Y10
+	VMOVUPS      (R10)(BX*1), Y11
+	VPBROADCASTD (SI), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       (R9), Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD (SI)(AX*1), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       (R9), Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	VMOVUPS      32(R10), Y8
+	VMOVUPS      32(R10)(DX*1), Y9
+	VMOVUPS      32(R10)(DX*2), Y10
+	VMOVUPS      32(R10)(BX*1), Y11
+	VPBROADCASTD 4(SI), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       32(R9), Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD 4(SI)(AX*1), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VADDPS       32(R9), Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000010, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R11
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y12
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y12
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y12, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y12
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y12
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y12, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y12
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y12
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y12, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y12
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y12, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X12
+	VMOVLPS      X12, (R8)(R11*2)
+	VMOVHPS      X12, (R8)(R10*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end4
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R11
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+	VMOVDQU shiftsAVX2<>+0(SB), Y10
+
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step3:
+	VMOVUPS      (R10), Y6
+	VMOVUPS      (R10)(DX*1), Y7
+	VMOVUPS      (R10)(DX*2), Y8
+	VPBROADCASTD (SI), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       (R9), Y9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPBROADCASTD (SI)(AX*1), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       (R9), Y9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	VMOVUPS      32(R10), Y6
+	VMOVUPS      32(R10)(DX*1), Y7
+	VMOVUPS      32(R10)(DX*2), Y8
+	VPBROADCASTD 4(SI), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       32(R9), Y9, Y9
+	VFMADD231PS  Y6, Y9, Y0
+	VFMADD231PS  Y7, Y9, Y2
+	VFMADD231PS  Y8, Y9, Y4
+	VPBROADCASTD 4(SI)(AX*1), Y9
+	VPSLLVD      Y10, Y9, Y9
+	VPSRLD       $0x1c, Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VADDPS       32(R9), Y9, Y9
+	VFMADD231PS  Y6, Y9, Y1
+	VFMADD231PS  Y7, Y9, Y3
+	VFMADD231PS  Y8, Y9, Y5
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000010, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R11
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y9
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y9
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y9, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y9
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y9
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y9, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y9
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y9
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y9, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y9
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y9, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R8)
+	VMOVHPS      X0, (R8)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X9
+	VMOVLPS      X9, (R8)(R11*2)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end3
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, R11
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+	VMOVDQU shiftsAVX2<>+0(SB), Y11
+
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step2:
+	VMOVUPS      (R10), Y8
+	VMOVUPS      (R10)(DX*1), Y9
+	VPBROADCASTD (SI), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       (R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y4
+	VPBROADCASTD (SI)(AX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       (R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y5
+	VPBROADCASTD (SI)(AX*2), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       (R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y6
+	VPBROADCASTD (SI)(CX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       (R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      32(R10), Y8
+	VMOVUPS      32(R10)(DX*1), Y9
+	VPBROADCASTD 4(SI), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       32(R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y4
+	VPBROADCASTD 4(SI)(AX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       32(R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y1
+	VFMADD231PS  Y9, Y10, Y5
+	VPBROADCASTD 4(SI)(AX*2), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       32(R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y6
+	VPBROADCASTD 4(SI)(CX*1), Y10
+	VPSLLVD      Y11, Y10, Y10
+	VPSRLD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VADDPS       32(R9), Y10, Y10
+	VFMADD231PS  Y8, Y10, Y3
+	VFMADD231PS  Y9, Y10, Y7
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R11
+	JNE          step2
+	VBLENDPS     $0xf0, Y4, Y0, Y10
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y10
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y10, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y10
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y10, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y10
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y10, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y10
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y10
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y10, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y10
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y10, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVUPS      X0, (R8)
+	VEXTRACTF128 $0x01, Y0, X10
+	VMOVUPS      X10, (R8)(R11*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x04, R11
+	JEQ          end2
+	MOVQ         R11, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R11
+	JGE          block2
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+	VMOVDQU shiftsAVX2<>+0(SB), Y6
+
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   dim+40(FP), R11
+	MOVQ   scales+64(FP), R9
+
+step1:
+	VMOVUPS      (R10), Y4
+	VPBROADCASTD (SI), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       (R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VPBROADCASTD (SI)(AX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       (R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VPBROADCASTD (SI)(AX*2), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       (R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VPBROADCASTD (SI)(CX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       (R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      32(R10), Y4
+	VPBROADCASTD 4(SI), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       32(R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VPBROADCASTD 4(SI)(AX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       32(R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VPBROADCASTD 4(SI)(AX*2), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       32(R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VPBROADCASTD 4(SI)(CX*1), Y5
+	VPSLLVD      Y6, Y5, Y5
+	VPSRLD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       32(R9), Y5, Y5
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x08, SI
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R11
+	JNE          step1
+	VBLENDPS     $0xf0, Y0, Y0, Y5
+	VPERM2F128   $0x21, Y0, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VBLENDPS     $0xf0, Y1, Y1, Y5
+	VPERM2F128   $0x21, Y1, Y1, Y1
+	VADDPS       Y5, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y5
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y5
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y5, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y5
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y5
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y5, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y5
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVUPS      X0, (R8)
+	MOVQ         (SP), R11
+	SUBQ         $0x04, R11
+	JEQ          end1
+	MOVQ         R11, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R11
+	JGE          block1
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R8)(R11*4), R8
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func pairsAVX2(dst *float32, words *uint32, n int, part float32)
+// Requires: AVX, AVX2
+TEXT ·pairsAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS part+24(FP), Y0
+
+words:
+	VPMOVZXDQ (CX), Y1
+	VMOVSLDUP Y1, Y1
+	VPSRAD    $0x10, Y1, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSLLD    $0x10, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VBLENDPS  $0xaa, Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x04, DX
+	JNE       words
+	VZEROUPPER
+	RET
+
+// func channelsAVX2(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
+// Requires: AVX, AVX2
+TEXT ·channelsAVX2(SB), NOSPLIT, $0-52
+	MOVQ         zeros+0(FP), AX
+	MOVQ         scaled+8(FP), CX
+	MOVQ         words+16(FP), DX
+	MOVQ         q+24(FP), BX
+	MOVQ         dim+32(FP), SI
+	VBROADCASTSS part+48(FP), Y0
+	XORQ         DI, DI
+
+words:
+	VMOVDQU   (DX), Y1
+	VPSRAD    $0x10, Y1, Y2
+	VCVTDQ2PS Y2, Y2
+	VPSLLD    $0x10, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	MOVQ      DI, R9
+	MOVQ      rows+40(FP), R8
+
+rows:
+	VMULPS  (BX)(R9*4), Y1, Y2
+	VMOVUPS Y2, (CX)(R9*4)
+	ADDQ    SI, R9
+	DECQ    R8
+	JNE     rows
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, AX
+	ADDQ    $0x08, DI
+	CMPQ    DI, SI
+	JNE     words
 	VZEROUPPER
 	RET

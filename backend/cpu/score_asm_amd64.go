@@ -4,32 +4,112 @@
 
 package cpu
 
-// scoreF32AVX512 sets dst[r*stride+j] to the product of row r of q, one of 4, and key j of at least 4; ahead is fetched.
+// scoreF32AVX512 is a scorer.
 //
 //go:noescape
-func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// scoreF16AVX512 sets dst[r*stride+j] to the product of row r of q, one of 4, and key j of at least 4; ahead is fetched.
+// scoreF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// scoreBF16AVX512 sets dst[r*stride+j] to the product of row r of q, one of 4, and key j of at least 4; ahead is fetched.
+// scoreBF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// scoreF32AVX2 sets dst[r*stride+j] to the product of row r of q, one of 4, and key j of at least 4; ahead is fetched.
+// scoreInt8AVX512 is a scorer.
 //
 //go:noescape
-func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// scoreF16AVX2 sets dst[r*stride+j] to the product of row r of q, one of 4, and key j of at least 4; ahead is fetched.
+// scoreInt8AsymAVX512 is a scorer.
 //
 //go:noescape
-func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// scoreBF16AVX2 sets dst[r*stride+j] to the product of row r of q, one of 4, and key j of at least 4; ahead is fetched.
+// scoreE4M3AVX512 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, ahead *byte)
+func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreE5M2AVX512 is a scorer.
+//
+//go:noescape
+func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreInt4AVX512 is a scorer.
+//
+//go:noescape
+func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreInt4ChannelAVX512 is a scorer.
+//
+//go:noescape
+func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// pairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8; zero points count so much of a step.
+//
+//go:noescape
+func pairsAVX512(dst *float32, words *uint32, n int, part float32)
+
+// channelsAVX512 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
+//
+//go:noescape
+func channelsAVX512(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
+
+// scoreF32AVX2 is a scorer.
+//
+//go:noescape
+func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreF16AVX2 is a scorer.
+//
+//go:noescape
+func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreBF16AVX2 is a scorer.
+//
+//go:noescape
+func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreInt8AVX2 is a scorer.
+//
+//go:noescape
+func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreInt8AsymAVX2 is a scorer.
+//
+//go:noescape
+func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreE4M3AVX2 is a scorer.
+//
+//go:noescape
+func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreE5M2AVX2 is a scorer.
+//
+//go:noescape
+func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreInt4AVX2 is a scorer.
+//
+//go:noescape
+func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// scoreInt4ChannelAVX2 is a scorer.
+//
+//go:noescape
+func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// pairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4; zero points count so much of a step.
+//
+//go:noescape
+func pairsAVX2(dst *float32, words *uint32, n int, part float32)
+
+// channelsAVX2 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
+//
+//go:noescape
+func channelsAVX2(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)

@@ -33,7 +33,7 @@ func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
 func scoresOf(t require.TestingT, k *kernels, q []float32, keys stored) []float32 {
 	const stride, untouched = 37, 12345
 	n, rows := keys.rows(), len(q)/keys.dim
-	dst, scratch := make([]float32, rows*stride), make([]float32, max(n*keys.dim, 1))
+	dst, scratch := make([]float32, rows*stride), make([]float32, chunk*keys.dim)
 	for i := range dst {
 		dst[i] = untouched
 	}

@@ -19,6 +19,7 @@ type scratch struct {
 	rounded        []byte    // query rows as Int8
 	steps          []uint32  // and their scales
 	integers       integers
+	job            *job // of a goroutine that calls; a worker has none
 }
 
 // extent is how much scratch a call needs, in elements.
@@ -66,6 +67,8 @@ type call struct {
 	rotate    rotateTask
 	gather    gatherTask
 	move      moveTask
+	blocks    blockTask
+	copy      copyTask
 	convert   convertTask
 	merge     mergeTask
 	attention attention
@@ -92,6 +95,7 @@ func (p *pool) borrow(need extent) *call {
 	}
 	if c.scratch == nil || c.size != p.size {
 		c.scratch = newScratch(p.size)
+		c.job = newJob()
 	}
 	return c
 }

@@ -61,19 +61,18 @@ func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, 
 	if err != nil {
 		return err
 	}
-	moveElements(dst.mem[to:toEnd], src.mem[from:][:toEnd-to], n, dst.dt)
-	return nil
+	return be.moveElements(dst.mem[to:toEnd], src.mem[from:][:toEnd-to], n, dst.dt)
 }
 
 // moveElements copies n elements that may overlap. The upper half of the last byte
 // of an odd number of half-byte elements belongs to a neighbour and stays.
-func moveElements(dst, src []byte, n int, dt backend.DType) {
+func (be *Backend) moveElements(dst, src []byte, n int, dt backend.DType) error {
 	if dt.Bits() < 8 && n%2 != 0 {
 		last := len(dst) - 1
 		keep, low := dst[last]&0xf0, src[last]&0x0f
 		defer func() { dst[last] = keep | low }()
 	}
-	copy(dst, src)
+	return be.copy(dst, src)
 }
 
 // Fill sets n elements from off on to v, rounded to the storage type. An integer

@@ -25,7 +25,7 @@ func (a *attention) part(i int, w *scratch) {
 		done = a.walk(&t, it, a.k, w)
 	}
 	if !done {
-		a.walk(&t, it, &portable, w) // something was not finite
+		a.walk(&t, it, a.k.careful, w) // something was not finite
 	}
 	for r := range t.heads * t.rows {
 		a.finish(&t, it, r, w)

@@ -24,8 +24,8 @@ func (c *converter) words(name string, word func(i int) uint32) operand.Mem {
 	}
 	m := c.StaticGlobal(name)
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
-	for i := range 16 {
-		c.AddDatum(4*i, operand.U32(word(i)))
+	for i := range 8 {
+		c.AddDatum(8*i, operand.U64(word(2*i))|operand.U64(word(2*i+1))<<32)
 	}
 	c.constants[name] = m
 	return m

@@ -25,8 +25,9 @@ func (i isa) wide() bool { return i.lanes == 16 }
 type generator struct {
 	*build.Context
 	isa
-	held []reg.VecPhysical      // the constants of the function that is being written
-	data map[string]operand.Mem // constants in the file
+	held  []reg.VecPhysical      // the constants of the function that is being written
+	spare reg.VecPhysical        // and a register for whoever needs one
+	data  map[string]operand.Mem // the file's constants
 }
 
 var (
@@ -72,17 +73,37 @@ func (g *generator) pointer(name string) reg.GPVirtual {
 	return r
 }
 
+// parameter is the memory of a parameter.
+func (g *generator) parameter(name string) operand.Mem {
+	p, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
+}
+
 // at is memory at a register and a constant number of bytes.
 func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
 
-// constant is a vector of the same elements in every call. One for a narrow vector is the
-// beginning of that for a wide one.
-type constant struct {
-	name  string
-	words []uint32
+// half is the lower half of a vector.
+func (g *generator) half(v reg.VecPhysical) reg.Register {
+	if g.wide() {
+		return v.AsY()
+	}
+	return v.AsX()
 }
 
-// hold loads constants into the registers from i on, and is the first one behind them.
+// constant is a vector of the same words in every call.
+type constant struct {
+	name string
+	word func(lane int) uint32
+}
+
+// every is the word of a constant whose lanes are the same.
+func every(word uint32) func(int) uint32 { return func(int) uint32 { return word } }
+
+// hold loads constants into the registers from i on, sets one aside as a spare one, and is
+// the first that is free behind them.
 func (g *generator) hold(all []constant, i int) int {
 	g.held = g.vecs(i, len(all))
 	for j, c := range all {
@@ -92,22 +113,23 @@ func (g *generator) hold(all []constant, i int) int {
 			g.VMOVDQU(g.global(c), g.held[j])
 		}
 	}
-	return i + len(all)
+	g.spare = g.vec(i + len(all))
+	return i + len(all) + 1
 }
 
 // global is a constant in the file's read-only data.
 func (g *generator) global(c constant) operand.Mem {
-	m, ok := g.data[c.name]
-	if !ok {
-		if g.data == nil {
-			g.data = map[string]operand.Mem{}
-		}
-		m = g.StaticGlobal(c.name + g.name)
-		g.DataAttributes(attr.RODATA | attr.NOPTR)
-		for i, w := range c.words[:g.lanes] {
-			g.AddDatum(4*i, operand.U32(w))
-		}
-		g.data[c.name] = m
+	if m, ok := g.data[c.name]; ok {
+		return m
 	}
+	m := g.StaticGlobal(c.name + g.name)
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range g.lanes {
+		g.AppendDatum(operand.U32(c.word(i)))
+	}
+	if g.data == nil {
+		g.data = map[string]operand.Mem{}
+	}
+	g.data[c.name] = m
 	return m
 }

@@ -1,18 +1,34 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// scaling is what turns codes into values.
+type scaling int
+
+const (
+	unscaled   scaling = iota
+	byRow              // a factor for each row
+	byGroup            // a step and what code 0 is worth, for each group of a row
+	byChannels         // a zero point for each channel; its step is in the other factor
+)
+
 // storage is a storage type whose elements a kernel reads as float32.
 type storage struct {
-	name string // in the names of functions
-	bits int    // of an element
+	name    string // in the names of functions
+	bits    int    // of an element
+	scaling scaling
 	// constants is what load finds in the generator's held registers.
 	constants []constant
 	// load sets a vector to as many elements at m, of quantized types their codes.
 	load func(g *generator, m operand.Mem, to reg.VecPhysical)
+	// index, if there is one, leaves codes in the low 4 bits of the elements instead, which
+	// pick from a table of 16.
+	index func(g *generator, m operand.Mem, to reg.VecPhysical)
 }
 
 // plain is the types without scales.
@@ -23,4 +39,77 @@ var plain = []storage{
 		g.VPMOVZXWD(m, to)
 		g.VPSLLD(operand.U8(16), to, to)
 	}},
+}
+
+// quantized is the others, as a tier loads them.
+func (i isa) quantized() []storage {
+	all := []storage{
+		{name: "Int8", bits: 8, scaling: byRow, load: func(g *generator, m operand.Mem, to reg.VecPhysical) {
+			g.VPMOVSXBD(m, to)
+			g.VCVTDQ2PS(to, to)
+		}},
+		{name: "Int8Asym", bits: 8, scaling: byGroup, load: func(g *generator, m operand.Mem, to reg.VecPhysical) {
+			g.VPMOVZXBD(m, to)
+			g.VCVTDQ2PS(to, to)
+		}},
+		{name: "E4M3", bits: 8, scaling: byRow, constants: []constant{{"one16", every(0x10001)}, {"bit7", every(0x800080)}}, load: loadE4M3},
+		{name: "E5M2", bits: 8, scaling: byRow, load: func(g *generator, m operand.Mem, to reg.VecPhysical) {
+			g.VPMOVZXBW(m, g.half(to))
+			g.VPSLLW(operand.U8(8), g.half(to), g.half(to))
+			g.VCVTPH2PS(g.half(to), to)
+		}},
+		{name: "Int4", bits: 4, scaling: byGroup},
+		{name: "Int4Channel", bits: 4, scaling: byChannels},
+	}
+	for j := range all {
+		if all[j].bits == 4 {
+			i.nibbles(&all[j])
+		}
+	}
+	return all
+}
+
+// loadE4M3 makes binary16 of codes, 2^8 times too small: its exponent has a bit more. A code
+// with all bits set but the sign is NaN, and the only one that carries into bit 7.
+func loadE4M3(g *generator, m operand.Mem, to reg.VecPhysical) {
+	code, carry := g.half(to), g.half(g.spare)
+	one, bit7 := g.half(g.held[0]), g.half(g.held[1])
+	g.VPMOVSXBW(m, code)
+	g.VPADDW(one, code, carry)
+	if g.wide() {
+		g.VPTERNLOGD(operand.U8(0x78), bit7, carry, code) // code ^ carry&bit7
+	} else {
+		g.VPAND(bit7, carry, carry)
+		g.VPXOR(carry, code, code)
+	}
+	g.VPSLLW(operand.U8(7), code, code)
+	g.VCVTPH2PS(code, to)
+}
+
+// nibbles sets how codes of 4 bits are loaded.
+func (i isa) nibbles(t *storage) {
+	if !i.wide() {
+		t.constants = []constant{{"shifts", func(i int) uint32 { return uint32(28 - 4*i) }}}
+		t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
+			g.VPBROADCASTD(m, to)
+			g.VPSLLVD(g.held[0], to, to)
+			g.VPSRLD(operand.U8(28), to, to)
+			g.VCVTDQ2PS(to, to)
+		}
+		return
+	}
+	t.constants = []constant{
+		{"bytes", func(i int) uint32 { return 0x01010101 * uint32(i/2) }}, // of the code's pair
+		{"shifts", func(i int) uint32 { return uint32(i % 2 * 4) }},
+		{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }},
+	}
+	t.index = func(g *generator, m operand.Mem, to reg.VecPhysical) {
+		g.VPBROADCASTQ(m, to)
+		g.VPSHUFB(g.held[0], to, to)
+		g.VPSRLVD(g.held[1], to, to)
+	}
+	t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
+		t.index(g, m, to)
+		g.VPERMPS(g.held[2], to, to)
+	}
 }

@@ -1,10 +1,11 @@
 // amd64 writes the assembly of backend/cpu for amd64: every kernel twice, with the
 // instructions of AVX-512 and with those of AVX2, FMA and F16C.
 //
-//	go run ./amd64 ../../backend/cpu
+//	go run ./amd64 ../../backend/cpu ../../backend/internal/cpubench
 //
 // writes NAME_amd64.s and, with the declarations of its functions, NAME_asm_amd64.go there,
-// for each name in files.
+// for each name in files. The second folder, which may be left out, gets the probes that
+// kernels are compared with.
 package main
 
 import (
@@ -18,50 +19,66 @@ import (
 	"github.com/mmcloughlin/avo/printer"
 )
 
-// files is what writes each file's functions.
-var files = []struct {
+// file is a file, and what writes its functions.
+type file struct {
 	name  string
 	write func(*generator)
-}{
+}
+
+// files is those of the kernels.
+var files = []file{
 	{"convert", convert},
+	{"rotate", rotate},
+	{"copy", copies},
 	{"score", score},
+	{"mix", mix},
+	{"weigh", weigh},
 	{"gemm", gemm},
 	{"transpose", transpose},
 }
 
+// packages is what the arguments name the folders of.
+var packages = []struct {
+	name  string
+	files []file
+}{{"cpu", files}, {"cpubench", []file{{"probe", probe}}}}
+
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: amd64 DIR")
+	dirs := os.Args[1:]
+	if len(dirs) < 1 || len(dirs) > len(packages) {
+		fmt.Fprintln(os.Stderr, "usage: amd64 DIR [DIR OF PROBES]")
 		os.Exit(2)
 	}
-	for _, f := range files {
-		if err := generate(os.Args[1], f.name, f.write); err != nil {
-			fmt.Fprintf(os.Stderr, "amd64: %s: %v\n", f.name, err)
-			os.Exit(1)
+	for i, dir := range dirs {
+		for _, f := range packages[i].files {
+			if err := f.generate(dir, packages[i].name); err != nil {
+				fmt.Fprintf(os.Stderr, "amd64: %s: %v\n", f.name, err)
+				os.Exit(1)
+			}
 		}
 	}
 }
 
-// generate writes one file and its declarations.
-func generate(dir, name string, write func(*generator)) error {
+// generate writes the file and its declarations.
+func (f file) generate(dir, pkg string) error {
 	ctx := build.NewContext()
 	ctx.ConstraintExpr("!noasm")
 	for _, isa := range tiers {
-		write(&generator{Context: ctx, isa: isa})
+		f.write(&generator{Context: ctx, isa: isa})
 	}
-	file, err := ctx.Result()
+	functions, err := ctx.Result()
 	if err != nil {
 		return err
 	}
-	if err := pass.Compile.Execute(file); err != nil {
+	if err := pass.Compile.Execute(functions); err != nil {
 		return err
 	}
-	cfg := printer.Config{Name: "kernels/asm/amd64", Pkg: "cpu"}
+	cfg := printer.Config{Name: "kernels/asm/amd64", Pkg: pkg}
 	for path, p := range map[string]printer.Printer{
-		name + "_amd64.s":      printer.NewGoAsm(cfg),
-		name + "_asm_amd64.go": printer.NewStubs(cfg),
+		f.name + "_amd64.s":      printer.NewGoAsm(cfg),
+		f.name + "_asm_amd64.go": printer.NewStubs(cfg),
 	} {
-		text, err := p.Print(file)
+		text, err := p.Print(functions)
 		if err != nil {
 			return err
 		}

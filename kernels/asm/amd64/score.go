@@ -10,16 +10,21 @@ import (
 
 // score writes a function for each storage type.
 func score(g *generator) {
-	for _, t := range plain {
-		newScoring(g, t).write()
+	for _, t := range append(plain, g.quantized()...) {
+		s := scoring{generator: g, t: t}
+		s.write()
 	}
+	pairs(g)
+	channels(g)
 }
 
 // mostRows is how many query rows share a key that is in registers.
 const mostRows = 4
 
-// scoring is the text of one function. Its vector registers are the sums of all rows and a few
-// keys, the rows' next elements, those of one key, and constants.
+// unit is the elements that a step of the loop over a key multiplies.
+const unit = 16
+
+// scoring is the text of one function.
 type scoring struct {
 	*generator
 	t storage
@@ -27,34 +32,30 @@ type scoring struct {
 	dst, q, keys, ahead reg.GPVirtual
 	row, row3           reg.GPVirtual // bytes from a key to the next, and to the third
 	qRow, qRow3         reg.GPVirtual // and of query rows
-	count               reg.GPVirtual
-	n                   operand.Mem // keys left
-}
-
-func newScoring(g *generator, t storage) *scoring { return &scoring{generator: g, t: t} }
-
-// keysOf is how many keys are scored at once for so many rows.
-func (s *scoring) keysOf(rows int) int {
-	if !s.wide() && rows > 2 {
-		return 2
-	}
-	return 4
+	scales              reg.GPVirtual
+	scale, scale3       reg.GPVirtual // bytes from the scales of a key to those of the next
+	count, left         reg.GPVirtual // elements of a key, and of a group
+	n                   operand.Mem   // keys
 }
 
 func (s *scoring) write() {
 	s.Function("score" + s.t.name + s.name)
 	s.Pragma("noescape")
 	s.Attributes(attr.NOSPLIT)
-	s.Doc(fmt.Sprintf("score%s%s sets dst[r*stride+j] to the product of row r of q, one of %d, and key j of at least 4; ahead is fetched.", s.t.name, s.name, mostRows))
-	s.SignatureExpr("func(dst *float32, stride, rows, n int, q *float32, dim int, keys *byte, row int, ahead *byte)")
+	s.Doc(fmt.Sprintf("score%s%s is a scorer.", s.t.name, s.name))
+	s.SignatureExpr("func(dst *float32, stride, rows, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale, group int, ahead *byte)")
 	s.n = s.AllocLocal(8)
-	s.row, s.qRow, s.count = s.pointer("row"), s.pointer("dim"), s.GP64()
-	s.row3, s.qRow3 = s.GP64(), s.GP64()
-	s.SHLQ(operand.U8(2), s.qRow)
-	s.LEAQ(operand.Mem{Base: s.row, Index: s.row, Scale: 2}, s.row3)
-	s.LEAQ(operand.Mem{Base: s.qRow, Index: s.qRow, Scale: 2}, s.qRow3)
-	s.keys, s.ahead, s.dst, s.q = s.pointer("keys"), s.pointer("ahead"), s.pointer("dst"), s.GP64()
-	s.Load(s.Param("n"), s.count)
+	s.row, s.row3 = s.apart("row", 1)
+	s.qRow, s.qRow3 = s.apart("dim", 4)
+	s.keys, s.ahead, s.dst = s.pointer("keys"), s.pointer("ahead"), s.pointer("dst")
+	if s.t.scaling != unscaled {
+		s.scales = s.pointer("scales")
+	}
+	if s.t.scaling == byGroup {
+		s.scale, s.scale3 = s.apart("scale", 1)
+		s.left = s.GP64()
+	}
+	s.q, s.count = s.GP64(), s.pointer("n")
 	s.MOVQ(s.count, s.n)
 	s.halves()
 	s.Load(s.Param("rows"), s.count)
@@ -67,123 +68,74 @@ func (s *scoring) write() {
 	}
 }
 
-// variant is the loop over the keys for so many rows.
-func (s *scoring) variant(rows int) {
-	keys, name := s.keysOf(rows), func(what string) string { return fmt.Sprintf("%s%d", what, rows) }
-	s.Label(name("rows"))
-	all := make(sums, s.lanes)
-	for i := range all {
-		part, element := s.place(i)
-		if r, k := s.owner(part, element, keys); r < rows {
-			all[i] = s.vec(r*keys + k)
-			s.zero(all[i])
-		}
+// apart is a parameter, in bytes of so many, and three times that.
+func (s *scoring) apart(name string, size int) (once, thrice reg.GPVirtual) {
+	once, thrice = s.pointer(name), s.GP64()
+	if size > 1 {
+		s.IMUL3Q(operand.U8(size), once, once)
 	}
-	row := s.vecs(rows*keys, rows)
-	key := s.vec(rows*keys + rows)
+	s.LEAQ(operand.Mem{Base: once, Index: once, Scale: 2}, thrice)
+	return once, thrice
+}
+
+// nth is memory at one of several places.
+func nth(base, once, thrice reg.Register, i, disp int) operand.Mem {
+	m := operand.Mem{Base: base, Disp: disp}
+	switch i {
+	case 1, 2:
+		m.Index, m.Scale = once, uint8(i)
+	case 3:
+		m.Index, m.Scale = thrice, 1
+	}
+	return m
+}
+
+// variant is the loop over the keys for so many rows: a block of them at a time.
+func (s *scoring) variant(rows int) {
+	name := func(what string) string { return fmt.Sprintf("%s%d", what, rows) }
+	jump := func(what string) operand.LabelRef { return operand.LabelRef(name(what)) }
+	s.Label(name("rows"))
+	b := s.block(rows)
+	s.Label(name("block"))
+	b.clear()
 	s.Load(s.Param("q"), s.q)
 	s.Load(s.Param("dim"), s.count)
+	left := s.count
+	switch s.t.scaling {
+	case byChannels:
+		s.Load(s.Param("scales"), s.scales)
+	case byGroup:
+		left = s.left
+		s.Label(name("group"))
+		s.Load(s.Param("group"), left)
+		s.CMPQ(left, s.count)
+		s.CMOVQGT(s.count, left)
+		s.SUBQ(left, s.count)
+		b.begin()
+	}
 	s.Label(name("step"))
-	s.step(rows, keys, all, row, key)
-	s.SUBQ(operand.U8(16), s.count)
-	s.JNE(operand.LabelRef(name("step")))
-
-	sum := s.reduce(all, key, s.VADDPS)
-	s.store(rows, keys, sum, key)
+	b.multiply()
+	s.SUBQ(operand.U8(unit), left)
+	s.JNE(jump("step"))
+	if s.t.scaling == byGroup {
+		s.ADDQ(operand.U8(8), s.scales)
+		s.TESTQ(s.count, s.count)
+		s.JNE(jump("group"))
+	}
+	b.store()
 
 	s.MOVQ(s.n, s.count)
-	s.SUBQ(operand.U8(keys), s.count)
-	s.JEQ(operand.LabelRef(name("end")))
+	s.SUBQ(operand.U8(b.nKeys), s.count)
+	s.JEQ(jump("end"))
 	s.MOVQ(s.count, s.n)
-	// step has moved keys on by one row.
-	s.ADDQ(s.row, s.keys)
-	if keys == 4 {
-		s.LEAQ(operand.Mem{Base: s.keys, Index: s.row, Scale: 2}, s.keys)
-	}
-	s.ADDQ(operand.U8(4*keys), s.dst)
-	s.SUBQ(operand.U8(keys), s.count)
-	s.JGE(operand.LabelRef(name("rows")))
-	// Fewer are left: those before them are scored again.
-	s.MOVQ(operand.U32(keys), s.n)
-	s.LEAQ(operand.Mem{Base: s.dst, Index: s.count, Scale: 4}, s.dst)
-	s.IMULQ(s.row, s.count)
-	s.ADDQ(s.count, s.keys)
-	s.ADDQ(s.count, s.ahead)
-	s.JMP(operand.LabelRef(name("rows")))
+	b.advance()
+	s.SUBQ(operand.U8(b.nKeys), s.count)
+	s.JGE(jump("block"))
+	// Fewer are left than a block has: those before them are scored again.
+	s.MOVQ(operand.U32(b.nKeys), s.n)
+	b.back(s.count)
+	s.JMP(jump("block"))
 	s.Label(name("end"))
 	s.VZEROUPPER()
 	s.RET()
-}
-
-// owner is the row and the key whose sum is at a place.
-func (s *scoring) owner(part, element, keys int) (r, k int) {
-	return part*(4/keys) + element/keys, element % keys
-}
-
-// step multiplies the next 16 elements.
-func (s *scoring) step(rows, keys int, all sums, row []reg.VecPhysical, key reg.VecPhysical) {
-	bytes := 16 * s.t.bits / 8
-	for done := 0; done < 16; done += s.lanes {
-		for r, v := range row {
-			m := nth(s.q, s.qRow, s.qRow3, r)
-			m.Disp = 4 * done
-			s.VMOVUPS(m, v)
-		}
-		for k := range keys {
-			m := nth(s.keys, s.row, s.row3, k)
-			m.Disp = done * s.t.bits / 8
-			s.t.load(s.generator, m, key)
-			for r, v := range row {
-				s.VFMADD231PS(v, key, s.vec(r*keys+k))
-			}
-		}
-	}
-	for line := 0; line < keys*bytes; line += 64 {
-		s.PREFETCHT0(at(s.ahead, line))
-	}
-	s.ADDQ(operand.U32(keys*bytes), s.ahead)
-	s.ADDQ(operand.U8(bytes), s.keys)
-	s.ADDQ(operand.U8(64), s.q)
-}
-
-// nth is memory at a row of several that are a number of bytes apart; triple is three times
-// that number.
-func nth(base, apart, triple reg.Register, i int) operand.Mem {
-	switch i {
-	case 0:
-		return operand.Mem{Base: base}
-	case 3:
-		return operand.Mem{Base: base, Index: triple, Scale: 1}
-	}
-	return operand.Mem{Base: base, Index: apart, Scale: uint8(i)}
-}
-
-// store writes the scores of a few keys.
-func (s *scoring) store(rows, keys int, sum, spare reg.VecPhysical) {
-	s.Load(s.Param("stride"), s.count)
-	s.SHLQ(operand.U8(2), s.count)
-	triple := s.q // which begins anew with the next keys
-	s.LEAQ(operand.Mem{Base: s.count, Index: s.count, Scale: 2}, triple)
-	for r := range rows {
-		part, element := r/(4/keys), r%(4/keys)*keys
-		from := spare.AsX()
-		if part == 0 {
-			from = sum.AsX()
-		} else if element == 0 {
-			if s.wide() {
-				s.VEXTRACTF32X4(operand.U8(part), sum, from)
-			} else {
-				s.VEXTRACTF128(operand.U8(part), sum, from)
-			}
-		}
-		to := nth(s.dst, s.count, triple, r)
-		switch {
-		case keys == 4:
-			s.VMOVUPS(from, to)
-		case element == 0:
-			s.VMOVLPS(from, to)
-		default:
-			s.VMOVHPS(from, to)
-		}
-	}
 }

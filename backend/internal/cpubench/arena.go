@@ -1,0 +1,33 @@
+package cpubench
+
+// page is what places in an arena are multiples of.
+const page = 4096
+
+// arena is memory that calls go through in a circle, so that none finds what it wants in a
+// cache: between two uses of a byte at least flush others are used.
+type arena struct {
+	mem  []byte
+	next int // offset of the next place
+}
+
+// newArena returns an arena for pieces of up to most bytes.
+func (r *rig) newArena(most int) *arena {
+	mem, err := r.home.be.HostBytes(r.alloc(r.home, words, (r.flush+pages(most))/4))
+	r.must(err)
+	return &arena{mem: mem}
+}
+
+// take is the next n bytes. A piece that does not fit begins the next lap: then what lies at
+// the front was used more than flush bytes ago, as the rest is shorter than the longest piece.
+func (a *arena) take(n int) []byte {
+	n = pages(n)
+	if a.next+n > len(a.mem) {
+		a.next = 0
+	}
+	piece := a.mem[a.next:][:n:n]
+	a.next += n
+	return piece
+}
+
+// pages is n, rounded up to whole pages.
+func pages(n int) int { return (n + page - 1) / page * page }

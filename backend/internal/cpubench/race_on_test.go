@@ -1,0 +1,5 @@
+//go:build race
+
+package cpubench
+
+const raceEnabled = true

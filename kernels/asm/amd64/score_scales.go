@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// pairs writes the function that unpacks scales (see quant.Word).
+func pairs(g *generator) {
+	g.Function("pairs" + g.name)
+	g.Pragma("noescape")
+	g.Attributes(attr.NOSPLIT)
+	g.Doc(fmt.Sprintf("pairs%s sets dst to the step and the value of code 0 of n words, a multiple of %d; zero points count so much of a step.", g.name, g.lanes/2))
+	g.SignatureExpr("func(dst *float32, words *uint32, n int, part float32)")
+	dst, words, n := g.pointer("dst"), g.pointer("words"), g.pointer("n")
+	part, step, zero := g.vec(0), g.vec(1), g.vec(2)
+	g.VBROADCASTSS(g.parameter("part"), part)
+	if g.wide() {
+		odd := g.GP32()
+		g.MOVL(operand.U32(0xaaaa), odd)
+		g.KMOVW(odd, reg.K1)
+	}
+	g.Label("words")
+	g.VPMOVZXDQ(at(words, 0), step)
+	g.VMOVSLDUP(step, step)
+	g.unpack(step, zero)
+	g.VMULPS(part, zero, zero)
+	g.VMULPS(step, zero, zero)
+	if g.wide() {
+		g.VBLENDMPS(zero, step, reg.K1, step)
+	} else {
+		g.VBLENDPS(operand.U8(0xaa), zero, step, step)
+	}
+	g.VMOVUPS(step, at(dst, 0))
+	g.ADDQ(operand.U8(2*g.lanes), words)
+	g.ADDQ(operand.U8(4*g.lanes), dst)
+	g.SUBQ(operand.U8(g.lanes/2), n)
+	g.JNE(operand.LabelRef("words"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// unpack takes words apart: their steps stay where they are.
+func (g *generator) unpack(step, zero reg.VecPhysical) {
+	g.VPSRAD(operand.U8(16), step, zero)
+	g.VCVTDQ2PS(zero, zero)
+	g.VPSLLD(operand.U8(16), step, step)
+}
+
+// channels writes the function that moves the steps of channels to the query rows.
+func channels(g *generator) {
+	g.Function("channels" + g.name)
+	g.Pragma("noescape")
+	g.Attributes(attr.NOSPLIT)
+	g.Doc(fmt.Sprintf("channels%s sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.", g.name))
+	g.SignatureExpr("func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)")
+	zeros, scaled, words, q := g.pointer("zeros"), g.pointer("scaled"), g.pointer("words"), g.pointer("q")
+	dim, row, left, i := g.pointer("dim"), g.GP64(), g.GP64(), g.GP64()
+	part, step, zero := g.vec(0), g.vec(1), g.vec(2)
+	g.VBROADCASTSS(g.parameter("part"), part)
+	g.XORQ(row, row)
+	g.Label("words")
+	if g.wide() {
+		g.VMOVDQU32(at(words, 0), step)
+	} else {
+		g.VMOVDQU(at(words, 0), step)
+	}
+	g.unpack(step, zero)
+	g.VMULPS(part, zero, zero)
+	g.VMOVUPS(zero, at(zeros, 0))
+	g.MOVQ(row, i)
+	g.Load(g.Param("rows"), left)
+	g.Label("rows")
+	g.VMULPS(operand.Mem{Base: q, Index: i, Scale: 4}, step, zero)
+	g.VMOVUPS(zero, operand.Mem{Base: scaled, Index: i, Scale: 4})
+	g.ADDQ(dim, i)
+	g.DECQ(left)
+	g.JNE(operand.LabelRef("rows"))
+	g.ADDQ(operand.U8(4*g.lanes), words)
+	g.ADDQ(operand.U8(4*g.lanes), zeros)
+	g.ADDQ(operand.U8(g.lanes), row)
+	g.CMPQ(row, dim)
+	g.JNE(operand.LabelRef("words"))
+	g.VZEROUPPER()
+	g.RET()
+}
