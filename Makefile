@@ -31,6 +31,14 @@ test-cpu: ## all tests, on the CPU backend
 test-race: ## all tests under the race detector (needs cgo and a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 
+.PHONY: test-noasm
+test-noasm: ## the tests of the CPU backend and the cache on kernels in Go alone
+	$(GO) test -count=1 -timeout 10m -tags noasm ./backend/cpu ./kvcache
+
+.PHONY: test-arm64
+test-arm64: ## the CPU kernels for arm64, under an emulator where this machine is another
+	@GO='$(GO)' scripts/test-arm64
+
 .PHONY: test-cuda
 test-cuda: bundle-cuda ## the CUDA backend on this machine's GPU: tests, and the sanitizer if it is installed
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run test sanitize
@@ -105,6 +113,14 @@ lint: ## gofmt, go vet, staticcheck
 .PHONY: generate
 generate: ## the Go side of kernels/abi.h; a test fails when it is stale
 	$(GO) generate ./backend/internal/abi
+
+.PHONY: asm
+asm: ## write the assembly of the CPU kernels
+	@GO='$(GO)' scripts/asm write
+
+.PHONY: asm-check
+asm-check: ## the assembly of the CPU kernels is what its generators write
+	@GO='$(GO)' scripts/asm check
 
 .PHONY: kernels-cuda
 kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc: see scripts/cuda-toolkit)

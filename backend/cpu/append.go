@@ -44,7 +44,7 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 	if err := ops.Append(p); err != nil {
 		return err
 	}
-	c := be.pool.borrow(extent{vectors: 2 * max(p.Cache.K.Dim, p.Cache.V.Dim)})
+	c := be.pool.borrow(extent{vectors: max(3*p.Cache.KVHeads, p.QHeads) * max(p.Cache.K.Dim, p.Cache.V.Dim)})
 	defer be.pool.giveBack(c)
 	v := &p.Cache
 	t := &c.append
@@ -112,64 +112,65 @@ func (t *appendTask) part(i int, w *scratch) {
 			}
 		}
 	}
-	for token := begin; token < end; token++ {
-		t.turnQueries(token, w)
+	if t.queryHeads > 0 {
+		x := w.vectors[:t.queryHeads*t.sides[0].to.dim]
+		for token := begin; token < end; token++ {
+			t.q.load(x, token, 0)
+			t.turn(x, token)
+			t.q.store(token, 0, x)
+		}
 	}
 	if t.around {
 		t.sides[0].to.k.fence()
 	}
 }
 
-// store writes a token's rows of one plane.
+// store writes a token's rows of one plane: all heads are made side by side, and then taken
+// to where they belong.
 func (t *appendTask) store(s *appended, token int, w *scratch) {
-	dim, k := s.to.dim, s.to.k
-	x, staged := w.vectors[:dim], backend.BytesOf(w.vectors[dim : 2*dim])[:s.to.row]
-	for head := range s.to.heads {
-		row := s.to.slot(int(t.slots[token]), head)
-		if s.to.dt == s.from.dt && !s.turned { // no arithmetic: bit for bit
-			k.move(row.data, s.from.at(token, head*dim, dim), t.around)
-			continue
+	p, n := &s.to, s.to.heads*s.to.dim
+	rows := s.from.at(token, 0, n)
+	if s.to.dt != s.from.dt || s.turned { // else bit for bit
+		rows = backend.BytesOf(w.vectors[n : 2*n])[:p.heads*p.row]
+		words := of[uint32](backend.BytesOf(w.vectors[2*n : 3*n]))[:p.heads*p.perRow]
+		p.encode(rows, words, t.load(s, token, w), t.saturate)
+		for head := range p.heads {
+			copy(p.scales[p.index(int(t.slots[token]), head)*p.perRow:][:p.perRow], words[head*p.perRow:])
 		}
-		t.load(s, x, token, head)
-		if !t.around {
-			k.encode[row.dt](row, x, t.saturate)
-			continue
-		}
-		at := row.data
-		row.data = staged
-		k.encode[row.dt](row, x, t.saturate)
-		k.stream(at, staged)
+	}
+	p.k.scatter(p.mem[p.index(int(t.slots[token]), 0)*p.row:], p.block*p.row, rows, p.row, t.around)
+}
+
+// encode stores a row of each head side by side, with the scales of their own.
+func (p *plane) encode(rows []byte, words []uint32, x []float32, saturate bool) {
+	if p.shared == 0 {
+		p.k.encode[p.dt](stored{dt: p.dt, dim: p.dim, data: rows, scales: words}, x, saturate)
+		return
+	}
+	for head := range p.heads {
+		row := stored{dt: p.dt, dim: p.dim, data: rows[head*p.row:][:p.row], scales: p.scales[head*p.perHead:][:p.shared]}
+		p.k.encode[p.dt](row, x[head*p.dim:][:p.dim], saturate)
 	}
 }
 
-// load is what a plane stores of a token and a head.
-func (t *appendTask) load(s *appended, x []float32, token, head int) {
-	s.from.load(x, token, head*s.to.dim)
+// load is what a plane stores of a token, for all heads.
+func (t *appendTask) load(s *appended, token int, w *scratch) []float32 {
+	x := w.vectors[:s.to.heads*s.to.dim]
+	s.from.load(x, token, 0)
 	if s.turned {
 		t.turn(x, token)
 	}
+	return x
 }
 
-// turn turns a key or a query as keys are stored.
+// turn turns a token's keys or queries as keys are stored.
 func (t *appendTask) turn(x []float32, token int) {
-	if t.positions != nil {
-		t.rope.turn(x, int(t.positions[token]), t.magnitude)
-	}
-	if keys := &t.sides[0].to; keys.hadamard {
-		keys.k.hadamard(x, keys.dim)
-	}
-}
-
-func (t *appendTask) turnQueries(token int, w *scratch) {
 	keys := &t.sides[0].to
-	x := w.vectors[:keys.dim]
-	if !keys.hadamard {
-		x = x[:t.rope.dims] // the others stay as they are
+	if t.positions != nil {
+		t.rope.turn(x, keys.dim, int(t.positions[token]), t.magnitude)
 	}
-	for head := range t.queryHeads {
-		t.q.load(x, token, head*keys.dim)
-		t.turn(x, token)
-		t.q.store(token, head*keys.dim, x)
+	if keys.hadamard {
+		keys.k.hadamard(x, keys.dim)
 	}
 }
 
@@ -184,12 +185,9 @@ func (t searching) part(i int, w *scratch) {
 			if t.slots[token] < 0 || !s.to.dt.Quantized() {
 				continue
 			}
-			for head := range s.to.heads {
-				x := w.vectors[:s.to.dim]
-				t.load(s, x, token, head)
-				if !t.bad.look(s.to.k, (token*len(t.sides)+side)*s.to.heads+head, x) {
-					return
-				}
+			number := (token*len(t.sides) + side) * s.to.heads
+			if !t.bad.look(s.to.k, number, t.load(s, token, w), s.to.dim) {
+				return
 			}
 		}
 	}

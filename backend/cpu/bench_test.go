@@ -43,23 +43,6 @@ func BenchmarkAttend(b *testing.B) {
 	}
 }
 
-// A prompt's keys and values with RoPE, and what is quantized with Hadamard. Bytes per
-// second are those of the activations.
-func BenchmarkAppend(b *testing.B) {
-	for _, dt := range []backend.DType{backend.F16, backend.Int8, backend.Int4, backend.FP8E4M3} {
-		b.Run(dt.String(), func(b *testing.B) {
-			be, s := open(b, 2)
-			p := newLarge(b, be, s, backend.Format{Act: backend.F16, K: dt, V: dt}, 128, 128, 320)
-			b.SetBytes(p.K.Buf.Bytes() + p.V.Buf.Bytes() + p.Q.Buf.Bytes())
-			for b.Loop() {
-				if err := be.Append(s, p); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // bytes is the storage of the first sequence's keys and values.
 func (c scene) bytes() (n int64) {
 	block := c.block

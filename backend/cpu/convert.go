@@ -107,7 +107,7 @@ func (e examining) part(i int, w *scratch) {
 	for slot := 0; slot < c.from.block; slot += c.rows() {
 		x := c.load(w, int(e.pairs[2*pair]), head, slot)
 		for r := range len(x) / c.from.dim {
-			if row := pair*c.from.block + slot + r; !e.bad.look(c.from.k, row*2*c.from.heads+side, x[r*c.from.dim:][:c.from.dim]) {
+			if row := pair*c.from.block + slot + r; !e.bad.look(c.from.k, row*2*c.from.heads+side, x[r*c.from.dim:][:c.from.dim], c.from.dim) {
 				return
 			}
 		}

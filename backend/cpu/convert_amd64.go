@@ -57,7 +57,7 @@ const unit = 16
 
 // halvesAsm converts the types of 16 bits.
 type halvesAsm struct {
-	load  func(dst *float32, src *uint16, n int)
+	load  func(dst *float32, src *uint16, ahead *byte, n int)
 	store func(dst *uint16, src *float32, n int)
 }
 
@@ -66,7 +66,11 @@ func (a *halvesAsm) decode(dst []float32, src stored) {
 	dst = dst[:len(halves)]
 	n := len(dst) &^ (unit - 1)
 	if n > 0 {
-		a.load(&dst[0], &halves[0], n)
+		ahead := src.ahead
+		if ahead == nil {
+			ahead = &src.data[0]
+		}
+		a.load(&dst[0], &halves[0], ahead, n)
 	}
 	if n < len(dst) {
 		src.data = src.data[2*n:]

@@ -4,40 +4,46 @@
 
 #include "textflag.h"
 
-// func decodeF16AVX512(dst *float32, src *uint16, n int)
-// Requires: AVX, AVX512F
-TEXT ·decodeF16AVX512(SB), NOSPLIT, $0-24
+// func decodeF16AVX512(dst *float32, src *uint16, ahead *byte, n int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·decodeF16AVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	LEAQ (AX)(DX*4), AX
-	LEAQ (CX)(DX*2), CX
-	NEGQ DX
+	MOVQ ahead+16(FP), DX
+	MOVQ n+24(FP), BX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (CX)(BX*2), CX
+	LEAQ (DX)(BX*2), DX
+	NEGQ BX
 
 values:
-	VCVTPH2PS (CX)(DX*2), Z0
-	VMOVUPS   Z0, (AX)(DX*4)
-	ADDQ      $0x10, DX
-	JNZ       values
+	PREFETCHT0 (DX)(BX*2)
+	VCVTPH2PS  (CX)(BX*2), Z0
+	VMOVUPS    Z0, (AX)(BX*4)
+	ADDQ       $0x10, BX
+	JNZ        values
 	VZEROUPPER
 	RET
 
-// func decodeBF16AVX512(dst *float32, src *uint16, n int)
-// Requires: AVX, AVX512F
-TEXT ·decodeBF16AVX512(SB), NOSPLIT, $0-24
+// func decodeBF16AVX512(dst *float32, src *uint16, ahead *byte, n int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·decodeBF16AVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	LEAQ (AX)(DX*4), AX
-	LEAQ (CX)(DX*2), CX
-	NEGQ DX
+	MOVQ ahead+16(FP), DX
+	MOVQ n+24(FP), BX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (CX)(BX*2), CX
+	LEAQ (DX)(BX*2), DX
+	NEGQ BX
 
 values:
-	VPMOVZXWD (CX)(DX*2), Z0
-	VPSLLD    $0x10, Z0, Z0
-	VMOVUPS   Z0, (AX)(DX*4)
-	ADDQ      $0x10, DX
-	JNZ       values
+	PREFETCHT0 (DX)(BX*2)
+	VPMOVZXWD  (CX)(BX*2), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VMOVUPS    Z0, (AX)(BX*4)
+	ADDQ       $0x10, BX
+	JNZ        values
 	VZEROUPPER
 	RET
 
@@ -1230,40 +1236,46 @@ row:
 	VZEROUPPER
 	RET
 
-// func decodeF16AVX2(dst *float32, src *uint16, n int)
-// Requires: AVX, F16C
-TEXT ·decodeF16AVX2(SB), NOSPLIT, $0-24
+// func decodeF16AVX2(dst *float32, src *uint16, ahead *byte, n int)
+// Requires: AVX, F16C, MMX+
+TEXT ·decodeF16AVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	LEAQ (AX)(DX*4), AX
-	LEAQ (CX)(DX*2), CX
-	NEGQ DX
+	MOVQ ahead+16(FP), DX
+	MOVQ n+24(FP), BX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (CX)(BX*2), CX
+	LEAQ (DX)(BX*2), DX
+	NEGQ BX
 
 values:
-	VCVTPH2PS (CX)(DX*2), Y0
-	VMOVUPS   Y0, (AX)(DX*4)
-	ADDQ      $0x08, DX
-	JNZ       values
+	PREFETCHT0 (DX)(BX*2)
+	VCVTPH2PS  (CX)(BX*2), Y0
+	VMOVUPS    Y0, (AX)(BX*4)
+	ADDQ       $0x08, BX
+	JNZ        values
 	VZEROUPPER
 	RET
 
-// func decodeBF16AVX2(dst *float32, src *uint16, n int)
-// Requires: AVX, AVX2
-TEXT ·decodeBF16AVX2(SB), NOSPLIT, $0-24
+// func decodeBF16AVX2(dst *float32, src *uint16, ahead *byte, n int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·decodeBF16AVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	LEAQ (AX)(DX*4), AX
-	LEAQ (CX)(DX*2), CX
-	NEGQ DX
+	MOVQ ahead+16(FP), DX
+	MOVQ n+24(FP), BX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (CX)(BX*2), CX
+	LEAQ (DX)(BX*2), DX
+	NEGQ BX
 
 values:
-	VPMOVZXWD (CX)(DX*2), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (AX)(DX*4)
-	ADDQ      $0x08, DX
-	JNZ       values
+	PREFETCHT0 (DX)(BX*2)
+	VPMOVZXWD  (CX)(BX*2), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVUPS    Y0, (AX)(BX*4)
+	ADDQ       $0x08, BX
+	JNZ        values
 	VZEROUPPER
 	RET
 

@@ -4,15 +4,15 @@
 
 package cpu
 
-// decodeF16AVX512 sets dst to n values, a multiple of 16.
+// decodeF16AVX512 sets dst to n values, a multiple of 16, and fetches as much from ahead.
 //
 //go:noescape
-func decodeF16AVX512(dst *float32, src *uint16, n int)
+func decodeF16AVX512(dst *float32, src *uint16, ahead *byte, n int)
 
-// decodeBF16AVX512 sets dst to n values, a multiple of 16.
+// decodeBF16AVX512 sets dst to n values, a multiple of 16, and fetches as much from ahead.
 //
 //go:noescape
-func decodeBF16AVX512(dst *float32, src *uint16, n int)
+func decodeBF16AVX512(dst *float32, src *uint16, ahead *byte, n int)
 
 // encodeF16AVX512 stores n values, a multiple of 16, rounded to nearest even.
 //
@@ -89,15 +89,15 @@ func decodeInt4ChannelAVX512(dst *float32, codes *byte, words *uint32, dim int, 
 //go:noescape
 func encodeInt4ChannelAVX512(codes *byte, words *uint32, src *float32, dim int, rows int) bool
 
-// decodeF16AVX2 sets dst to n values, a multiple of 16.
+// decodeF16AVX2 sets dst to n values, a multiple of 16, and fetches as much from ahead.
 //
 //go:noescape
-func decodeF16AVX2(dst *float32, src *uint16, n int)
+func decodeF16AVX2(dst *float32, src *uint16, ahead *byte, n int)
 
-// decodeBF16AVX2 sets dst to n values, a multiple of 16.
+// decodeBF16AVX2 sets dst to n values, a multiple of 16, and fetches as much from ahead.
 //
 //go:noescape
-func decodeBF16AVX2(dst *float32, src *uint16, n int)
+func decodeBF16AVX2(dst *float32, src *uint16, ahead *byte, n int)
 
 // encodeF16AVX2 stores n values, a multiple of 16, rounded to nearest even.
 //

@@ -7,11 +7,20 @@ import "unsafe"
 const largeCopy = 1 << 20
 
 // move copies memory that does not overlap, around the caches where that is asked for.
-func (k *kernels) move(dst, src []byte, around bool) {
+func (k *kernels) move(dst, src []byte, around bool) { k.scatter(dst, 0, src, len(dst), around) }
+
+// scatter copies src piece by piece to where pieces are stride apart.
+func (k *kernels) scatter(dst []byte, stride int, src []byte, piece int, around bool) {
 	if around {
-		k.stream(dst, src)
+		k.stream(dst, stride, src, piece)
 	} else {
-		copy(dst, src)
+		scatter(dst, stride, src, piece)
+	}
+}
+
+func scatter(dst []byte, stride int, src []byte, piece int) {
+	for at := 0; len(src) > 0; at, src = at+stride, src[piece:] {
+		copy(dst[at:][:piece], src)
 	}
 }
 
@@ -39,7 +48,7 @@ func (be *Backend) copy(dst, src []byte) error {
 func (t *copyTask) part(i int, _ *scratch) {
 	begin := i * copyPiece
 	end := min(begin+copyPiece, len(t.dst))
-	t.k.stream(t.dst[begin:end], t.src[begin:end])
+	t.k.move(t.dst[begin:end], t.src[begin:end], true)
 	t.k.fence()
 }
 

@@ -2,16 +2,24 @@
 
 package cpu
 
-// copy sets stream and fence to those of k's tier.
-func (k *kernels) copy() {
-	by := map[string]func(dst, src *byte, n int){"avx512": streamAVX512, "avx2": streamAVX2}[k.name]
-	k.stream = func(dst, src []byte) {
-		src = src[:len(dst)]
-		if len(dst) < 64 {
-			copy(dst, src)
+// streamsOf is stream of each tier.
+var streamsOf = map[string]func(dst *byte, stride int, src *byte, piece, n int){"avx512": streamAVX512, "avx2": streamAVX2}
+
+// streams sets stream and fence to those of k's tier.
+func (k *kernels) streams() {
+	by := streamsOf[k.name]
+	k.stream = func(dst []byte, stride int, src []byte, piece int) {
+		if piece < leastStream {
+			scatter(dst, stride, src, piece)
 			return
 		}
-		by(&dst[0], &src[0], len(dst))
+		if n := len(src) / piece; n > 0 {
+			_ = dst[(n-1)*stride:][:piece]
+			by(&dst[0], stride, &src[0], piece, n)
+		}
 	}
 	k.fence = fence
 }
+
+// leastStream is the smallest piece that assembly copies.
+const leastStream = 64

@@ -4,63 +4,73 @@
 
 #include "textflag.h"
 
-// func streamAVX512(dst *byte, src *byte, n int)
+// func streamAVX512(dst *byte, stride int, src *byte, piece int, n int)
 // Requires: AVX, AVX512F
-TEXT ·streamAVX512(SB), NOSPLIT, $0-24
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    n+16(FP), DX
-	MOVQ    AX, BX
-	NEGQ    BX
-	ANDQ    $0x3f, BX
+TEXT ·streamAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ piece+24(FP), BX
+	MOVQ n+32(FP), SI
+
+piece:
+	MOVQ    AX, DI
+	MOVQ    BX, R8
+	MOVQ    DI, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
 	JZ      aligned
-	VMOVUPS (CX), Z0
-	VMOVUPS Z0, (AX)
-	ADDQ    BX, CX
-	ADDQ    BX, AX
-	SUBQ    BX, DX
+	VMOVUPS (DX), Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R9, DX
+	ADDQ    R9, DI
+	SUBQ    R9, R8
 
 aligned:
-	SUBQ $0x00000100, DX
+	SUBQ $0x00000100, R8
 	JLT  few
 
 lines:
-	VMOVUPS  (CX), Z0
-	VMOVUPS  64(CX), Z1
-	VMOVUPS  128(CX), Z2
-	VMOVUPS  192(CX), Z3
-	VMOVNTPS Z0, (AX)
-	VMOVNTPS Z1, 64(AX)
-	VMOVNTPS Z2, 128(AX)
-	VMOVNTPS Z3, 192(AX)
-	ADDQ     $0x00000100, CX
-	ADDQ     $0x00000100, AX
-	SUBQ     $0x00000100, DX
+	VMOVUPS  (DX), Z0
+	VMOVUPS  64(DX), Z1
+	VMOVUPS  128(DX), Z2
+	VMOVUPS  192(DX), Z3
+	VMOVNTPS Z0, (DI)
+	VMOVNTPS Z1, 64(DI)
+	VMOVNTPS Z2, 128(DI)
+	VMOVNTPS Z3, 192(DI)
+	ADDQ     $0x00000100, DX
+	ADDQ     $0x00000100, DI
+	SUBQ     $0x00000100, R8
 	JGE      lines
 
 few:
-	ADDQ $0x00000100, DX
+	ADDQ $0x00000100, R8
 	JZ   done
 
 line:
-	CMPQ     DX, $0x40
+	CMPQ     R8, $0x40
 	JLT      tail
-	VMOVUPS  (CX), Z0
-	VMOVNTPS Z0, (AX)
-	ADDQ     $0x40, CX
-	ADDQ     $0x40, AX
-	SUBQ     $0x40, DX
+	VMOVUPS  (DX), Z0
+	VMOVNTPS Z0, (DI)
+	ADDQ     $0x40, DX
+	ADDQ     $0x40, DI
+	SUBQ     $0x40, R8
 	JMP      line
 
 tail:
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      done
-	LEAQ    -64(CX)(DX*1), CX
-	LEAQ    -64(AX)(DX*1), AX
-	VMOVUPS (CX), Z0
-	VMOVUPS Z0, (AX)
+	LEAQ    -64(DX)(R8*1), R9
+	LEAQ    -64(DI)(R8*1), DI
+	VMOVUPS (R9), Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DX
 
 done:
+	ADDQ CX, AX
+	DECQ SI
+	JNZ  piece
 	VZEROUPPER
 	RET
 
@@ -70,76 +80,86 @@ TEXT ·fence(SB), NOSPLIT, $0
 	SFENCE
 	RET
 
-// func streamAVX2(dst *byte, src *byte, n int)
+// func streamAVX2(dst *byte, stride int, src *byte, piece int, n int)
 // Requires: AVX
-TEXT ·streamAVX2(SB), NOSPLIT, $0-24
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    n+16(FP), DX
-	MOVQ    AX, BX
-	NEGQ    BX
-	ANDQ    $0x3f, BX
+TEXT ·streamAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ stride+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ piece+24(FP), BX
+	MOVQ n+32(FP), SI
+
+piece:
+	MOVQ    AX, DI
+	MOVQ    BX, R8
+	MOVQ    DI, R9
+	NEGQ    R9
+	ANDQ    $0x3f, R9
 	JZ      aligned
-	VMOVUPS (CX), Y0
-	VMOVUPS 32(CX), Y1
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    BX, CX
-	ADDQ    BX, AX
-	SUBQ    BX, DX
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R9, DX
+	ADDQ    R9, DI
+	SUBQ    R9, R8
 
 aligned:
-	SUBQ $0x00000100, DX
+	SUBQ $0x00000100, R8
 	JLT  few
 
 lines:
-	VMOVUPS  (CX), Y0
-	VMOVUPS  32(CX), Y1
-	VMOVUPS  64(CX), Y2
-	VMOVUPS  96(CX), Y3
-	VMOVUPS  128(CX), Y4
-	VMOVUPS  160(CX), Y5
-	VMOVUPS  192(CX), Y6
-	VMOVUPS  224(CX), Y7
-	VMOVNTPS Y0, (AX)
-	VMOVNTPS Y1, 32(AX)
-	VMOVNTPS Y2, 64(AX)
-	VMOVNTPS Y3, 96(AX)
-	VMOVNTPS Y4, 128(AX)
-	VMOVNTPS Y5, 160(AX)
-	VMOVNTPS Y6, 192(AX)
-	VMOVNTPS Y7, 224(AX)
-	ADDQ     $0x00000100, CX
-	ADDQ     $0x00000100, AX
-	SUBQ     $0x00000100, DX
+	VMOVUPS  (DX), Y0
+	VMOVUPS  32(DX), Y1
+	VMOVUPS  64(DX), Y2
+	VMOVUPS  96(DX), Y3
+	VMOVUPS  128(DX), Y4
+	VMOVUPS  160(DX), Y5
+	VMOVUPS  192(DX), Y6
+	VMOVUPS  224(DX), Y7
+	VMOVNTPS Y0, (DI)
+	VMOVNTPS Y1, 32(DI)
+	VMOVNTPS Y2, 64(DI)
+	VMOVNTPS Y3, 96(DI)
+	VMOVNTPS Y4, 128(DI)
+	VMOVNTPS Y5, 160(DI)
+	VMOVNTPS Y6, 192(DI)
+	VMOVNTPS Y7, 224(DI)
+	ADDQ     $0x00000100, DX
+	ADDQ     $0x00000100, DI
+	SUBQ     $0x00000100, R8
 	JGE      lines
 
 few:
-	ADDQ $0x00000100, DX
+	ADDQ $0x00000100, R8
 	JZ   done
 
 line:
-	CMPQ     DX, $0x40
+	CMPQ     R8, $0x40
 	JLT      tail
-	VMOVUPS  (CX), Y0
-	VMOVUPS  32(CX), Y1
-	VMOVNTPS Y0, (AX)
-	VMOVNTPS Y1, 32(AX)
-	ADDQ     $0x40, CX
-	ADDQ     $0x40, AX
-	SUBQ     $0x40, DX
+	VMOVUPS  (DX), Y0
+	VMOVUPS  32(DX), Y1
+	VMOVNTPS Y0, (DI)
+	VMOVNTPS Y1, 32(DI)
+	ADDQ     $0x40, DX
+	ADDQ     $0x40, DI
+	SUBQ     $0x40, R8
 	JMP      line
 
 tail:
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      done
-	LEAQ    -64(CX)(DX*1), CX
-	LEAQ    -64(AX)(DX*1), AX
-	VMOVUPS (CX), Y0
-	VMOVUPS 32(CX), Y1
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	LEAQ    -64(DX)(R8*1), R9
+	LEAQ    -64(DI)(R8*1), DI
+	VMOVUPS (R9), Y0
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DX
 
 done:
+	ADDQ CX, AX
+	DECQ SI
+	JNZ  piece
 	VZEROUPPER
 	RET

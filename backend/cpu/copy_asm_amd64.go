@@ -4,15 +4,15 @@
 
 package cpu
 
-// streamAVX512 copies n bytes, 64 or more, that do not overlap, with stores in no order before fence.
+// streamAVX512 copies n pieces of 64 bytes or more that follow each other in src to where they are stride apart. They do not overlap; stores have no order before fence.
 //
 //go:noescape
-func streamAVX512(dst *byte, src *byte, n int)
+func streamAVX512(dst *byte, stride int, src *byte, piece int, n int)
 
 // fence orders the stores of stream before those that follow.
 func fence()
 
-// streamAVX2 copies n bytes, 64 or more, that do not overlap, with stores in no order before fence.
+// streamAVX2 copies n pieces of 64 bytes or more that follow each other in src to where they are stride apart. They do not overlap; stores have no order before fence.
 //
 //go:noescape
-func streamAVX2(dst *byte, src *byte, n int)
+func streamAVX2(dst *byte, stride int, src *byte, piece int, n int)

@@ -11,14 +11,18 @@ type firstRow struct{ before atomic.Int64 } // rows that are left to look at
 
 func (f *firstRow) reset() { f.before.Store(math.MaxInt64) }
 
-// look reports whether the row x, of that number, is finite, and remembers it if not.
-func (f *firstRow) look(k *kernels, number int, x []float32) bool {
-	if k.finite(x) {
+// look reports whether rows of dim elements are finite, which have numbers from first on, and
+// remembers the first that is not.
+func (f *firstRow) look(k *kernels, first int, rows []float32, dim int) bool {
+	if k.finite(rows) {
 		return true
 	}
+	for finite(rows[:dim]) {
+		first, rows = first+1, rows[dim:]
+	}
 	for {
-		first := f.before.Load()
-		if int64(number) >= first || f.before.CompareAndSwap(first, int64(number)) {
+		before := f.before.Load()
+		if int64(first) >= before || f.before.CompareAndSwap(before, int64(first)) {
 			return false
 		}
 	}

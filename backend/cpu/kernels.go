@@ -54,9 +54,10 @@ type kernels struct {
 	turn func(x, angles []float32, pairing backend.Pairing, sign, magnitude float32)
 	// hadamard turns rows of dim elements by the Walsh-Hadamard matrix.
 	hadamard func(rows []float32, dim int)
-	// stream copies memory that is neither read nor written by others before fence: where
-	// the processor can, it goes around the caches.
-	stream func(dst, src []byte)
+	// stream copies src, piece by piece, to dst, where pieces are stride bytes apart. Others
+	// neither read nor write dst before fence: where the processor can, stores go around the
+	// caches.
+	stream func(dst []byte, stride int, src []byte, piece int)
 	fence  func()
 
 	exact   bool     // see mix
@@ -77,7 +78,7 @@ var portable = kernels{
 	finite:   finite,
 	turn:     turnGo,
 	hadamard: hadamard,
-	stream:   func(dst, src []byte) { copy(dst, src) },
+	stream:   scatter,
 	fence:    func() {},
 	encode: [types]func(dst stored, src []float32, saturate bool) bool{
 		backend.F32: encodeF32, backend.F16: encodeF16, backend.BF16: encodeBF16,

@@ -22,7 +22,7 @@ func tier(name string) *kernels {
 	k.name = name
 	k.convert()
 	k.rotate()
-	k.copy()
+	k.streams()
 	k.products()
 	k.scores()
 	k.mixes()

@@ -25,7 +25,11 @@ func (v *vectors) at(i, col, n int) []byte {
 }
 
 func (v *vectors) load(dst []float32, i, col int) {
-	v.k.decode[v.dt](dst, stored{dt: v.dt, data: v.at(i, col, len(dst))})
+	row := stored{dt: v.dt, data: v.at(i, col, len(dst))}
+	if next := (v.offset + (i+1)*v.stride + col) * v.size; next < len(v.mem) { // which is likely wanted next
+		row.ahead = &v.mem[next]
+	}
+	v.k.decode[v.dt](dst, row)
 }
 
 func (v *vectors) store(i, col int, src []float32) {

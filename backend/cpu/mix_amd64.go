@@ -4,37 +4,72 @@ package cpu
 
 import "github.com/ferrumkv/ferrumkv/backend"
 
-// mixer is an assembly function for one storage type.
-type mixer func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, ahead *byte)
+// mixer is an assembly function for kernels.mix: n values of a dim that is a multiple of 16.
+// Words of a value are pairs (see scorers.unpack), scale bytes behind those of the value
+// before; a scale of a whole value is in its factors. As many bytes as it reads of values
+// it fetches from ahead on.
+type mixer func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte)
 
-// mixersOf is the assembly of each tier.
-var mixersOf = map[string]map[backend.DType]mixer{
-	"avx512": {backend.F32: mixF32AVX512, backend.F16: mixF16AVX512, backend.BF16: mixBF16AVX512},
-	"avx2":   {backend.F32: mixF32AVX2, backend.F16: mixF16AVX2, backend.BF16: mixBF16AVX2},
+// mixers is the assembly of a tier.
+type mixers struct {
+	by [types]mixer
+	// fold sets dst to rows of p, without what lies between them, times the scales.
+	fold func(dst, p *float32, stride, n, rows int, scales *float32)
+	*scorers
 }
+
+// mixersOf is that of each tier.
+var mixersOf = map[string]*mixers{"avx512": {
+	by: [types]mixer{
+		backend.F32: mixF32AVX512, backend.F16: mixF16AVX512, backend.BF16: mixBF16AVX512, backend.Int8: mixInt8AVX512,
+		backend.Int8Asym: mixInt8AsymAVX512, backend.FP8E4M3: mixE4M3AVX512, backend.FP8E5M2: mixE5M2AVX512,
+		backend.Int4: mixInt4AVX512, backend.Int4G64: mixInt4G64AVX512,
+	},
+	fold: foldAVX512, scorers: scorersOf["avx512"],
+}, "avx2": {
+	by: [types]mixer{
+		backend.F32: mixF32AVX2, backend.F16: mixF16AVX2, backend.BF16: mixBF16AVX2, backend.Int8: mixInt8AVX2,
+		backend.Int8Asym: mixInt8AsymAVX2, backend.FP8E4M3: mixE4M3AVX2, backend.FP8E5M2: mixE5M2AVX2,
+		backend.Int4: mixInt4AVX2, backend.Int4G64: mixInt4G64AVX2,
+	},
+	fold: foldAVX2, scorers: scorersOf["avx2"],
+}}
 
 // mixes sets mix to that of k's tier.
 func (k *kernels) mixes() {
+	m := mixersOf[k.name]
 	k.exact = false
-	for dt, f := range mixersOf[k.name] {
-		k.mix[dt] = f.mix
+	for dt, by := range m.by {
+		if by != nil {
+			k.mix[dt] = m.mix
+		}
 	}
 }
 
-func (f mixer) mix(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
+// mix is kernels.mix. scratch is for as many values.
+func (m *mixers) mix(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
 	dim, n, rows := values.dim, values.rows(), len(shrink)
 	if dim%unit != 0 || n == 0 || rows == 0 {
 		portable.mix[values.dt](acc, shrink, p, stride, values, scratch)
 		return
 	}
 	_, _ = acc[rows*dim-1], p[(rows-1)*stride+n-1]
-	f(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, values.next())
-}
-
-// next is where to fetch from: the rows that come next, or these, which costs nothing.
-func (s *stored) next() *byte {
-	if s.ahead == nil {
-		return &s.data[0]
+	by, ahead := m.by[values.dt], values.ahead
+	if ahead == nil {
+		ahead = &values.data[0] // which costs nothing
 	}
-	return s.ahead
+	switch scales, scale, _, _ := m.scales(&values, scratch); values.dt {
+	case backend.Int8, backend.FP8E4M3, backend.FP8E5M2:
+		folded := scratch[n:] // FP8 has its scales before
+		for most := len(folded) / n; rows > 0; {
+			some := min(rows, most)
+			m.fold(&folded[:some*n][0], &p[0], stride, n, some, scales)
+			by(&acc[0], &shrink[0], &folded[0], n, &values.data[0], n, dim, some, nil, 0, ahead)
+			if rows -= some; rows > 0 {
+				acc, shrink, p, ahead = acc[some*dim:], shrink[some:], p[some*stride:], &values.data[0]
+			}
+		}
+	default:
+		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, scales, scale, ahead)
+	}
 }

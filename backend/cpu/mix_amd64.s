@@ -4,10 +4,10 @@
 
 #include "textflag.h"
 
-// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF32AVX512(SB), NOSPLIT, $0-72
-	MOVQ  ahead+64(FP), AX
+TEXT ·mixF32AVX512(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
 	MOVQ  n+40(FP), CX
 	MOVQ  dim+48(FP), DX
 	MOVQ  stride+24(FP), BX
@@ -33,8 +33,8 @@ block4x4:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Z16, Z0
 	VMULPS       64(R8), Z16, Z1
 	VMULPS       128(R8), Z16, Z2
@@ -52,25 +52,18 @@ block4x4:
 	VMULPS       128(R8)(R10*1), Z19, Z14
 	VMULPS       192(R8)(R10*1), Z19, Z15
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x4:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	ADDQ         $0x00000100, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R10)(R11*1), Z19
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
 	VMOVUPS      (R8), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
@@ -91,15 +84,22 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
 	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	ADDQ         $0x00000100, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, 128(R8)
@@ -112,10 +112,10 @@ values4x4:
 	VMOVUPS      Z9, 64(R8)(R9*2)
 	VMOVUPS      Z10, 128(R8)(R9*2)
 	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(SI*1)
-	VMOVUPS      Z13, 64(R8)(SI*1)
-	VMOVUPS      Z14, 128(R8)(SI*1)
-	VMOVUPS      Z15, 192(R8)(SI*1)
+	VMOVUPS      Z12, (R8)(R10*1)
+	VMOVUPS      Z13, 64(R8)(R10*1)
+	VMOVUPS      Z14, 128(R8)(R10*1)
+	VMOVUPS      Z15, 192(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x4
 
@@ -125,68 +125,68 @@ block4x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z8
-	VBROADCASTSS 4(R8), Z9
-	VBROADCASTSS 8(R8), Z10
-	VBROADCASTSS 12(R8), Z11
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
-	VMULPS       (R8), Z8, Z0
-	VMULPS       64(R8), Z8, Z1
-	VMULPS       (R8)(R9*1), Z9, Z2
-	VMULPS       64(R8)(R9*1), Z9, Z3
-	VMULPS       (R8)(R9*2), Z10, Z4
-	VMULPS       64(R8)(R9*2), Z10, Z5
-	VMULPS       (R8)(R10*1), Z11, Z6
-	VMULPS       64(R8)(R10*1), Z11, Z7
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	VMULPS       (R8)(R10*1), Z19, Z6
+	VMULPS       64(R8)(R10*1), Z19, Z7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS (R10)(BX*1), Z9
-	VBROADCASTSS (R10)(BX*2), Z10
-	VBROADCASTSS (R10)(R11*1), Z11
-	VMOVUPS      (R8), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z2
-	VFMADD231PS  Z10, Z12, Z4
-	VFMADD231PS  Z11, Z12, Z6
-	VMOVUPS      64(R8), Z12
-	VFMADD231PS  Z8, Z12, Z1
-	VFMADD231PS  Z9, Z12, Z3
-	VFMADD231PS  Z10, Z12, Z5
-	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, (R8)(R9*1)
 	VMOVUPS      Z3, 64(R8)(R9*1)
 	VMOVUPS      Z4, (R8)(R9*2)
 	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(SI*1)
-	VMOVUPS      Z7, 64(R8)(SI*1)
+	VMOVUPS      Z6, (R8)(R10*1)
+	VMOVUPS      Z7, 64(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x2
 
@@ -196,64 +196,62 @@ block4x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest4x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 4(R8), Z5
-	VBROADCASTSS 8(R8), Z6
-	VBROADCASTSS 12(R8), Z7
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
-	VMULPS       (R8), Z4, Z0
-	VMULPS       (R8)(R9*1), Z5, Z1
-	VMULPS       (R8)(R9*2), Z6, Z2
-	VMULPS       (R8)(R10*1), Z7, Z3
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	VMULPS       (R8)(R10*1), Z19, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS (R10)(BX*1), Z5
-	VBROADCASTSS (R10)(BX*2), Z6
-	VBROADCASTSS (R10)(R11*1), Z7
-	VMOVUPS      (R8), Z8
-	VFMADD231PS  Z4, Z8, Z0
-	VFMADD231PS  Z5, Z8, Z1
-	VFMADD231PS  Z6, Z8, Z2
-	VFMADD231PS  Z7, Z8, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
 	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(SI*1)
+	VMOVUPS      Z3, (R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x1
 
 rest4x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x10, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x04, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
@@ -269,33 +267,54 @@ block3x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z12
-	VBROADCASTSS 4(R8), Z13
-	VBROADCASTSS 8(R8), Z14
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z12, Z0
-	VMULPS       64(R8), Z12, Z1
-	VMULPS       128(R8), Z12, Z2
-	VMULPS       192(R8), Z12, Z3
-	VMULPS       (R8)(R9*1), Z13, Z4
-	VMULPS       64(R8)(R9*1), Z13, Z5
-	VMULPS       128(R8)(R9*1), Z13, Z6
-	VMULPS       192(R8)(R9*1), Z13, Z7
-	VMULPS       (R8)(R9*2), Z14, Z8
-	VMULPS       64(R8)(R9*2), Z14, Z9
-	VMULPS       128(R8)(R9*2), Z14, Z10
-	VMULPS       192(R8)(R9*2), Z14, Z11
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VMOVUPS      128(R8), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VMOVUPS      192(R8), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	PREFETCHT0   128(AX)
@@ -303,32 +322,14 @@ values3x4:
 	ADDQ         $0x00000100, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS (R10)(BX*1), Z13
-	VBROADCASTSS (R10)(BX*2), Z14
-	VMOVUPS      (R8), Z15
-	VFMADD231PS  Z12, Z15, Z0
-	VFMADD231PS  Z13, Z15, Z4
-	VFMADD231PS  Z14, Z15, Z8
-	VMOVUPS      64(R8), Z15
-	VFMADD231PS  Z12, Z15, Z1
-	VFMADD231PS  Z13, Z15, Z5
-	VFMADD231PS  Z14, Z15, Z9
-	VMOVUPS      128(R8), Z15
-	VFMADD231PS  Z12, Z15, Z2
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z10
-	VMOVUPS      192(R8), Z15
-	VFMADD231PS  Z12, Z15, Z3
-	VFMADD231PS  Z13, Z15, Z7
-	VFMADD231PS  Z14, Z15, Z11
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -351,50 +352,53 @@ block3x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS 4(R8), Z7
-	VBROADCASTSS 8(R8), Z8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z6, Z0
-	VMULPS       64(R8), Z6, Z1
-	VMULPS       (R8)(R9*1), Z7, Z2
-	VMULPS       64(R8)(R9*1), Z7, Z3
-	VMULPS       (R8)(R9*2), Z8, Z4
-	VMULPS       64(R8)(R9*2), Z8, Z5
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS (R10)(BX*1), Z7
-	VBROADCASTSS (R10)(BX*2), Z8
-	VMOVUPS      (R8), Z9
-	VFMADD231PS  Z6, Z9, Z0
-	VFMADD231PS  Z7, Z9, Z2
-	VFMADD231PS  Z8, Z9, Z4
-	VMOVUPS      64(R8), Z9
-	VFMADD231PS  Z6, Z9, Z1
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z5
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -411,42 +415,45 @@ block3x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 4(R8), Z4
-	VBROADCASTSS 8(R8), Z5
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z3, Z0
-	VMULPS       (R8)(R9*1), Z4, Z1
-	VMULPS       (R8)(R9*2), Z5, Z2
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS (R10)(BX*1), Z4
-	VBROADCASTSS (R10)(BX*2), Z5
-	VMOVUPS      (R8), Z6
-	VFMADD231PS  Z3, Z6, Z0
-	VFMADD231PS  Z4, Z6, Z1
-	VFMADD231PS  Z5, Z6, Z2
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
@@ -456,11 +463,9 @@ values3x1:
 
 rest3x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x0c, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x03, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
@@ -476,28 +481,44 @@ block2x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z8
-	VBROADCASTSS 4(R8), Z9
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z8, Z0
-	VMULPS       64(R8), Z8, Z1
-	VMULPS       128(R8), Z8, Z2
-	VMULPS       192(R8), Z8, Z3
-	VMULPS       (R8)(R9*1), Z9, Z4
-	VMULPS       64(R8)(R9*1), Z9, Z5
-	VMULPS       128(R8)(R9*1), Z9, Z6
-	VMULPS       192(R8)(R9*1), Z9, Z7
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VMOVUPS      128(R8), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VMOVUPS      192(R8), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	PREFETCHT0   128(AX)
@@ -505,27 +526,14 @@ values2x4:
 	ADDQ         $0x00000100, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS (R10)(BX*1), Z9
-	VMOVUPS      (R8), Z10
-	VFMADD231PS  Z8, Z10, Z0
-	VFMADD231PS  Z9, Z10, Z4
-	VMOVUPS      64(R8), Z10
-	VFMADD231PS  Z8, Z10, Z1
-	VFMADD231PS  Z9, Z10, Z5
-	VMOVUPS      128(R8), Z10
-	VFMADD231PS  Z8, Z10, Z2
-	VFMADD231PS  Z9, Z10, Z6
-	VMOVUPS      192(R8), Z10
-	VFMADD231PS  Z8, Z10, Z3
-	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -544,44 +552,47 @@ block2x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 4(R8), Z5
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z4, Z0
-	VMULPS       64(R8), Z4, Z1
-	VMULPS       (R8)(R9*1), Z5, Z2
-	VMULPS       64(R8)(R9*1), Z5, Z3
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS (R10)(BX*1), Z5
-	VMOVUPS      (R8), Z6
-	VFMADD231PS  Z4, Z6, Z0
-	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      64(R8), Z6
-	VFMADD231PS  Z4, Z6, Z1
-	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -596,38 +607,41 @@ block2x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS 4(R8), Z3
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z2, Z0
-	VMULPS       (R8)(R9*1), Z3, Z1
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS (R10)(BX*1), Z3
-	VMOVUPS      (R8), Z4
-	VFMADD231PS  Z2, Z4, Z0
-	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
@@ -636,11 +650,9 @@ values2x1:
 
 rest2x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x08, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x02, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
@@ -656,23 +668,34 @@ block1x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z4, Z0
-	VMULPS       64(R8), Z4, Z1
-	VMULPS       128(R8), Z4, Z2
-	VMULPS       192(R8), Z4, Z3
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x4:
+	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VMOVUPS      128(R8), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VMOVUPS      192(R8), Z20
+	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	PREFETCHT0   128(AX)
@@ -680,22 +703,14 @@ values1x4:
 	ADDQ         $0x00000100, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VMOVUPS      (R8), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VMOVUPS      64(R8), Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VMOVUPS      128(R8), Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VMOVUPS      192(R8), Z5
-	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -710,38 +725,41 @@ block1x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z2, Z0
-	VMULPS       64(R8), Z2, Z1
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x2:
+	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VMOVUPS      64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z2
-	VMOVUPS      (R8), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VMOVUPS      64(R8), Z3
-	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -754,34 +772,37 @@ block1x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z1, Z0
+	VMULPS       (R8), Z16, Z0
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x1:
+	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z1
-	VMOVUPS      (R8), Z2
-	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	MOVQ         DI, SI
@@ -789,11 +810,9 @@ values1x1:
 
 rest1x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x04, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x01, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
@@ -803,10 +822,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF16AVX512(SB), NOSPLIT, $0-72
-	MOVQ  ahead+64(FP), AX
+TEXT ·mixF16AVX512(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
 	MOVQ  n+40(FP), CX
 	MOVQ  dim+48(FP), DX
 	MOVQ  stride+24(FP), BX
@@ -832,8 +851,8 @@ block4x4:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Z16, Z0
 	VMULPS       64(R8), Z16, Z1
 	VMULPS       128(R8), Z16, Z2
@@ -851,23 +870,18 @@ block4x4:
 	VMULPS       128(R8)(R10*1), Z19, Z14
 	VMULPS       192(R8)(R10*1), Z19, Z15
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x4:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R10)(R11*1), Z19
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
 	VCVTPH2PS    (R8), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
@@ -888,15 +902,20 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
 	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, 128(R8)
@@ -909,10 +928,10 @@ values4x4:
 	VMOVUPS      Z9, 64(R8)(R9*2)
 	VMOVUPS      Z10, 128(R8)(R9*2)
 	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(SI*1)
-	VMOVUPS      Z13, 64(R8)(SI*1)
-	VMOVUPS      Z14, 128(R8)(SI*1)
-	VMOVUPS      Z15, 192(R8)(SI*1)
+	VMOVUPS      Z12, (R8)(R10*1)
+	VMOVUPS      Z13, 64(R8)(R10*1)
+	VMOVUPS      Z14, 128(R8)(R10*1)
+	VMOVUPS      Z15, 192(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x4
 
@@ -922,67 +941,67 @@ block4x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z8
-	VBROADCASTSS 4(R8), Z9
-	VBROADCASTSS 8(R8), Z10
-	VBROADCASTSS 12(R8), Z11
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
-	VMULPS       (R8), Z8, Z0
-	VMULPS       64(R8), Z8, Z1
-	VMULPS       (R8)(R9*1), Z9, Z2
-	VMULPS       64(R8)(R9*1), Z9, Z3
-	VMULPS       (R8)(R9*2), Z10, Z4
-	VMULPS       64(R8)(R9*2), Z10, Z5
-	VMULPS       (R8)(R10*1), Z11, Z6
-	VMULPS       64(R8)(R10*1), Z11, Z7
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	VMULPS       (R8)(R10*1), Z19, Z6
+	VMULPS       64(R8)(R10*1), Z19, Z7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS (R10)(BX*1), Z9
-	VBROADCASTSS (R10)(BX*2), Z10
-	VBROADCASTSS (R10)(R11*1), Z11
-	VCVTPH2PS    (R8), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z2
-	VFMADD231PS  Z10, Z12, Z4
-	VFMADD231PS  Z11, Z12, Z6
-	VCVTPH2PS    32(R8), Z12
-	VFMADD231PS  Z8, Z12, Z1
-	VFMADD231PS  Z9, Z12, Z3
-	VFMADD231PS  Z10, Z12, Z5
-	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, (R8)(R9*1)
 	VMOVUPS      Z3, 64(R8)(R9*1)
 	VMOVUPS      Z4, (R8)(R9*2)
 	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(SI*1)
-	VMOVUPS      Z7, 64(R8)(SI*1)
+	VMOVUPS      Z6, (R8)(R10*1)
+	VMOVUPS      Z7, 64(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x2
 
@@ -992,64 +1011,62 @@ block4x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest4x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 4(R8), Z5
-	VBROADCASTSS 8(R8), Z6
-	VBROADCASTSS 12(R8), Z7
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
-	VMULPS       (R8), Z4, Z0
-	VMULPS       (R8)(R9*1), Z5, Z1
-	VMULPS       (R8)(R9*2), Z6, Z2
-	VMULPS       (R8)(R10*1), Z7, Z3
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	VMULPS       (R8)(R10*1), Z19, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS (R10)(BX*1), Z5
-	VBROADCASTSS (R10)(BX*2), Z6
-	VBROADCASTSS (R10)(R11*1), Z7
-	VCVTPH2PS    (R8), Z8
-	VFMADD231PS  Z4, Z8, Z0
-	VFMADD231PS  Z5, Z8, Z1
-	VFMADD231PS  Z6, Z8, Z2
-	VFMADD231PS  Z7, Z8, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
 	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(SI*1)
+	VMOVUPS      Z3, (R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x1
 
 rest4x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x10, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x04, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
@@ -1065,64 +1082,67 @@ block3x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z12
-	VBROADCASTSS 4(R8), Z13
-	VBROADCASTSS 8(R8), Z14
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z12, Z0
-	VMULPS       64(R8), Z12, Z1
-	VMULPS       128(R8), Z12, Z2
-	VMULPS       192(R8), Z12, Z3
-	VMULPS       (R8)(R9*1), Z13, Z4
-	VMULPS       64(R8)(R9*1), Z13, Z5
-	VMULPS       128(R8)(R9*1), Z13, Z6
-	VMULPS       192(R8)(R9*1), Z13, Z7
-	VMULPS       (R8)(R9*2), Z14, Z8
-	VMULPS       64(R8)(R9*2), Z14, Z9
-	VMULPS       128(R8)(R9*2), Z14, Z10
-	VMULPS       192(R8)(R9*2), Z14, Z11
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VCVTPH2PS    64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VCVTPH2PS    96(R8), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS (R10)(BX*1), Z13
-	VBROADCASTSS (R10)(BX*2), Z14
-	VCVTPH2PS    (R8), Z15
-	VFMADD231PS  Z12, Z15, Z0
-	VFMADD231PS  Z13, Z15, Z4
-	VFMADD231PS  Z14, Z15, Z8
-	VCVTPH2PS    32(R8), Z15
-	VFMADD231PS  Z12, Z15, Z1
-	VFMADD231PS  Z13, Z15, Z5
-	VFMADD231PS  Z14, Z15, Z9
-	VCVTPH2PS    64(R8), Z15
-	VFMADD231PS  Z12, Z15, Z2
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z10
-	VCVTPH2PS    96(R8), Z15
-	VFMADD231PS  Z12, Z15, Z3
-	VFMADD231PS  Z13, Z15, Z7
-	VFMADD231PS  Z14, Z15, Z11
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1145,49 +1165,52 @@ block3x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS 4(R8), Z7
-	VBROADCASTSS 8(R8), Z8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z6, Z0
-	VMULPS       64(R8), Z6, Z1
-	VMULPS       (R8)(R9*1), Z7, Z2
-	VMULPS       64(R8)(R9*1), Z7, Z3
-	VMULPS       (R8)(R9*2), Z8, Z4
-	VMULPS       64(R8)(R9*2), Z8, Z5
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS (R10)(BX*1), Z7
-	VBROADCASTSS (R10)(BX*2), Z8
-	VCVTPH2PS    (R8), Z9
-	VFMADD231PS  Z6, Z9, Z0
-	VFMADD231PS  Z7, Z9, Z2
-	VFMADD231PS  Z8, Z9, Z4
-	VCVTPH2PS    32(R8), Z9
-	VFMADD231PS  Z6, Z9, Z1
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z5
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1204,42 +1227,45 @@ block3x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 4(R8), Z4
-	VBROADCASTSS 8(R8), Z5
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z3, Z0
-	VMULPS       (R8)(R9*1), Z4, Z1
-	VMULPS       (R8)(R9*2), Z5, Z2
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS (R10)(BX*1), Z4
-	VBROADCASTSS (R10)(BX*2), Z5
-	VCVTPH2PS    (R8), Z6
-	VFMADD231PS  Z3, Z6, Z0
-	VFMADD231PS  Z4, Z6, Z1
-	VFMADD231PS  Z5, Z6, Z2
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
@@ -1249,11 +1275,9 @@ values3x1:
 
 rest3x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x0c, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x03, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
@@ -1269,54 +1293,57 @@ block2x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z8
-	VBROADCASTSS 4(R8), Z9
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z8, Z0
-	VMULPS       64(R8), Z8, Z1
-	VMULPS       128(R8), Z8, Z2
-	VMULPS       192(R8), Z8, Z3
-	VMULPS       (R8)(R9*1), Z9, Z4
-	VMULPS       64(R8)(R9*1), Z9, Z5
-	VMULPS       128(R8)(R9*1), Z9, Z6
-	VMULPS       192(R8)(R9*1), Z9, Z7
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VCVTPH2PS    64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VCVTPH2PS    96(R8), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS (R10)(BX*1), Z9
-	VCVTPH2PS    (R8), Z10
-	VFMADD231PS  Z8, Z10, Z0
-	VFMADD231PS  Z9, Z10, Z4
-	VCVTPH2PS    32(R8), Z10
-	VFMADD231PS  Z8, Z10, Z1
-	VFMADD231PS  Z9, Z10, Z5
-	VCVTPH2PS    64(R8), Z10
-	VFMADD231PS  Z8, Z10, Z2
-	VFMADD231PS  Z9, Z10, Z6
-	VCVTPH2PS    96(R8), Z10
-	VFMADD231PS  Z8, Z10, Z3
-	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1335,43 +1362,46 @@ block2x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 4(R8), Z5
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z4, Z0
-	VMULPS       64(R8), Z4, Z1
-	VMULPS       (R8)(R9*1), Z5, Z2
-	VMULPS       64(R8)(R9*1), Z5, Z3
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS (R10)(BX*1), Z5
-	VCVTPH2PS    (R8), Z6
-	VFMADD231PS  Z4, Z6, Z0
-	VFMADD231PS  Z5, Z6, Z2
-	VCVTPH2PS    32(R8), Z6
-	VFMADD231PS  Z4, Z6, Z1
-	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1386,38 +1416,41 @@ block2x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS 4(R8), Z3
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z2, Z0
-	VMULPS       (R8)(R9*1), Z3, Z1
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS (R10)(BX*1), Z3
-	VCVTPH2PS    (R8), Z4
-	VFMADD231PS  Z2, Z4, Z0
-	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
@@ -1426,11 +1459,9 @@ values2x1:
 
 rest2x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x08, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x02, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
@@ -1446,44 +1477,47 @@ block1x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z4, Z0
-	VMULPS       64(R8), Z4, Z1
-	VMULPS       128(R8), Z4, Z2
-	VMULPS       192(R8), Z4, Z3
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x4:
+	VBROADCASTSS (R9), Z16
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VCVTPH2PS    64(R8), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VCVTPH2PS    96(R8), Z20
+	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VCVTPH2PS    (R8), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VCVTPH2PS    32(R8), Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VCVTPH2PS    64(R8), Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VCVTPH2PS    96(R8), Z5
-	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1498,37 +1532,40 @@ block1x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z2, Z0
-	VMULPS       64(R8), Z2, Z1
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x2:
+	VBROADCASTSS (R9), Z16
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VCVTPH2PS    32(R8), Z20
+	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z2
-	VCVTPH2PS    (R8), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VCVTPH2PS    32(R8), Z3
-	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1541,34 +1578,37 @@ block1x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z1, Z0
+	VMULPS       (R8), Z16, Z0
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x1:
+	VBROADCASTSS (R9), Z16
+	VCVTPH2PS    (R8), Z20
+	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z1
-	VCVTPH2PS    (R8), Z2
-	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	MOVQ         DI, SI
@@ -1576,11 +1616,9 @@ values1x1:
 
 rest1x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x04, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x01, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
@@ -1590,10 +1628,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixBF16AVX512(SB), NOSPLIT, $0-72
-	MOVQ  ahead+64(FP), AX
+TEXT ·mixBF16AVX512(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
 	MOVQ  n+40(FP), CX
 	MOVQ  dim+48(FP), DX
 	MOVQ  stride+24(FP), BX
@@ -1619,8 +1657,8 @@ block4x4:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Z16, Z0
 	VMULPS       64(R8), Z16, Z1
 	VMULPS       128(R8), Z16, Z2
@@ -1638,23 +1676,18 @@ block4x4:
 	VMULPS       128(R8)(R10*1), Z19, Z14
 	VMULPS       192(R8)(R10*1), Z19, Z15
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x4:
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R10)(R11*1), Z19
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
 	VPMOVZXWD    (R8), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -1679,15 +1712,20 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
 	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, 128(R8)
@@ -1700,10 +1738,10 @@ values4x4:
 	VMOVUPS      Z9, 64(R8)(R9*2)
 	VMOVUPS      Z10, 128(R8)(R9*2)
 	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(SI*1)
-	VMOVUPS      Z13, 64(R8)(SI*1)
-	VMOVUPS      Z14, 128(R8)(SI*1)
-	VMOVUPS      Z15, 192(R8)(SI*1)
+	VMOVUPS      Z12, (R8)(R10*1)
+	VMOVUPS      Z13, 64(R8)(R10*1)
+	VMOVUPS      Z14, 128(R8)(R10*1)
+	VMOVUPS      Z15, 192(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x4
 
@@ -1713,69 +1751,69 @@ block4x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z8
-	VBROADCASTSS 4(R8), Z9
-	VBROADCASTSS 8(R8), Z10
-	VBROADCASTSS 12(R8), Z11
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
-	VMULPS       (R8), Z8, Z0
-	VMULPS       64(R8), Z8, Z1
-	VMULPS       (R8)(R9*1), Z9, Z2
-	VMULPS       64(R8)(R9*1), Z9, Z3
-	VMULPS       (R8)(R9*2), Z10, Z4
-	VMULPS       64(R8)(R9*2), Z10, Z5
-	VMULPS       (R8)(R10*1), Z11, Z6
-	VMULPS       64(R8)(R10*1), Z11, Z7
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	VMULPS       (R8)(R10*1), Z19, Z6
+	VMULPS       64(R8)(R10*1), Z19, Z7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS (R10)(BX*1), Z9
-	VBROADCASTSS (R10)(BX*2), Z10
-	VBROADCASTSS (R10)(R11*1), Z11
-	VPMOVZXWD    (R8), Z12
-	VPSLLD       $0x10, Z12, Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z2
-	VFMADD231PS  Z10, Z12, Z4
-	VFMADD231PS  Z11, Z12, Z6
-	VPMOVZXWD    32(R8), Z12
-	VPSLLD       $0x10, Z12, Z12
-	VFMADD231PS  Z8, Z12, Z1
-	VFMADD231PS  Z9, Z12, Z3
-	VFMADD231PS  Z10, Z12, Z5
-	VFMADD231PS  Z11, Z12, Z7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
 	VMOVUPS      Z2, (R8)(R9*1)
 	VMOVUPS      Z3, 64(R8)(R9*1)
 	VMOVUPS      Z4, (R8)(R9*2)
 	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(SI*1)
-	VMOVUPS      Z7, 64(R8)(SI*1)
+	VMOVUPS      Z6, (R8)(R10*1)
+	VMOVUPS      Z7, 64(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x2
 
@@ -1785,65 +1823,63 @@ block4x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest4x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 4(R8), Z5
-	VBROADCASTSS 8(R8), Z6
-	VBROADCASTSS 12(R8), Z7
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
-	VMULPS       (R8), Z4, Z0
-	VMULPS       (R8)(R9*1), Z5, Z1
-	VMULPS       (R8)(R9*2), Z6, Z2
-	VMULPS       (R8)(R10*1), Z7, Z3
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	VMULPS       (R8)(R10*1), Z19, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS (R10)(BX*1), Z5
-	VBROADCASTSS (R10)(BX*2), Z6
-	VBROADCASTSS (R10)(R11*1), Z7
-	VPMOVZXWD    (R8), Z8
-	VPSLLD       $0x10, Z8, Z8
-	VFMADD231PS  Z4, Z8, Z0
-	VFMADD231PS  Z5, Z8, Z1
-	VFMADD231PS  Z6, Z8, Z2
-	VFMADD231PS  Z7, Z8, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
 	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(SI*1)
+	VMOVUPS      Z3, (R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x1
 
 rest4x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x10, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x04, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
@@ -1859,68 +1895,71 @@ block3x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z12
-	VBROADCASTSS 4(R8), Z13
-	VBROADCASTSS 8(R8), Z14
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z12, Z0
-	VMULPS       64(R8), Z12, Z1
-	VMULPS       128(R8), Z12, Z2
-	VMULPS       192(R8), Z12, Z3
-	VMULPS       (R8)(R9*1), Z13, Z4
-	VMULPS       64(R8)(R9*1), Z13, Z5
-	VMULPS       128(R8)(R9*1), Z13, Z6
-	VMULPS       192(R8)(R9*1), Z13, Z7
-	VMULPS       (R8)(R9*2), Z14, Z8
-	VMULPS       64(R8)(R9*2), Z14, Z9
-	VMULPS       128(R8)(R9*2), Z14, Z10
-	VMULPS       192(R8)(R9*2), Z14, Z11
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVZXWD    64(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVZXWD    96(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z12
-	VBROADCASTSS (R10)(BX*1), Z13
-	VBROADCASTSS (R10)(BX*2), Z14
-	VPMOVZXWD    (R8), Z15
-	VPSLLD       $0x10, Z15, Z15
-	VFMADD231PS  Z12, Z15, Z0
-	VFMADD231PS  Z13, Z15, Z4
-	VFMADD231PS  Z14, Z15, Z8
-	VPMOVZXWD    32(R8), Z15
-	VPSLLD       $0x10, Z15, Z15
-	VFMADD231PS  Z12, Z15, Z1
-	VFMADD231PS  Z13, Z15, Z5
-	VFMADD231PS  Z14, Z15, Z9
-	VPMOVZXWD    64(R8), Z15
-	VPSLLD       $0x10, Z15, Z15
-	VFMADD231PS  Z12, Z15, Z2
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z10
-	VPMOVZXWD    96(R8), Z15
-	VPSLLD       $0x10, Z15, Z15
-	VFMADD231PS  Z12, Z15, Z3
-	VFMADD231PS  Z13, Z15, Z7
-	VFMADD231PS  Z14, Z15, Z11
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -1943,51 +1982,54 @@ block3x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS 4(R8), Z7
-	VBROADCASTSS 8(R8), Z8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z6, Z0
-	VMULPS       64(R8), Z6, Z1
-	VMULPS       (R8)(R9*1), Z7, Z2
-	VMULPS       64(R8)(R9*1), Z7, Z3
-	VMULPS       (R8)(R9*2), Z8, Z4
-	VMULPS       64(R8)(R9*2), Z8, Z5
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z6
-	VBROADCASTSS (R10)(BX*1), Z7
-	VBROADCASTSS (R10)(BX*2), Z8
-	VPMOVZXWD    (R8), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VFMADD231PS  Z6, Z9, Z0
-	VFMADD231PS  Z7, Z9, Z2
-	VFMADD231PS  Z8, Z9, Z4
-	VPMOVZXWD    32(R8), Z9
-	VPSLLD       $0x10, Z9, Z9
-	VFMADD231PS  Z6, Z9, Z1
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z5
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -2004,43 +2046,46 @@ block3x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS 4(R8), Z4
-	VBROADCASTSS 8(R8), Z5
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z3, Z0
-	VMULPS       (R8)(R9*1), Z4, Z1
-	VMULPS       (R8)(R9*2), Z5, Z2
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z3
-	VBROADCASTSS (R10)(BX*1), Z4
-	VBROADCASTSS (R10)(BX*2), Z5
-	VPMOVZXWD    (R8), Z6
-	VPSLLD       $0x10, Z6, Z6
-	VFMADD231PS  Z3, Z6, Z0
-	VFMADD231PS  Z4, Z6, Z1
-	VFMADD231PS  Z5, Z6, Z2
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
@@ -2050,11 +2095,9 @@ values3x1:
 
 rest3x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x0c, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x03, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
@@ -2070,58 +2113,61 @@ block2x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z8
-	VBROADCASTSS 4(R8), Z9
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z8, Z0
-	VMULPS       64(R8), Z8, Z1
-	VMULPS       128(R8), Z8, Z2
-	VMULPS       192(R8), Z8, Z3
-	VMULPS       (R8)(R9*1), Z9, Z4
-	VMULPS       64(R8)(R9*1), Z9, Z5
-	VMULPS       128(R8)(R9*1), Z9, Z6
-	VMULPS       192(R8)(R9*1), Z9, Z7
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVZXWD    64(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVZXWD    96(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z8
-	VBROADCASTSS (R10)(BX*1), Z9
-	VPMOVZXWD    (R8), Z10
-	VPSLLD       $0x10, Z10, Z10
-	VFMADD231PS  Z8, Z10, Z0
-	VFMADD231PS  Z9, Z10, Z4
-	VPMOVZXWD    32(R8), Z10
-	VPSLLD       $0x10, Z10, Z10
-	VFMADD231PS  Z8, Z10, Z1
-	VFMADD231PS  Z9, Z10, Z5
-	VPMOVZXWD    64(R8), Z10
-	VPSLLD       $0x10, Z10, Z10
-	VFMADD231PS  Z8, Z10, Z2
-	VFMADD231PS  Z9, Z10, Z6
-	VPMOVZXWD    96(R8), Z10
-	VPSLLD       $0x10, Z10, Z10
-	VFMADD231PS  Z8, Z10, Z3
-	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -2140,45 +2186,48 @@ block2x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS 4(R8), Z5
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z4, Z0
-	VMULPS       64(R8), Z4, Z1
-	VMULPS       (R8)(R9*1), Z5, Z2
-	VMULPS       64(R8)(R9*1), Z5, Z3
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VBROADCASTSS (R10)(BX*1), Z5
-	VPMOVZXWD    (R8), Z6
-	VPSLLD       $0x10, Z6, Z6
-	VFMADD231PS  Z4, Z6, Z0
-	VFMADD231PS  Z5, Z6, Z2
-	VPMOVZXWD    32(R8), Z6
-	VPSLLD       $0x10, Z6, Z6
-	VFMADD231PS  Z4, Z6, Z1
-	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -2193,39 +2242,42 @@ block2x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS 4(R8), Z3
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z2, Z0
-	VMULPS       (R8)(R9*1), Z3, Z1
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z2
-	VBROADCASTSS (R10)(BX*1), Z3
-	VPMOVZXWD    (R8), Z4
-	VPSLLD       $0x10, Z4, Z4
-	VFMADD231PS  Z2, Z4, Z0
-	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, (R8)(R9*1)
@@ -2234,11 +2286,9 @@ values2x1:
 
 rest2x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x08, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x02, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
@@ -2254,48 +2304,51 @@ block1x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z4, Z0
-	VMULPS       64(R8), Z4, Z1
-	VMULPS       128(R8), Z4, Z2
-	VMULPS       192(R8), Z4, Z3
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x4:
+	VBROADCASTSS (R9), Z16
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVZXWD    64(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVZXWD    96(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z4
-	VPMOVZXWD    (R8), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VPMOVZXWD    32(R8), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VPMOVZXWD    64(R8), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VPMOVZXWD    96(R8), Z5
-	VPSLLD       $0x10, Z5, Z5
-	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -2310,39 +2363,42 @@ block1x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z2, Z0
-	VMULPS       64(R8), Z2, Z1
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x2:
+	VBROADCASTSS (R9), Z16
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXWD    32(R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z2
-	VPMOVZXWD    (R8), Z3
-	VPSLLD       $0x10, Z3, Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VPMOVZXWD    32(R8), Z3
-	VPSLLD       $0x10, Z3, Z3
-	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	VMOVUPS      Z1, 64(R8)
@@ -2355,35 +2411,38 @@ block1x1:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x1
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z16
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z1, Z0
+	VMULPS       (R8), Z16, Z0
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x1:
+	VBROADCASTSS (R9), Z16
+	VPMOVZXWD    (R8), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Z1
-	VPMOVZXWD    (R8), Z2
-	VPSLLD       $0x10, Z2, Z2
-	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x1
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Z0, (R8)
 	MOVQ         DI, SI
@@ -2391,11 +2450,9 @@ values1x1:
 
 rest1x1:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x04, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x01, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
@@ -2405,10 +2462,5565 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixInt8AVX512(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
+	MOVQ  n+40(FP), CX
+	MOVQ  dim+48(FP), DX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	IMULQ DX, CX
+	LEAQ  -1(AX)(CX*1), CX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
+	VMULPS       (R8)(R10*1), Z19, Z12
+	VMULPS       64(R8)(R10*1), Z19, Z13
+	VMULPS       128(R8)(R10*1), Z19, Z14
+	VMULPS       192(R8)(R10*1), Z19, Z15
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVSXBD    32(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVSXBD    48(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	VMOVUPS      Z8, (R8)(R9*2)
+	VMOVUPS      Z9, 64(R8)(R9*2)
+	VMOVUPS      Z10, 128(R8)(R9*2)
+	VMOVUPS      Z11, 192(R8)(R9*2)
+	VMOVUPS      Z12, (R8)(R10*1)
+	VMOVUPS      Z13, 64(R8)(R10*1)
+	VMOVUPS      Z14, 128(R8)(R10*1)
+	VMOVUPS      Z15, 192(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	VMULPS       (R8)(R10*1), Z19, Z6
+	VMULPS       64(R8)(R10*1), Z19, Z7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VMOVUPS      Z4, (R8)(R9*2)
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	VMOVUPS      Z6, (R8)(R10*1)
+	VMOVUPS      Z7, 64(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	VMULPS       (R8)(R10*1), Z19, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	VMOVUPS      Z3, (R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVSXBD    32(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVSXBD    48(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	VMOVUPS      Z8, (R8)(R9*2)
+	VMOVUPS      Z9, 64(R8)(R9*2)
+	VMOVUPS      Z10, 128(R8)(R9*2)
+	VMOVUPS      Z11, 192(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VMOVUPS      Z4, (R8)(R9*2)
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVSXBD    32(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVSXBD    48(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x4:
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVSXBD    32(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVSXBD    48(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	MOVQ         DI, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x2:
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVSXBD    16(R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	MOVQ         DI, SI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x1:
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBD    (R8), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	MOVQ         DI, SI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
+	MOVQ  n+40(FP), CX
+	MOVQ  dim+48(FP), DX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	IMULQ DX, CX
+	LEAQ  -1(AX)(CX*1), CX
+	MOVQ  scale+72(FP), DI
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R10)(BX*2), Z18
+	VBROADCASTSS (R10)(R13*1), Z19
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVZXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVZXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	VMOVUPS      Z12, (R9)(R11*1)
+	VMOVUPS      Z13, 64(R9)(R11*1)
+	VMOVUPS      Z14, 128(R9)(R11*1)
+	VMOVUPS      Z15, 192(R9)(R11*1)
+	MOVQ         R8, SI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R10)(BX*2), Z18
+	VBROADCASTSS (R10)(R13*1), Z19
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z7, 64(R9)(R11*1)
+	MOVQ         R8, SI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R10)(BX*2), Z18
+	VBROADCASTSS (R10)(R13*1), Z19
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	VMOVUPS      Z3, (R9)(R11*1)
+	MOVQ         R8, SI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R10)(BX*2), Z18
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVZXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVZXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	MOVQ         R8, SI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R10)(BX*2), Z18
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	MOVQ         R8, SI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R10)(BX*2), Z18
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	MOVQ         R8, SI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVZXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVZXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(BX*1), Z17
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVZXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVZXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	MOVQ         R8, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	MOVQ         R8, SI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R12), Z22
+	VBROADCASTSS 4(R12), Z21
+	VPMOVZXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Z0, (R9)
+	MOVQ         R8, SI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·mixE4M3AVX512(SB), NOSPLIT, $0-88
+	MOVQ      ahead+80(FP), AX
+	MOVQ      n+40(FP), CX
+	MOVQ      dim+48(FP), DX
+	MOVQ      stride+24(FP), BX
+	SHLQ      $0x02, BX
+	IMULQ     DX, CX
+	LEAQ      -1(AX)(CX*1), CX
+	VMOVDQU32 one16AVX512<>+0(SB), Z21
+	VMOVDQU32 bit7AVX512<>+0(SB), Z22
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
+	VMULPS       (R8)(R10*1), Z19, Z12
+	VMULPS       64(R8)(R10*1), Z19, Z13
+	VMULPS       128(R8)(R10*1), Z19, Z14
+	VMULPS       192(R8)(R10*1), Z19, Z15
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVSXBW    32(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVSXBW    48(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	VMOVUPS      Z8, (R8)(R9*2)
+	VMOVUPS      Z9, 64(R8)(R9*2)
+	VMOVUPS      Z10, 128(R8)(R9*2)
+	VMOVUPS      Z11, 192(R8)(R9*2)
+	VMOVUPS      Z12, (R8)(R10*1)
+	VMOVUPS      Z13, 64(R8)(R10*1)
+	VMOVUPS      Z14, 128(R8)(R10*1)
+	VMOVUPS      Z15, 192(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	VMULPS       (R8)(R10*1), Z19, Z6
+	VMULPS       64(R8)(R10*1), Z19, Z7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VMOVUPS      Z4, (R8)(R9*2)
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	VMOVUPS      Z6, (R8)(R10*1)
+	VMOVUPS      Z7, 64(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	VMULPS       (R8)(R10*1), Z19, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	VMOVUPS      Z3, (R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVSXBW    32(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVSXBW    48(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	VMOVUPS      Z8, (R8)(R9*2)
+	VMOVUPS      Z9, 64(R8)(R9*2)
+	VMOVUPS      Z10, 128(R8)(R9*2)
+	VMOVUPS      Z11, 192(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VMOVUPS      Z4, (R8)(R9*2)
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVSXBW    32(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVSXBW    48(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x4:
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVSXBW    32(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVSXBW    48(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	MOVQ         DI, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x2:
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVSXBW    16(R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	MOVQ         DI, SI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x1:
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBW    (R8), Y20
+	VPADDW       Y21, Y20, Y23
+	VPTERNLOGD   $0x78, Y22, Y23, Y20
+	VPSLLW       $0x07, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	MOVQ         DI, SI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+DATA one16AVX512<>+0(SB)/4, $0x00010001
+DATA one16AVX512<>+4(SB)/4, $0x00010001
+DATA one16AVX512<>+8(SB)/4, $0x00010001
+DATA one16AVX512<>+12(SB)/4, $0x00010001
+DATA one16AVX512<>+16(SB)/4, $0x00010001
+DATA one16AVX512<>+20(SB)/4, $0x00010001
+DATA one16AVX512<>+24(SB)/4, $0x00010001
+DATA one16AVX512<>+28(SB)/4, $0x00010001
+DATA one16AVX512<>+32(SB)/4, $0x00010001
+DATA one16AVX512<>+36(SB)/4, $0x00010001
+DATA one16AVX512<>+40(SB)/4, $0x00010001
+DATA one16AVX512<>+44(SB)/4, $0x00010001
+DATA one16AVX512<>+48(SB)/4, $0x00010001
+DATA one16AVX512<>+52(SB)/4, $0x00010001
+DATA one16AVX512<>+56(SB)/4, $0x00010001
+DATA one16AVX512<>+60(SB)/4, $0x00010001
+GLOBL one16AVX512<>(SB), RODATA|NOPTR, $64
+
+DATA bit7AVX512<>+0(SB)/4, $0x00800080
+DATA bit7AVX512<>+4(SB)/4, $0x00800080
+DATA bit7AVX512<>+8(SB)/4, $0x00800080
+DATA bit7AVX512<>+12(SB)/4, $0x00800080
+DATA bit7AVX512<>+16(SB)/4, $0x00800080
+DATA bit7AVX512<>+20(SB)/4, $0x00800080
+DATA bit7AVX512<>+24(SB)/4, $0x00800080
+DATA bit7AVX512<>+28(SB)/4, $0x00800080
+DATA bit7AVX512<>+32(SB)/4, $0x00800080
+DATA bit7AVX512<>+36(SB)/4, $0x00800080
+DATA bit7AVX512<>+40(SB)/4, $0x00800080
+DATA bit7AVX512<>+44(SB)/4, $0x00800080
+DATA bit7AVX512<>+48(SB)/4, $0x00800080
+DATA bit7AVX512<>+52(SB)/4, $0x00800080
+DATA bit7AVX512<>+56(SB)/4, $0x00800080
+DATA bit7AVX512<>+60(SB)/4, $0x00800080
+GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
+
+// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX2, AVX512F, CMOV, MMX+
+TEXT ·mixE5M2AVX512(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
+	MOVQ  n+40(FP), CX
+	MOVQ  dim+48(FP), DX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	IMULQ DX, CX
+	LEAQ  -1(AX)(CX*1), CX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
+	VMULPS       (R8)(R10*1), Z19, Z12
+	VMULPS       64(R8)(R10*1), Z19, Z13
+	VMULPS       128(R8)(R10*1), Z19, Z14
+	VMULPS       192(R8)(R10*1), Z19, Z15
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVZXBW    32(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVZXBW    48(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	VMOVUPS      Z8, (R8)(R9*2)
+	VMOVUPS      Z9, 64(R8)(R9*2)
+	VMOVUPS      Z10, 128(R8)(R9*2)
+	VMOVUPS      Z11, 192(R8)(R9*2)
+	VMOVUPS      Z12, (R8)(R10*1)
+	VMOVUPS      Z13, 64(R8)(R10*1)
+	VMOVUPS      Z14, 128(R8)(R10*1)
+	VMOVUPS      Z15, 192(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	VMULPS       (R8)(R10*1), Z19, Z6
+	VMULPS       64(R8)(R10*1), Z19, Z7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VMOVUPS      Z4, (R8)(R9*2)
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	VMOVUPS      Z6, (R8)(R10*1)
+	VMOVUPS      Z7, 64(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	VMULPS       (R8)(R10*1), Z19, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R9)(R11*1), Z19
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	VMOVUPS      Z3, (R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	VMULPS       (R8)(R9*2), Z18, Z8
+	VMULPS       64(R8)(R9*2), Z18, Z9
+	VMULPS       128(R8)(R9*2), Z18, Z10
+	VMULPS       192(R8)(R9*2), Z18, Z11
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVZXBW    32(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVZXBW    48(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	VMOVUPS      Z8, (R8)(R9*2)
+	VMOVUPS      Z9, 64(R8)(R9*2)
+	VMOVUPS      Z10, 128(R8)(R9*2)
+	VMOVUPS      Z11, 192(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	VMULPS       (R8)(R9*2), Z18, Z4
+	VMULPS       64(R8)(R9*2), Z18, Z5
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	VMOVUPS      Z4, (R8)(R9*2)
+	VMOVUPS      Z5, 64(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	VMULPS       (R8)(R9*2), Z18, Z2
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VBROADCASTSS (R9)(BX*2), Z18
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z2, (R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	VMULPS       (R8)(R9*1), Z17, Z4
+	VMULPS       64(R8)(R9*1), Z17, Z5
+	VMULPS       128(R8)(R9*1), Z17, Z6
+	VMULPS       192(R8)(R9*1), Z17, Z7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x4:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVZXBW    32(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVZXBW    48(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, (R8)(R9*1)
+	VMOVUPS      Z5, 64(R8)(R9*1)
+	VMOVUPS      Z6, 128(R8)(R9*1)
+	VMOVUPS      Z7, 192(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       (R8)(R9*1), Z17, Z2
+	VMULPS       64(R8)(R9*1), Z17, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x2:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, (R8)(R9*1)
+	VMOVUPS      Z3, 64(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       (R8)(R9*1), Z17, Z1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x1:
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(BX*1), Z17
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, (R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         64(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	VMULPS       128(R8), Z16, Z2
+	VMULPS       192(R8), Z16, Z3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x4:
+	VBROADCASTSS (R9), Z16
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVZXBW    32(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVZXBW    48(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	MOVQ         DI, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	VMULPS       64(R8), Z16, Z1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x2:
+	VBROADCASTSS (R9), Z16
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBW    16(R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	MOVQ         DI, SI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Z16
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Z16, Z0
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x1:
+	VBROADCASTSS (R9), Z16
+	VPMOVZXBW    (R8), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Z0, (R8)
+	MOVQ         DI, SI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·mixInt4AVX512(SB), NOSPLIT, $0-88
+	MOVQ      ahead+80(FP), AX
+	MOVQ      n+40(FP), CX
+	MOVQ      dim+48(FP), DX
+	MOVQ      stride+24(FP), BX
+	SHRQ      $0x01, DX
+	SHLQ      $0x02, BX
+	IMULQ     DX, CX
+	LEAQ      -1(AX)(CX*1), CX
+	MOVQ      scale+72(FP), DI
+	VMOVDQU32 bytesAVX512<>+0(SB), Z21
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
+	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     (R10)(R13*1), Z19
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VFMADD231PS      Z19, Z20, Z12
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VFMADD231PS      Z19, Z20, Z13
+	VBROADCASTSS     12(R12), Z25
+	VFMADD231PS.BCST 8(R12), Z23, Z25
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VFMADD231PS      Z19, Z20, Z14
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	VFMADD231PS      Z19, Z20, Z15
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values4x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	VMOVUPS          Z4, (R9)(R10*1)
+	VMOVUPS          Z5, 64(R9)(R10*1)
+	VMOVUPS          Z6, 128(R9)(R10*1)
+	VMOVUPS          Z7, 192(R9)(R10*1)
+	VMOVUPS          Z8, (R9)(R10*2)
+	VMOVUPS          Z9, 64(R9)(R10*2)
+	VMOVUPS          Z10, 128(R9)(R10*2)
+	VMOVUPS          Z11, 192(R9)(R10*2)
+	VMOVUPS          Z12, (R9)(R11*1)
+	VMOVUPS          Z13, 64(R9)(R11*1)
+	VMOVUPS          Z14, 128(R9)(R11*1)
+	VMOVUPS          Z15, 192(R9)(R11*1)
+	MOVQ             R8, SI
+	JMP              block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     (R10)(R13*1), Z19
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VFMADD231PS      Z19, Z20, Z6
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	VFMADD231PS      Z19, Z20, Z7
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values4x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, (R9)(R10*1)
+	VMOVUPS          Z3, 64(R9)(R10*1)
+	VMOVUPS          Z4, (R9)(R10*2)
+	VMOVUPS          Z5, 64(R9)(R10*2)
+	VMOVUPS          Z6, (R9)(R11*1)
+	VMOVUPS          Z7, 64(R9)(R11*1)
+	MOVQ             R8, SI
+	JMP              block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     (R10)(R13*1), Z19
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	VFMADD231PS      Z19, Z20, Z3
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values4x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, (R9)(R10*1)
+	VMOVUPS          Z2, (R9)(R10*2)
+	VMOVUPS          Z3, (R9)(R11*1)
+	MOVQ             R8, SI
+	JMP              block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VBROADCASTSS     12(R12), Z25
+	VFMADD231PS.BCST 8(R12), Z23, Z25
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values3x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	VMOVUPS          Z4, (R9)(R10*1)
+	VMOVUPS          Z5, 64(R9)(R10*1)
+	VMOVUPS          Z6, 128(R9)(R10*1)
+	VMOVUPS          Z7, 192(R9)(R10*1)
+	VMOVUPS          Z8, (R9)(R10*2)
+	VMOVUPS          Z9, 64(R9)(R10*2)
+	VMOVUPS          Z10, 128(R9)(R10*2)
+	VMOVUPS          Z11, 192(R9)(R10*2)
+	MOVQ             R8, SI
+	JMP              block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values3x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, (R9)(R10*1)
+	VMOVUPS          Z3, 64(R9)(R10*1)
+	VMOVUPS          Z4, (R9)(R10*2)
+	VMOVUPS          Z5, 64(R9)(R10*2)
+	MOVQ             R8, SI
+	JMP              block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values3x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, (R9)(R10*1)
+	VMOVUPS          Z2, (R9)(R10*2)
+	MOVQ             R8, SI
+	JMP              block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VBROADCASTSS     12(R12), Z25
+	VFMADD231PS.BCST 8(R12), Z23, Z25
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values2x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	VMOVUPS          Z4, (R9)(R10*1)
+	VMOVUPS          Z5, 64(R9)(R10*1)
+	VMOVUPS          Z6, 128(R9)(R10*1)
+	VMOVUPS          Z7, 192(R9)(R10*1)
+	MOVQ             R8, SI
+	JMP              block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values2x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, (R9)(R10*1)
+	VMOVUPS          Z3, 64(R9)(R10*1)
+	MOVQ             R8, SI
+	JMP              block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values2x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, (R9)(R10*1)
+	MOVQ             R8, SI
+	JMP              block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VBROADCASTSS     12(R12), Z25
+	VFMADD231PS.BCST 8(R12), Z23, Z25
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values1x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R10
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	MOVQ             R8, SI
+	JMP              block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values1x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R10
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	MOVQ             R8, SI
+	JMP              block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values1x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R10
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	MOVQ             R8, SI
+	JMP              block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+DATA bytesAVX512<>+0(SB)/4, $0x00000000
+DATA bytesAVX512<>+4(SB)/4, $0x00000000
+DATA bytesAVX512<>+8(SB)/4, $0x01010101
+DATA bytesAVX512<>+12(SB)/4, $0x01010101
+DATA bytesAVX512<>+16(SB)/4, $0x02020202
+DATA bytesAVX512<>+20(SB)/4, $0x02020202
+DATA bytesAVX512<>+24(SB)/4, $0x03030303
+DATA bytesAVX512<>+28(SB)/4, $0x03030303
+DATA bytesAVX512<>+32(SB)/4, $0x04040404
+DATA bytesAVX512<>+36(SB)/4, $0x04040404
+DATA bytesAVX512<>+40(SB)/4, $0x05050505
+DATA bytesAVX512<>+44(SB)/4, $0x05050505
+DATA bytesAVX512<>+48(SB)/4, $0x06060606
+DATA bytesAVX512<>+52(SB)/4, $0x06060606
+DATA bytesAVX512<>+56(SB)/4, $0x07070707
+DATA bytesAVX512<>+60(SB)/4, $0x07070707
+GLOBL bytesAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA shiftsAVX512<>+0(SB)/4, $0x00000000
+DATA shiftsAVX512<>+4(SB)/4, $0x00000004
+DATA shiftsAVX512<>+8(SB)/4, $0x00000000
+DATA shiftsAVX512<>+12(SB)/4, $0x00000004
+DATA shiftsAVX512<>+16(SB)/4, $0x00000000
+DATA shiftsAVX512<>+20(SB)/4, $0x00000004
+DATA shiftsAVX512<>+24(SB)/4, $0x00000000
+DATA shiftsAVX512<>+28(SB)/4, $0x00000004
+DATA shiftsAVX512<>+32(SB)/4, $0x00000000
+DATA shiftsAVX512<>+36(SB)/4, $0x00000004
+DATA shiftsAVX512<>+40(SB)/4, $0x00000000
+DATA shiftsAVX512<>+44(SB)/4, $0x00000004
+DATA shiftsAVX512<>+48(SB)/4, $0x00000000
+DATA shiftsAVX512<>+52(SB)/4, $0x00000004
+DATA shiftsAVX512<>+56(SB)/4, $0x00000000
+DATA shiftsAVX512<>+60(SB)/4, $0x00000004
+GLOBL shiftsAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA codesAVX512<>+0(SB)/4, $0x00000000
+DATA codesAVX512<>+4(SB)/4, $0x3f800000
+DATA codesAVX512<>+8(SB)/4, $0x40000000
+DATA codesAVX512<>+12(SB)/4, $0x40400000
+DATA codesAVX512<>+16(SB)/4, $0x40800000
+DATA codesAVX512<>+20(SB)/4, $0x40a00000
+DATA codesAVX512<>+24(SB)/4, $0x40c00000
+DATA codesAVX512<>+28(SB)/4, $0x40e00000
+DATA codesAVX512<>+32(SB)/4, $0x41000000
+DATA codesAVX512<>+36(SB)/4, $0x41100000
+DATA codesAVX512<>+40(SB)/4, $0x41200000
+DATA codesAVX512<>+44(SB)/4, $0x41300000
+DATA codesAVX512<>+48(SB)/4, $0x41400000
+DATA codesAVX512<>+52(SB)/4, $0x41500000
+DATA codesAVX512<>+56(SB)/4, $0x41600000
+DATA codesAVX512<>+60(SB)/4, $0x41700000
+GLOBL codesAVX512<>(SB), RODATA|NOPTR, $64
+
+// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $0-88
+	MOVQ      ahead+80(FP), AX
+	MOVQ      n+40(FP), CX
+	MOVQ      dim+48(FP), DX
+	MOVQ      stride+24(FP), BX
+	SHRQ      $0x01, DX
+	SHLQ      $0x02, BX
+	IMULQ     DX, CX
+	LEAQ      -1(AX)(CX*1), CX
+	MOVQ      scale+72(FP), DI
+	VMOVDQU32 bytesAVX512<>+0(SB), Z21
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
+	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     (R10)(R13*1), Z19
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VFMADD231PS      Z19, Z20, Z12
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VFMADD231PS      Z19, Z20, Z13
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VFMADD231PS      Z19, Z20, Z14
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	VFMADD231PS      Z19, Z20, Z15
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values4x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	VMOVUPS          Z4, (R9)(R10*1)
+	VMOVUPS          Z5, 64(R9)(R10*1)
+	VMOVUPS          Z6, 128(R9)(R10*1)
+	VMOVUPS          Z7, 192(R9)(R10*1)
+	VMOVUPS          Z8, (R9)(R10*2)
+	VMOVUPS          Z9, 64(R9)(R10*2)
+	VMOVUPS          Z10, 128(R9)(R10*2)
+	VMOVUPS          Z11, 192(R9)(R10*2)
+	VMOVUPS          Z12, (R9)(R11*1)
+	VMOVUPS          Z13, 64(R9)(R11*1)
+	VMOVUPS          Z14, 128(R9)(R11*1)
+	VMOVUPS          Z15, 192(R9)(R11*1)
+	MOVQ             R8, SI
+	JMP              block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     (R10)(R13*1), Z19
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VFMADD231PS      Z19, Z20, Z6
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	VFMADD231PS      Z19, Z20, Z7
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values4x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, (R9)(R10*1)
+	VMOVUPS          Z3, 64(R9)(R10*1)
+	VMOVUPS          Z4, (R9)(R10*2)
+	VMOVUPS          Z5, 64(R9)(R10*2)
+	VMOVUPS          Z6, (R9)(R11*1)
+	VMOVUPS          Z7, 64(R9)(R11*1)
+	MOVQ             R8, SI
+	JMP              block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     (R10)(R13*1), Z19
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	VFMADD231PS      Z19, Z20, Z3
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values4x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, (R9)(R10*1)
+	VMOVUPS          Z2, (R9)(R10*2)
+	VMOVUPS          Z3, (R9)(R11*1)
+	MOVQ             R8, SI
+	JMP              block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values3x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	VMOVUPS          Z4, (R9)(R10*1)
+	VMOVUPS          Z5, 64(R9)(R10*1)
+	VMOVUPS          Z6, 128(R9)(R10*1)
+	VMOVUPS          Z7, 192(R9)(R10*1)
+	VMOVUPS          Z8, (R9)(R10*2)
+	VMOVUPS          Z9, 64(R9)(R10*2)
+	VMOVUPS          Z10, 128(R9)(R10*2)
+	VMOVUPS          Z11, 192(R9)(R10*2)
+	MOVQ             R8, SI
+	JMP              block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values3x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, (R9)(R10*1)
+	VMOVUPS          Z3, 64(R9)(R10*1)
+	VMOVUPS          Z4, (R9)(R10*2)
+	VMOVUPS          Z5, 64(R9)(R10*2)
+	MOVQ             R8, SI
+	JMP              block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     (R10)(BX*2), Z18
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values3x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, (R9)(R10*1)
+	VMOVUPS          Z2, (R9)(R10*2)
+	MOVQ             R8, SI
+	JMP              block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values2x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	VMOVUPS          Z4, (R9)(R10*1)
+	VMOVUPS          Z5, 64(R9)(R10*1)
+	VMOVUPS          Z6, 128(R9)(R10*1)
+	VMOVUPS          Z7, 192(R9)(R10*1)
+	MOVQ             R8, SI
+	JMP              block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values2x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, (R9)(R10*1)
+	VMOVUPS          Z3, 64(R9)(R10*1)
+	MOVQ             R8, SI
+	JMP              block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(BX*1), Z17
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values2x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R11
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, (R9)(R10*1)
+	MOVQ             R8, SI
+	JMP              block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         64(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VPBROADCASTQ     16(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VPBROADCASTQ     24(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values1x4
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R10
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	VMOVUPS          Z2, 128(R9)
+	VMOVUPS          Z3, 192(R9)
+	MOVQ             R8, SI
+	JMP              block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VPBROADCASTQ     8(R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values1x2
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R10
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	VMOVUPS          Z1, 64(R9)
+	MOVQ             R8, SI
+	JMP              block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R12), Z25
+	VFMADD231PS.BCST (R12), Z23, Z25
+	VPBROADCASTQ     (R9), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	PREFETCHT0       (AX)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, CX
+	CMOVQGT          CX, AX
+	ADDQ             DX, R9
+	ADDQ             $0x04, R10
+	ADDQ             DI, R12
+	DECQ             R11
+	JNZ              values1x1
+	MOVQ             acc+0(FP), R9
+	MOVQ             dim+48(FP), R10
+	SHLQ             $0x02, R10
+	LEAQ             (R10)(R10*2), R10
+	LEAQ             (R9)(SI*4), R9
+	VMOVUPS          Z0, (R9)
+	MOVQ             R8, SI
+	JMP              block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func foldAVX512(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+// Requires: AVX, AVX512F
+TEXT ·foldAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ p+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ scales+40(FP), DI
+	SHLQ $0x02, DX
+
+row:
+	MOVQ BX, R8
+	XORQ R9, R9
+
+factors:
+	VPBROADCASTD R8, Z0
+	VPCMPGTD     lanesAVX512<>+0(SB), Z0, K1
+	VMOVUPS.Z    (DI)(R9*1), K1, Z1
+	VMOVUPS.Z    (CX)(R9*1), K1, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)(R9*1)
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, R8
+	JGT          factors
+	ADDQ         DX, CX
+	LEAQ         (AX)(BX*4), AX
+	DECQ         SI
+	JNZ          row
+	VZEROUPPER
+	RET
+
+DATA lanesAVX512<>+0(SB)/4, $0x00000000
+DATA lanesAVX512<>+4(SB)/4, $0x00000001
+DATA lanesAVX512<>+8(SB)/4, $0x00000002
+DATA lanesAVX512<>+12(SB)/4, $0x00000003
+DATA lanesAVX512<>+16(SB)/4, $0x00000004
+DATA lanesAVX512<>+20(SB)/4, $0x00000005
+DATA lanesAVX512<>+24(SB)/4, $0x00000006
+DATA lanesAVX512<>+28(SB)/4, $0x00000007
+DATA lanesAVX512<>+32(SB)/4, $0x00000008
+DATA lanesAVX512<>+36(SB)/4, $0x00000009
+DATA lanesAVX512<>+40(SB)/4, $0x0000000a
+DATA lanesAVX512<>+44(SB)/4, $0x0000000b
+DATA lanesAVX512<>+48(SB)/4, $0x0000000c
+DATA lanesAVX512<>+52(SB)/4, $0x0000000d
+DATA lanesAVX512<>+56(SB)/4, $0x0000000e
+DATA lanesAVX512<>+60(SB)/4, $0x0000000f
+GLOBL lanesAVX512<>(SB), RODATA|NOPTR, $64
+
+// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·mixF32AVX2(SB), NOSPLIT, $0-72
-	MOVQ  ahead+64(FP), AX
+TEXT ·mixF32AVX2(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
 	MOVQ  n+40(FP), CX
 	MOVQ  dim+48(FP), DX
 	MOVQ  stride+24(FP), BX
@@ -2434,8 +8046,8 @@ block4x2:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Y8, Y0
 	VMULPS       32(R8), Y8, Y1
 	VMULPS       (R8)(R9*1), Y9, Y2
@@ -2445,22 +8057,18 @@ block4x2:
 	VMULPS       (R8)(R10*1), Y11, Y6
 	VMULPS       32(R8)(R10*1), Y11, Y7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x2:
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VBROADCASTSS (R9)(R11*1), Y11
 	VMOVUPS      (R8), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
@@ -2471,33 +8079,35 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
 	VMOVUPS      Y2, (R8)(R9*1)
 	VMOVUPS      Y3, 32(R8)(R9*1)
 	VMOVUPS      Y4, (R8)(R9*2)
 	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(SI*1)
-	VMOVUPS      Y7, 32(R8)(SI*1)
+	VMOVUPS      Y6, (R8)(R10*1)
+	VMOVUPS      Y7, 32(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x2
 
 rest4x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x10, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x04, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
@@ -2513,49 +8123,52 @@ block3x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y6
-	VBROADCASTSS 4(R8), Y7
-	VBROADCASTSS 8(R8), Y8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y6, Y0
-	VMULPS       32(R8), Y6, Y1
-	VMULPS       (R8)(R9*1), Y7, Y2
-	VMULPS       32(R8)(R9*1), Y7, Y3
-	VMULPS       (R8)(R9*2), Y8, Y4
-	VMULPS       32(R8)(R9*2), Y8, Y5
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VMOVUPS      32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y6
-	VBROADCASTSS (R10)(BX*1), Y7
-	VBROADCASTSS (R10)(BX*2), Y8
-	VMOVUPS      (R8), Y9
-	VFMADD231PS  Y6, Y9, Y0
-	VFMADD231PS  Y7, Y9, Y2
-	VFMADD231PS  Y8, Y9, Y4
-	VMOVUPS      32(R8), Y9
-	VFMADD231PS  Y6, Y9, Y1
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y8, Y9, Y5
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -2568,11 +8181,9 @@ values3x2:
 
 rest3x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x0c, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x03, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
@@ -2593,6 +8204,7 @@ block2x4:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Y8, Y0
 	VMULPS       32(R8), Y8, Y1
@@ -2603,39 +8215,41 @@ block2x4:
 	VMULPS       64(R8)(R9*1), Y9, Y6
 	VMULPS       96(R8)(R9*1), Y9, Y7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x4:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VMOVUPS      32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VMOVUPS      64(R8), Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VMOVUPS      96(R8), Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VMOVUPS      (R8), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y4
-	VMOVUPS      32(R8), Y10
-	VFMADD231PS  Y8, Y10, Y1
-	VFMADD231PS  Y9, Y10, Y5
-	VMOVUPS      64(R8), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y6
-	VMOVUPS      96(R8), Y10
-	VFMADD231PS  Y8, Y10, Y3
-	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -2654,43 +8268,46 @@ block2x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y4
-	VBROADCASTSS 4(R8), Y5
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y4, Y0
-	VMULPS       32(R8), Y4, Y1
-	VMULPS       (R8)(R9*1), Y5, Y2
-	VMULPS       32(R8)(R9*1), Y5, Y3
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VMOVUPS      32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y4
-	VBROADCASTSS (R10)(BX*1), Y5
-	VMOVUPS      (R8), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVUPS      32(R8), Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -2701,11 +8318,9 @@ values2x2:
 
 rest2x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x08, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x02, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
@@ -2721,44 +8336,47 @@ block1x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R8), Y8
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y4, Y0
-	VMULPS       32(R8), Y4, Y1
-	VMULPS       64(R8), Y4, Y2
-	VMULPS       96(R8), Y4, Y3
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x4:
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VMOVUPS      32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VMOVUPS      64(R8), Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VMOVUPS      96(R8), Y12
+	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT0   64(AX)
 	ADDQ         $0x00000080, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y4
-	VMOVUPS      (R8), Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VMOVUPS      32(R8), Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VMOVUPS      64(R8), Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VMOVUPS      96(R8), Y5
-	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -2773,37 +8391,40 @@ block1x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y8
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y2, Y0
-	VMULPS       32(R8), Y2, Y1
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x2:
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VMOVUPS      32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y2
-	VMOVUPS      (R8), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VMOVUPS      32(R8), Y3
-	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -2812,11 +8433,9 @@ values1x2:
 
 rest1x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x04, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x01, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
@@ -2826,10 +8445,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixF16AVX2(SB), NOSPLIT, $0-72
-	MOVQ  ahead+64(FP), AX
+TEXT ·mixF16AVX2(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
 	MOVQ  n+40(FP), CX
 	MOVQ  dim+48(FP), DX
 	MOVQ  stride+24(FP), BX
@@ -2855,8 +8474,8 @@ block4x2:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Y8, Y0
 	VMULPS       32(R8), Y8, Y1
 	VMULPS       (R8)(R9*1), Y9, Y2
@@ -2866,22 +8485,18 @@ block4x2:
 	VMULPS       (R8)(R10*1), Y11, Y6
 	VMULPS       32(R8)(R10*1), Y11, Y7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x2:
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VBROADCASTSS (R9)(R11*1), Y11
 	VCVTPH2PS    (R8), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
@@ -2892,33 +8507,35 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
 	VMOVUPS      Y2, (R8)(R9*1)
 	VMOVUPS      Y3, 32(R8)(R9*1)
 	VMOVUPS      Y4, (R8)(R9*2)
 	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(SI*1)
-	VMOVUPS      Y7, 32(R8)(SI*1)
+	VMOVUPS      Y6, (R8)(R10*1)
+	VMOVUPS      Y7, 32(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x2
 
 rest4x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x10, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x04, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
@@ -2934,49 +8551,52 @@ block3x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y6
-	VBROADCASTSS 4(R8), Y7
-	VBROADCASTSS 8(R8), Y8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y6, Y0
-	VMULPS       32(R8), Y6, Y1
-	VMULPS       (R8)(R9*1), Y7, Y2
-	VMULPS       32(R8)(R9*1), Y7, Y3
-	VMULPS       (R8)(R9*2), Y8, Y4
-	VMULPS       32(R8)(R9*2), Y8, Y5
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VCVTPH2PS    16(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y6
-	VBROADCASTSS (R10)(BX*1), Y7
-	VBROADCASTSS (R10)(BX*2), Y8
-	VCVTPH2PS    (R8), Y9
-	VFMADD231PS  Y6, Y9, Y0
-	VFMADD231PS  Y7, Y9, Y2
-	VFMADD231PS  Y8, Y9, Y4
-	VCVTPH2PS    16(R8), Y9
-	VFMADD231PS  Y6, Y9, Y1
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y8, Y9, Y5
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -2989,11 +8609,9 @@ values3x2:
 
 rest3x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x0c, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x03, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
@@ -3014,6 +8632,7 @@ block2x4:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Y8, Y0
 	VMULPS       32(R8), Y8, Y1
@@ -3024,38 +8643,40 @@ block2x4:
 	VMULPS       64(R8)(R9*1), Y9, Y6
 	VMULPS       96(R8)(R9*1), Y9, Y7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x4:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VCVTPH2PS    16(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VCVTPH2PS    32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VCVTPH2PS    48(R8), Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VCVTPH2PS    (R8), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y4
-	VCVTPH2PS    16(R8), Y10
-	VFMADD231PS  Y8, Y10, Y1
-	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    32(R8), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y6
-	VCVTPH2PS    48(R8), Y10
-	VFMADD231PS  Y8, Y10, Y3
-	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3074,43 +8695,46 @@ block2x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y4
-	VBROADCASTSS 4(R8), Y5
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y4, Y0
-	VMULPS       32(R8), Y4, Y1
-	VMULPS       (R8)(R9*1), Y5, Y2
-	VMULPS       32(R8)(R9*1), Y5, Y3
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VCVTPH2PS    16(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y4
-	VBROADCASTSS (R10)(BX*1), Y5
-	VCVTPH2PS    (R8), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y2
-	VCVTPH2PS    16(R8), Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3121,11 +8745,9 @@ values2x2:
 
 rest2x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x08, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x02, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
@@ -3141,43 +8763,46 @@ block1x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R8), Y8
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y4, Y0
-	VMULPS       32(R8), Y4, Y1
-	VMULPS       64(R8), Y4, Y2
-	VMULPS       96(R8), Y4, Y3
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x4:
+	VBROADCASTSS (R9), Y8
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VCVTPH2PS    16(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VCVTPH2PS    32(R8), Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VCVTPH2PS    48(R8), Y12
+	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y4
-	VCVTPH2PS    (R8), Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VCVTPH2PS    16(R8), Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VCVTPH2PS    32(R8), Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VCVTPH2PS    48(R8), Y5
-	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3192,37 +8817,40 @@ block1x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y8
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y2, Y0
-	VMULPS       32(R8), Y2, Y1
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x2:
+	VBROADCASTSS (R9), Y8
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VCVTPH2PS    16(R8), Y12
+	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y2
-	VCVTPH2PS    (R8), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VCVTPH2PS    16(R8), Y3
-	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3231,11 +8859,9 @@ values1x2:
 
 rest1x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x04, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x01, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
@@ -3245,10 +8871,10 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixBF16AVX2(SB), NOSPLIT, $0-72
-	MOVQ  ahead+64(FP), AX
+TEXT ·mixBF16AVX2(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
 	MOVQ  n+40(FP), CX
 	MOVQ  dim+48(FP), DX
 	MOVQ  stride+24(FP), BX
@@ -3274,8 +8900,8 @@ block4x2:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
-	LEAQ         (R8)(SI*4), R8
 	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Y8, Y0
 	VMULPS       32(R8), Y8, Y1
 	VMULPS       (R8)(R9*1), Y9, Y2
@@ -3285,22 +8911,18 @@ block4x2:
 	VMULPS       (R8)(R10*1), Y11, Y6
 	VMULPS       32(R8)(R10*1), Y11, Y7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
 	LEAQ         (BX)(BX*2), R11
 
 values4x2:
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VBROADCASTSS (R9)(R11*1), Y11
 	VPMOVZXWD    (R8), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
@@ -3313,33 +8935,35 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	LEAQ         (R9)(R9*2), SI
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
 	VMOVUPS      Y2, (R8)(R9*1)
 	VMOVUPS      Y3, 32(R8)(R9*1)
 	VMOVUPS      Y4, (R8)(R9*2)
 	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(SI*1)
-	VMOVUPS      Y7, 32(R8)(SI*1)
+	VMOVUPS      Y6, (R8)(R10*1)
+	VMOVUPS      Y7, 32(R8)(R10*1)
 	MOVQ         DI, SI
 	JMP          block4x2
 
 rest4x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x10, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x04, SI, SI
+	IMUL3Q $0x04, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
@@ -3355,51 +8979,54 @@ block3x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y6
-	VBROADCASTSS 4(R8), Y7
-	VBROADCASTSS 8(R8), Y8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y6, Y0
-	VMULPS       32(R8), Y6, Y1
-	VMULPS       (R8)(R9*1), Y7, Y2
-	VMULPS       32(R8)(R9*1), Y7, Y3
-	VMULPS       (R8)(R9*2), Y8, Y4
-	VMULPS       32(R8)(R9*2), Y8, Y5
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values3x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVZXWD    16(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y6
-	VBROADCASTSS (R10)(BX*1), Y7
-	VBROADCASTSS (R10)(BX*2), Y8
-	VPMOVZXWD    (R8), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VFMADD231PS  Y6, Y9, Y0
-	VFMADD231PS  Y7, Y9, Y2
-	VFMADD231PS  Y8, Y9, Y4
-	VPMOVZXWD    16(R8), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VFMADD231PS  Y6, Y9, Y1
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y8, Y9, Y5
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3412,11 +9039,9 @@ values3x2:
 
 rest3x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x0c, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x03, SI, SI
+	IMUL3Q $0x03, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
@@ -3437,6 +9062,7 @@ block2x4:
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMULPS       (R8), Y8, Y0
 	VMULPS       32(R8), Y8, Y1
@@ -3447,42 +9073,44 @@ block2x4:
 	VMULPS       64(R8)(R9*1), Y9, Y6
 	VMULPS       96(R8)(R9*1), Y9, Y7
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x4:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVZXWD    16(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVZXWD    32(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVZXWD    48(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VPMOVZXWD    (R8), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y4
-	VPMOVZXWD    16(R8), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y8, Y10, Y1
-	VFMADD231PS  Y9, Y10, Y5
-	VPMOVZXWD    32(R8), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y6
-	VPMOVZXWD    48(R8), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y8, Y10, Y3
-	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3501,45 +9129,48 @@ block2x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y4
-	VBROADCASTSS 4(R8), Y5
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y4, Y0
-	VMULPS       32(R8), Y4, Y1
-	VMULPS       (R8)(R9*1), Y5, Y2
-	VMULPS       32(R8)(R9*1), Y5, Y3
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values2x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVZXWD    16(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y4
-	VBROADCASTSS (R10)(BX*1), Y5
-	VPMOVZXWD    (R8), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y2
-	VPMOVZXWD    16(R8), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y4, Y6, Y1
-	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3550,11 +9181,9 @@ values2x2:
 
 rest2x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x08, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x02, SI, SI
+	IMUL3Q $0x02, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
@@ -3570,47 +9199,50 @@ block1x4:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R8), Y8
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y4, Y0
-	VMULPS       32(R8), Y4, Y1
-	VMULPS       64(R8), Y4, Y2
-	VMULPS       96(R8), Y4, Y3
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x4:
+	VBROADCASTSS (R9), Y8
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXWD    16(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVZXWD    32(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVZXWD    48(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000040, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y4
-	VPMOVZXWD    (R8), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VPMOVZXWD    16(R8), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VFMADD231PS  Y4, Y5, Y1
-	VPMOVZXWD    32(R8), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VPMOVZXWD    48(R8), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3625,39 +9257,42 @@ block1x2:
 	CMPQ         DI, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y8
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y2, Y0
-	VMULPS       32(R8), Y2, Y1
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
 	MOVQ         values+32(FP), R8
-	MOVQ         n+40(FP), R9
-	MOVQ         SI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R8
-	MOVQ         p+16(FP), R10
+	MOVQ         SI, R9
+	SHLQ         $0x01, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
 
 values1x2:
+	VBROADCASTSS (R9), Y8
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXWD    16(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	ADDQ         $0x00000020, AX
 	CMPQ         AX, CX
 	CMOVQGT      CX, AX
-	VBROADCASTSS (R10), Y2
-	VPMOVZXWD    (R8), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VPMOVZXWD    16(R8), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, R8
-	ADDQ         $0x04, R10
-	DECQ         R9
+	ADDQ         $0x04, R9
+	DECQ         R10
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R8
 	MOVQ         dim+48(FP), R9
 	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
 	LEAQ         (R8)(SI*4), R8
 	VMOVUPS      Y0, (R8)
 	VMOVUPS      Y1, 32(R8)
@@ -3666,11 +9301,9 @@ values1x2:
 
 rest1x2:
 	MOVQ   dim+48(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x04, SI, SI
 	ADDQ   SI, acc+0(FP)
-	MOVQ   BX, SI
-	IMUL3Q $0x01, SI, SI
+	IMUL3Q $0x01, BX, SI
 	ADDQ   SI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
@@ -3679,3 +9312,3007 @@ rest1x2:
 rows0:
 	VZEROUPPER
 	RET
+
+// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt8AVX2(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
+	MOVQ  n+40(FP), CX
+	MOVQ  dim+48(FP), DX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	IMULQ DX, CX
+	LEAQ  -1(AX)(CX*1), CX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
+	VBROADCASTSS 12(R8), Y11
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
+	VMULPS       (R8)(R10*1), Y11, Y6
+	VMULPS       32(R8)(R10*1), Y11, Y7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VBROADCASTSS (R9)(R11*1), Y11
+	VPMOVSXBD    (R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBD    8(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	VMOVUPS      Y4, (R8)(R9*2)
+	VMOVUPS      Y5, 32(R8)(R9*2)
+	VMOVUPS      Y6, (R8)(R10*1)
+	VMOVUPS      Y7, 32(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VPMOVSXBD    (R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVSXBD    8(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	VMOVUPS      Y4, (R8)(R9*2)
+	VMOVUPS      Y5, 32(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
+	VMULPS       (R8)(R9*1), Y9, Y4
+	VMULPS       32(R8)(R9*1), Y9, Y5
+	VMULPS       64(R8)(R9*1), Y9, Y6
+	VMULPS       96(R8)(R9*1), Y9, Y7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x4:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVSXBD    (R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVSXBD    8(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVSXBD    16(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVSXBD    24(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 64(R8)
+	VMOVUPS      Y3, 96(R8)
+	VMOVUPS      Y4, (R8)(R9*1)
+	VMOVUPS      Y5, 32(R8)(R9*1)
+	VMOVUPS      Y6, 64(R8)(R9*1)
+	VMOVUPS      Y7, 96(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVSXBD    (R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVSXBD    8(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x4:
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBD    (R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVSXBD    8(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVSXBD    16(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVSXBD    24(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 64(R8)
+	VMOVUPS      Y3, 96(R8)
+	MOVQ         DI, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x2:
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBD    (R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVSXBD    8(R8), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	MOVQ         DI, SI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
+	MOVQ  n+40(FP), CX
+	MOVQ  dim+48(FP), DX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	IMULQ DX, CX
+	LEAQ  -1(AX)(CX*1), CX
+	MOVQ  scale+72(FP), DI
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R10)(BX*2), Y10
+	VBROADCASTSS (R10)(R13*1), Y11
+	VBROADCASTSS (R12), Y14
+	VBROADCASTSS 4(R12), Y13
+	VPMOVZXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, SI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R10)(BX*2), Y10
+	VBROADCASTSS (R12), Y14
+	VBROADCASTSS 4(R12), Y13
+	VPMOVZXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVZXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, SI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R12), Y14
+	VBROADCASTSS 4(R12), Y13
+	VPMOVZXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVZXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVZXBD    16(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVZXBD    24(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R12), Y14
+	VBROADCASTSS 4(R12), Y13
+	VPMOVZXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVZXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R12), Y14
+	VBROADCASTSS 4(R12), Y13
+	VPMOVZXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVZXBD    16(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVZXBD    24(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R12), Y14
+	VBROADCASTSS 4(R12), Y13
+	VPMOVZXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, SI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·mixE4M3AVX2(SB), NOSPLIT, $0-88
+	MOVQ    ahead+80(FP), AX
+	MOVQ    n+40(FP), CX
+	MOVQ    dim+48(FP), DX
+	MOVQ    stride+24(FP), BX
+	SHLQ    $0x02, BX
+	IMULQ   DX, CX
+	LEAQ    -1(AX)(CX*1), CX
+	VMOVDQU one16AVX2<>+0(SB), Y13
+	VMOVDQU bit7AVX2<>+0(SB), Y14
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
+	VBROADCASTSS 12(R8), Y11
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
+	VMULPS       (R8)(R10*1), Y11, Y6
+	VMULPS       32(R8)(R10*1), Y11, Y7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VBROADCASTSS (R9)(R11*1), Y11
+	VPMOVSXBW    (R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBW    8(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	VMOVUPS      Y4, (R8)(R9*2)
+	VMOVUPS      Y5, 32(R8)(R9*2)
+	VMOVUPS      Y6, (R8)(R10*1)
+	VMOVUPS      Y7, 32(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VPMOVSXBW    (R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVSXBW    8(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	VMOVUPS      Y4, (R8)(R9*2)
+	VMOVUPS      Y5, 32(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
+	VMULPS       (R8)(R9*1), Y9, Y4
+	VMULPS       32(R8)(R9*1), Y9, Y5
+	VMULPS       64(R8)(R9*1), Y9, Y6
+	VMULPS       96(R8)(R9*1), Y9, Y7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x4:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVSXBW    (R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVSXBW    8(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVSXBW    16(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVSXBW    24(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 64(R8)
+	VMOVUPS      Y3, 96(R8)
+	VMOVUPS      Y4, (R8)(R9*1)
+	VMOVUPS      Y5, 32(R8)(R9*1)
+	VMOVUPS      Y6, 64(R8)(R9*1)
+	VMOVUPS      Y7, 96(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVSXBW    (R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVSXBW    8(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x4:
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBW    (R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVSXBW    8(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVSXBW    16(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVSXBW    24(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 64(R8)
+	VMOVUPS      Y3, 96(R8)
+	MOVQ         DI, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x2:
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBW    (R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVSXBW    8(R8), X12
+	VPADDW       X13, X12, X15
+	VPAND        X14, X15, X15
+	VPXOR        X15, X12, X12
+	VPSLLW       $0x07, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	MOVQ         DI, SI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+DATA one16AVX2<>+0(SB)/4, $0x00010001
+DATA one16AVX2<>+4(SB)/4, $0x00010001
+DATA one16AVX2<>+8(SB)/4, $0x00010001
+DATA one16AVX2<>+12(SB)/4, $0x00010001
+DATA one16AVX2<>+16(SB)/4, $0x00010001
+DATA one16AVX2<>+20(SB)/4, $0x00010001
+DATA one16AVX2<>+24(SB)/4, $0x00010001
+DATA one16AVX2<>+28(SB)/4, $0x00010001
+GLOBL one16AVX2<>(SB), RODATA|NOPTR, $32
+
+DATA bit7AVX2<>+0(SB)/4, $0x00800080
+DATA bit7AVX2<>+4(SB)/4, $0x00800080
+DATA bit7AVX2<>+8(SB)/4, $0x00800080
+DATA bit7AVX2<>+12(SB)/4, $0x00800080
+DATA bit7AVX2<>+16(SB)/4, $0x00800080
+DATA bit7AVX2<>+20(SB)/4, $0x00800080
+DATA bit7AVX2<>+24(SB)/4, $0x00800080
+DATA bit7AVX2<>+28(SB)/4, $0x00800080
+GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
+
+// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·mixE5M2AVX2(SB), NOSPLIT, $0-88
+	MOVQ  ahead+80(FP), AX
+	MOVQ  n+40(FP), CX
+	MOVQ  dim+48(FP), DX
+	MOVQ  stride+24(FP), BX
+	SHLQ  $0x02, BX
+	IMULQ DX, CX
+	LEAQ  -1(AX)(CX*1), CX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
+	VBROADCASTSS 12(R8), Y11
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
+	VMULPS       (R8)(R10*1), Y11, Y6
+	VMULPS       32(R8)(R10*1), Y11, Y7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values4x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VBROADCASTSS (R9)(R11*1), Y11
+	VPMOVZXBW    (R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBW    8(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	VMOVUPS      Y4, (R8)(R9*2)
+	VMOVUPS      Y5, 32(R8)(R9*2)
+	VMOVUPS      Y6, (R8)(R10*1)
+	VMOVUPS      Y7, 32(R8)(R10*1)
+	MOVQ         DI, SI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	VBROADCASTSS 8(R8), Y10
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	VMULPS       (R8)(R9*2), Y10, Y4
+	VMULPS       32(R8)(R9*2), Y10, Y5
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values3x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VBROADCASTSS (R9)(BX*2), Y10
+	VPMOVZXBW    (R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVZXBW    8(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	VMOVUPS      Y4, (R8)(R9*2)
+	VMOVUPS      Y5, 32(R8)(R9*2)
+	MOVQ         DI, SI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
+	VMULPS       (R8)(R9*1), Y9, Y4
+	VMULPS       32(R8)(R9*1), Y9, Y5
+	VMULPS       64(R8)(R9*1), Y9, Y6
+	VMULPS       96(R8)(R9*1), Y9, Y7
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x4:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVZXBW    (R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVZXBW    8(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVZXBW    16(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVZXBW    24(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 64(R8)
+	VMOVUPS      Y3, 96(R8)
+	VMOVUPS      Y4, (R8)(R9*1)
+	VMOVUPS      Y5, 32(R8)(R9*1)
+	VMOVUPS      Y6, 64(R8)(R9*1)
+	VMOVUPS      Y7, 96(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	VBROADCASTSS 4(R8), Y9
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       (R8)(R9*1), Y9, Y2
+	VMULPS       32(R8)(R9*1), Y9, Y3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values2x2:
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(BX*1), Y9
+	VPMOVZXBW    (R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVZXBW    8(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, (R8)(R9*1)
+	VMOVUPS      Y3, 32(R8)(R9*1)
+	MOVQ         DI, SI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         32(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	VMULPS       64(R8), Y8, Y2
+	VMULPS       96(R8), Y8, Y3
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x4:
+	VBROADCASTSS (R9), Y8
+	VPMOVZXBW    (R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXBW    8(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVZXBW    16(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVZXBW    24(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 64(R8)
+	VMOVUPS      Y3, 96(R8)
+	MOVQ         DI, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(SI), DI
+	CMPQ         DI, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R8
+	VBROADCASTSS (R8), Y8
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMULPS       (R8), Y8, Y0
+	VMULPS       32(R8), Y8, Y1
+	MOVQ         values+32(FP), R8
+	MOVQ         SI, R9
+	ADDQ         R9, R8
+	MOVQ         p+16(FP), R9
+	MOVQ         n+40(FP), R10
+	LEAQ         (BX)(BX*2), R11
+
+values1x2:
+	VBROADCASTSS (R9), Y8
+	VPMOVZXBW    (R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXBW    8(R8), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R8
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R8
+	MOVQ         dim+48(FP), R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R9
+	LEAQ         (R8)(SI*4), R8
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	MOVQ         DI, SI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt4AVX2(SB), NOSPLIT, $0-88
+	MOVQ    ahead+80(FP), AX
+	MOVQ    n+40(FP), CX
+	MOVQ    dim+48(FP), DX
+	MOVQ    stride+24(FP), BX
+	SHRQ    $0x01, DX
+	SHLQ    $0x02, BX
+	IMULQ   DX, CX
+	LEAQ    -1(AX)(CX*1), CX
+	MOVQ    scale+72(FP), DI
+	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R10)(BX*2), Y10
+	VBROADCASTSS (R10)(R13*1), Y11
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, SI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R10)(BX*2), Y10
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, SI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPBROADCASTD 8(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPBROADCASTD 12(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPBROADCASTD 8(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPBROADCASTD 12(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x05, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, SI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+DATA shiftsAVX2<>+0(SB)/4, $0x0000001c
+DATA shiftsAVX2<>+4(SB)/4, $0x00000018
+DATA shiftsAVX2<>+8(SB)/4, $0x00000014
+DATA shiftsAVX2<>+12(SB)/4, $0x00000010
+DATA shiftsAVX2<>+16(SB)/4, $0x0000000c
+DATA shiftsAVX2<>+20(SB)/4, $0x00000008
+DATA shiftsAVX2<>+24(SB)/4, $0x00000004
+DATA shiftsAVX2<>+28(SB)/4, $0x00000000
+GLOBL shiftsAVX2<>(SB), RODATA|NOPTR, $32
+
+// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $0-88
+	MOVQ    ahead+80(FP), AX
+	MOVQ    n+40(FP), CX
+	MOVQ    dim+48(FP), DX
+	MOVQ    stride+24(FP), BX
+	SHRQ    $0x01, DX
+	SHLQ    $0x02, BX
+	IMULQ   DX, CX
+	LEAQ    -1(AX)(CX*1), CX
+	MOVQ    scale+72(FP), DI
+	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ SI, SI
+
+block4x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R10)(BX*2), Y10
+	VBROADCASTSS (R10)(R13*1), Y11
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, SI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x10, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x04, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ SI, SI
+
+block3x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R10)(BX*2), Y10
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, SI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x0c, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x03, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ SI, SI
+
+block2x4:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPBROADCASTD 8(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPBROADCASTD 12(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(BX*1), Y9
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, SI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x08, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x02, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ SI, SI
+
+block1x4:
+	LEAQ         32(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPBROADCASTD 8(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPBROADCASTD 12(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, SI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(SI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         SI, R10
+	SHRQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	MOVQ         scales+64(FP), R12
+	MOVQ         SI, R13
+	SHRQ         $0x06, R13
+	LEAQ         (R12)(R13*8), R12
+	LEAQ         (BX)(BX*2), R13
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R12), Y15
+	VBROADCASTSS 4(R12), Y14
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPBROADCASTD 4(R9), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, CX
+	CMOVQGT      CX, AX
+	ADDQ         DX, R9
+	ADDQ         $0x04, R10
+	ADDQ         DI, R12
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(SI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, SI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), SI
+	IMUL3Q $0x04, SI, SI
+	ADDQ   SI, acc+0(FP)
+	IMUL3Q $0x01, BX, SI
+	ADDQ   SI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func foldAVX2(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+// Requires: AVX, AVX2
+TEXT ·foldAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ p+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ scales+40(FP), DI
+	SHLQ $0x02, DX
+
+row:
+	MOVQ BX, R8
+	XORQ R9, R9
+
+factors:
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanesAVX2<>+0(SB), Y0, Y2
+	VMASKMOVPS   (DI)(R9*1), Y2, Y1
+	VMASKMOVPS   (CX)(R9*1), Y2, Y0
+	VMULPS       Y1, Y0, Y0
+	VMASKMOVPS   Y0, Y2, (AX)(R9*1)
+	ADDQ         $0x20, R9
+	SUBQ         $0x08, R8
+	JGT          factors
+	ADDQ         DX, CX
+	LEAQ         (AX)(BX*4), AX
+	DECQ         SI
+	JNZ          row
+	VZEROUPPER
+	RET
+
+DATA lanesAVX2<>+0(SB)/4, $0x00000000
+DATA lanesAVX2<>+4(SB)/4, $0x00000001
+DATA lanesAVX2<>+8(SB)/4, $0x00000002
+DATA lanesAVX2<>+12(SB)/4, $0x00000003
+DATA lanesAVX2<>+16(SB)/4, $0x00000004
+DATA lanesAVX2<>+20(SB)/4, $0x00000005
+DATA lanesAVX2<>+24(SB)/4, $0x00000006
+DATA lanesAVX2<>+28(SB)/4, $0x00000007
+GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $32

@@ -4,32 +4,102 @@
 
 package cpu
 
-// mixF32AVX512 is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.
+// mixF32AVX512 is a mixer.
 //
 //go:noescape
-func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 
-// mixF16AVX512 is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.
+// mixF16AVX512 is a mixer.
 //
 //go:noescape
-func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 
-// mixBF16AVX512 is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.
+// mixBF16AVX512 is a mixer.
 //
 //go:noescape
-func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 
-// mixF32AVX2 is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.
+// mixInt8AVX512 is a mixer.
 //
 //go:noescape
-func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 
-// mixF16AVX2 is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.
+// mixInt8AsymAVX512 is a mixer.
 //
 //go:noescape
-func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
 
-// mixBF16AVX2 is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.
+// mixE4M3AVX512 is a mixer.
 //
 //go:noescape
-func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, ahead *byte)
+func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixE5M2AVX512 is a mixer.
+//
+//go:noescape
+func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixInt4AVX512 is a mixer.
+//
+//go:noescape
+func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixInt4G64AVX512 is a mixer.
+//
+//go:noescape
+func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// foldAVX512 sets rows of n elements of dst, back to back, to the products of a row of p and the scales.
+//
+//go:noescape
+func foldAVX512(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+
+// mixF32AVX2 is a mixer.
+//
+//go:noescape
+func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixF16AVX2 is a mixer.
+//
+//go:noescape
+func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixBF16AVX2 is a mixer.
+//
+//go:noescape
+func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixInt8AVX2 is a mixer.
+//
+//go:noescape
+func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixInt8AsymAVX2 is a mixer.
+//
+//go:noescape
+func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixE4M3AVX2 is a mixer.
+//
+//go:noescape
+func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixE5M2AVX2 is a mixer.
+//
+//go:noescape
+func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixInt4AVX2 is a mixer.
+//
+//go:noescape
+func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// mixInt4G64AVX2 is a mixer.
+//
+//go:noescape
+func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+
+// foldAVX2 sets rows of n elements of dst, back to back, to the products of a row of p and the scales.
+//
+//go:noescape
+func foldAVX2(dst *float32, p *float32, stride int, n int, rows int, scales *float32)

@@ -67,7 +67,7 @@ func TestAppendStoresWhatTheCodecsMake(t *testing.T) {
 		rope := rotationOf(p.Rope)
 		turn := func(x []float32, token int) {
 			if p.Rope.Table.Set {
-				rope.turn(x, int(view[uint32](p.Positions.Buf)[token]), p.Rope.Magnitude)
+				rope.turn(x, len(x), int(view[uint32](p.Positions.Buf)[token]), p.Rope.Magnitude)
 			}
 			if p.Cache.K.Hadamard {
 				quant.Hadamard(x)
@@ -227,7 +227,7 @@ func TestRotateQuantizesAnew(t *testing.T) {
 						if portable.decode[dt](x, at); turned {
 							quant.Hadamard(x)
 						}
-						if rope.turn(x, int(deltas[len(deltas)-1]), 1); turned {
+						if rope.turn(x, len(x), int(deltas[len(deltas)-1]), 1); turned {
 							quant.Hadamard(x)
 						}
 						copied := stored{dt: dt, dim: 80, data: make([]byte, len(at.data)), scales: append([]uint32(nil), at.scales...)}

@@ -43,26 +43,3 @@ func TestHadamardAgrees(t *testing.T) {
 		}
 	}
 }
-
-// stream copies any number of bytes from and to any address, and nothing else.
-func TestStreamCopies(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	for _, k := range available {
-		for range 500 {
-			n, shift, from := rng.IntN(700), rng.IntN(70), rng.IntN(70)
-			src, dst := guarded[byte](t, from+n), guarded[byte](t, shift+n)
-			for i := range src {
-				src[i] = byte(rng.Uint32())
-			}
-			k.stream(dst[shift:], src[from:])
-			k.fence()
-			require.Equal(t, src[from:], dst[shift:], k.name)
-			require.Equal(t, make([]byte, shift), dst[:shift], k.name)
-			wide := make([]byte, n+shift+20)
-			k.stream(wide[shift:][:n], src[from:])
-			k.fence()
-			require.Equal(t, src[from:], wide[shift:][:n], k.name)
-			require.Equal(t, make([]byte, 20), wide[shift+n:], k.name)
-		}
-	}
-}

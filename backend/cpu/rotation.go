@@ -22,14 +22,17 @@ func rotationOf(r backend.Rope[*Buffer]) rotation {
 	return rotation{table: view[float32](r.Table.Buf), positions: r.Positions, dims: r.Dims, pairing: r.Pairing, k: r.Table.Buf.be.kernels}
 }
 
-// turn rotates the leading dims of x by delta positions and scales them. A
-// negative delta turns back: by the transpose of the matrix.
-func (r *rotation) turn(x []float32, delta int, magnitude float32) {
+// turn rotates the leading dims of each row of dim elements by delta positions and scales
+// them. A negative delta turns back: by the transpose of the matrix.
+func (r *rotation) turn(rows []float32, dim, delta int, magnitude float32) {
 	sign := float32(1)
 	if delta < 0 {
 		delta, sign = -delta, -1
 	}
-	r.k.turn(x[:r.dims], r.table[delta*r.dims:][:r.dims], r.pairing, sign, magnitude)
+	angles := r.table[delta*r.dims:][:r.dims]
+	for ; len(rows) > 0; rows = rows[dim:] {
+		r.k.turn(rows[:r.dims], angles, r.pairing, sign, magnitude)
+	}
 }
 
 func turnGo(x, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
@@ -112,7 +115,7 @@ func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 		if t.keys.hadamard {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}
-		t.rope.turn(x, int(deltas[i]), 1)
+		t.rope.turn(x, len(x), int(deltas[i]), 1)
 		if t.keys.hadamard {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}

@@ -11,10 +11,10 @@ import (
 )
 
 // scorer is an assembly function that sets dst[r*stride+j] to the product of query row r, of at
-// most rowsAtOnce, and key j, of at least keysAtLeast that are row bytes apart. A key's scales are
-// scale bytes behind those of the key before, and go with group elements each. As many bytes as
-// it reads of keys it fetches from ahead on.
-type scorer func(dst *float32, stride, rows, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale, group int, ahead *byte)
+// most rowsAtOnce that are qRow bytes apart, and key j, of at least keysAtLeast that are row
+// bytes apart. A key's scales are scale bytes behind those of the key before, and go with group
+// elements each. As many bytes as it reads of keys it fetches from ahead on.
+type scorer func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte)
 
 const (
 	rowsAtOnce  = 4
@@ -23,35 +23,49 @@ const (
 
 // scorers is the assembly of a tier.
 type scorers struct {
-	by       [types]scorer
-	pairs    func(dst *float32, words *uint32, n int, part float32)
-	words    int // what pairs takes a multiple of
-	channels func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
+	scores, products   [types]scorer
+	pairs, doublePairs func(dst *float32, words *uint32, n int, part float32)
+	words              int // what pairs takes a multiple of
+	channels           func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
+	rowSums            func(sums *int32, q *byte, dim, rows int)
+	splitRows          func(dst, q *byte, dim, rows int)
+	split, splitBytes  int // codes that splitRows takes at once, and the bytes that it makes of them
 }
 
 // scorersOf is that of each tier.
 var scorersOf = map[string]*scorers{"avx512": {
-	by: [types]scorer{
+	scores: [types]scorer{
 		backend.F32: scoreF32AVX512, backend.F16: scoreF16AVX512, backend.BF16: scoreBF16AVX512,
 		backend.Int8: scoreInt8AVX512, backend.Int8Asym: scoreInt8AsymAVX512, backend.FP8E4M3: scoreE4M3AVX512, backend.FP8E5M2: scoreE5M2AVX512,
 		backend.Int4: scoreInt4AVX512, backend.Int4G64: scoreInt4AVX512, backend.Int4Channel: scoreInt4ChannelAVX512,
 	},
-	pairs: pairsAVX512, words: 8, channels: channelsAVX512,
+	products: [types]scorer{
+		backend.Int8: productInt8AVX512, backend.Int8Asym: productInt8AsymAVX512, backend.Int4: productInt4AVX512, backend.Int4G64: productInt4AVX512,
+	},
+	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512,
+	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, split: 128, splitBytes: 192,
 }, "avx2": {
-	by: [types]scorer{
+	scores: [types]scorer{
 		backend.F32: scoreF32AVX2, backend.F16: scoreF16AVX2, backend.BF16: scoreBF16AVX2,
 		backend.Int8: scoreInt8AVX2, backend.Int8Asym: scoreInt8AsymAVX2, backend.FP8E4M3: scoreE4M3AVX2, backend.FP8E5M2: scoreE5M2AVX2,
 		backend.Int4: scoreInt4AVX2, backend.Int4G64: scoreInt4AVX2, backend.Int4Channel: scoreInt4ChannelAVX2,
 	},
-	pairs: pairsAVX2, words: 4, channels: channelsAVX2,
+	products: [types]scorer{
+		backend.Int8: productInt8AVX2, backend.Int8Asym: productInt8AsymAVX2, backend.Int4: productInt4AVX2, backend.Int4G64: productInt4AVX2,
+	},
+	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2,
+	rowSums: rowSumsAVX2, splitRows: splitRowsAVX2, split: 32, splitBytes: 64,
 }}
 
-// scores sets score to that of k's tier.
+// scores sets score and scoreInt8 to those of k's tier.
 func (k *kernels) scores() {
 	s := scorersOf[k.name]
-	for dt, by := range s.by {
-		if by != nil {
+	for dt := range s.scores {
+		if s.scores[dt] != nil {
 			k.score[dt] = s.score
+		}
+		if s.products[dt] != nil {
+			k.scoreInt8[dt] = s.scoreInt8
 		}
 	}
 }
@@ -67,17 +81,19 @@ func (s *scorers) score(dst []float32, stride int, q []float32, keys stored, scr
 	case n == 0 || rows == 0:
 		return
 	case n < keysAtLeast:
-		s.few(dst, stride, q, keys, scratch)
+		same, sums, scratch := keys.repeated(scratch)
+		for r := 0; r < rows; r += rowsAtOnce {
+			some := q[r*dim : min(r+rowsAtOnce, rows)*dim]
+			s.score(sums, keysAtLeast, some, same, scratch)
+			copyRows(dst[r*stride:], stride, sums, n, len(some)/dim)
+		}
 		return
 	}
 	row := dim * keys.dt.Bits() / 8
 	_, _ = dst[(rows-1)*stride+n-1], keys.data[n*row-1]
 	scales, scale, group, scratch := s.scales(&keys, scratch)
-	ahead := keys.ahead
-	if ahead == nil {
-		ahead = &keys.data[0]
-	}
-	by := s.by[keys.dt]
+	ahead := keys.fetched()
+	by := s.scores[keys.dt]
 	for r := 0; r < rows; r += rowsAtOnce {
 		some, x := min(rowsAtOnce, rows-r), &q[r*dim]
 		if keys.dt == backend.Int4Channel {
@@ -85,7 +101,7 @@ func (s *scorers) score(dst []float32, stride int, q []float32, keys stored, scr
 			s.channels(&zeros[0], &scaled[0], &keys.scales[:dim][0], x, dim, some, 1.0/16)
 			scales, x = &zeros[0], &scaled[0]
 		}
-		by(&dst[r*stride], stride, some, n, x, dim, &keys.data[0], row, scales, scale, group, ahead)
+		by(&dst[r*stride], stride, some, n, x, 4*dim, nil, &keys.data[0], row, scales, scale, group, ahead)
 		ahead = &keys.data[0] // once is enough
 	}
 }
@@ -109,7 +125,7 @@ func (s *scorers) scales(keys *stored, scratch []float32) (scales *float32, scal
 	case backend.Int8Asym, backend.Int4, backend.Int4G64:
 		a, _ := quant.AffineOf(dt)
 		words := a.Words(keys.dim)
-		s.unpack(scratch[:2*n*words], keys.scales[:n*words], a.Bits)
+		s.unpack(scratch[:2*n*words], keys.scales[:n*words], a.Bits, 1)
 		group = keys.dim
 		if a.Group > 0 {
 			group = a.Group
@@ -119,45 +135,60 @@ func (s *scorers) scales(keys *stored, scratch []float32) (scales *float32, scal
 	return nil, 0, 0, scratch
 }
 
-// unpack sets dst to the step of each word, and behind it what its code 0 is worth.
-func (s *scorers) unpack(dst []float32, words []uint32, bits int) {
-	n := len(words) / s.words * s.words
-	if n > 0 {
-		s.pairs(&dst[:2*n][0], &words[0], n, 1/float32(int(1)<<(8-bits)))
+// unpack sets dst to the step of each word, and behind it what its code 0 is worth, once or twice.
+func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
+	by, part := s.pairs, 1/float32(int(1)<<(8-bits))
+	if times == 2 {
+		by = s.doublePairs
 	}
-	for i, w := range words[n:] {
-		dst[2*(n+i)], dst[2*(n+i)+1] = quant.Word(w).Step(), quant.Word(w).Value(0, bits)
+	if n := len(words) / s.words * s.words; n > 0 {
+		by(&dst[:2*times*n][0], &words[0], n, part)
+		dst, words = dst[2*times*n:], words[n:]
 	}
-}
-
-// few scores fewer keys than the assembly does, as if the last one came several times.
-func (s *scorers) few(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
-	n, dim := keys.rows(), keys.dim
-	same := keys
-	same.data, scratch = repeated(bytesOf(scratch), keys.data, n), scratch[dim*keysAtLeast:]
-	if words := len(keys.scales) / n; keys.dt.Groups(dim) > 0 {
-		same.scales, scratch = repeated(of[uint32](bytesOf(scratch)), keys.scales, n), scratch[words*keysAtLeast:]
-	}
-	sums, scratch := scratch[:rowsAtOnce*keysAtLeast], scratch[rowsAtOnce*keysAtLeast:]
-	for ; len(q) > 0; q = q[min(rowsAtOnce*dim, len(q)):] {
-		some := q[:min(rowsAtOnce*dim, len(q))]
-		s.score(sums, keysAtLeast, some, same, scratch)
-		for r := range len(some) / dim {
-			copy(dst[r*stride:][:n], sums[r*keysAtLeast:])
+	for _, w := range words {
+		for range times {
+			dst[0], dst[1] = quant.Word(w).Step(), quant.Word(w).Value(0, bits)
+			dst = dst[2:]
 		}
-		dst = dst[min(rowsAtOnce*stride, len(dst)):]
 	}
 }
 
-// repeated sets dst to n equal parts of src, and to the last of them again until there are
-// keysAtLeast.
-func repeated[T any](dst, src []T, n int) []T {
+// fetched is what a scorer fetches.
+func (s *stored) fetched() *byte {
+	if s.ahead == nil {
+		return &s.data[0]
+	}
+	return s.ahead
+}
+
+// repeated is keys of which the last one comes several times, so that there are enough for
+// a scorer, room for the scores of a few rows, and what is left of scratch.
+func (s stored) repeated(scratch []float32) (same stored, scores, rest []float32) {
+	n := s.rows()
+	scores, rest = scratch[:rowsAtOnce*keysAtLeast], scratch[rowsAtOnce*keysAtLeast:]
+	if s.dt.Groups(s.dim) > 0 {
+		s.scales = repeat(of[uint32](bytesOf(rest)), s.scales, n)
+		rest = rest[len(s.scales):]
+	}
+	s.data = repeat(bytesOf(rest), s.data, n)
+	return s, scores, rest[len(s.data)/4:]
+}
+
+// repeat sets dst to the n parts of src, and to the last of them again until there are enough.
+func repeat[T any](dst, src []T, n int) []T {
 	part := len(src) / n
 	dst = dst[:keysAtLeast*part]
 	for i := copy(dst, src); i < len(dst); {
 		i += copy(dst[i:], src[len(src)-part:])
 	}
 	return dst
+}
+
+// copyRows sets rows of n elements to the beginnings of those of src.
+func copyRows(dst []float32, stride int, src []float32, n, rows int) {
+	for r := range rows {
+		copy(dst[r*stride:][:n], src[r*keysAtLeast:])
+	}
 }
 
 func bytesOf(x []float32) []byte {

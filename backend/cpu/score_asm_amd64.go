@@ -7,109 +7,169 @@ package cpu
 // scoreF32AVX512 is a scorer.
 //
 //go:noescape
-func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreBF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt8AVX512 is a scorer.
 //
 //go:noescape
-func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt8AsymAVX512 is a scorer.
 //
 //go:noescape
-func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreE4M3AVX512 is a scorer.
 //
 //go:noescape
-func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreE5M2AVX512 is a scorer.
 //
 //go:noescape
-func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt4AVX512 is a scorer.
 //
 //go:noescape
-func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt4ChannelAVX512 is a scorer.
 //
 //go:noescape
-func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// pairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8; zero points count so much of a step.
+// productInt8AVX512 is a scorer.
+//
+//go:noescape
+func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// productInt8AsymAVX512 is a scorer.
+//
+//go:noescape
+func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// productInt4AVX512 is a scorer.
+//
+//go:noescape
+func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// pairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8, once; zero points count so much of a step.
 //
 //go:noescape
 func pairsAVX512(dst *float32, words *uint32, n int, part float32)
+
+// doublePairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8, twice; zero points count so much of a step.
+//
+//go:noescape
+func doublePairsAVX512(dst *float32, words *uint32, n int, part float32)
 
 // channelsAVX512 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
 //
 //go:noescape
 func channelsAVX512(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
 
+// rowSumsAVX512 sets sums to those of the rows of q, of dim codes, a multiple of 16.
+//
+//go:noescape
+func rowSumsAVX512(sums *int32, q *byte, dim int, rows int)
+
+// splitRowsAVX512 sets dst to the codes of the rows of q, of dim codes, a multiple of 16: of every 128 it takes 192 bytes, for codes at even places, those at odd ones, and sums.
+//
+//go:noescape
+func splitRowsAVX512(dst *byte, q *byte, dim int, rows int)
+
 // scoreF32AVX2 is a scorer.
 //
 //go:noescape
-func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreF16AVX2 is a scorer.
 //
 //go:noescape
-func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreBF16AVX2 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt8AVX2 is a scorer.
 //
 //go:noescape
-func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt8AsymAVX2 is a scorer.
 //
 //go:noescape
-func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreE4M3AVX2 is a scorer.
 //
 //go:noescape
-func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreE5M2AVX2 is a scorer.
 //
 //go:noescape
-func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt4AVX2 is a scorer.
 //
 //go:noescape
-func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
 // scoreInt4ChannelAVX2 is a scorer.
 //
 //go:noescape
-func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
 
-// pairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4; zero points count so much of a step.
+// productInt8AVX2 is a scorer.
+//
+//go:noescape
+func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// productInt8AsymAVX2 is a scorer.
+//
+//go:noescape
+func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// productInt4AVX2 is a scorer.
+//
+//go:noescape
+func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+
+// pairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4, once; zero points count so much of a step.
 //
 //go:noescape
 func pairsAVX2(dst *float32, words *uint32, n int, part float32)
+
+// doublePairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4, twice; zero points count so much of a step.
+//
+//go:noescape
+func doublePairsAVX2(dst *float32, words *uint32, n int, part float32)
 
 // channelsAVX2 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
 //
 //go:noescape
 func channelsAVX2(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
+
+// rowSumsAVX2 sets sums to those of the rows of q, of dim codes, a multiple of 16.
+//
+//go:noescape
+func rowSumsAVX2(sums *int32, q *byte, dim int, rows int)
+
+// splitRowsAVX2 sets dst to the codes of the rows of q, of dim codes, a multiple of 16: of every 32 it takes 64 bytes, for codes at even places, those at odd ones, and sums.
+//
+//go:noescape
+func splitRowsAVX2(dst *byte, q *byte, dim int, rows int)

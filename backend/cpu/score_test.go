@@ -29,16 +29,20 @@ func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
 	return keys
 }
 
-// scoresOf is the scores of k in rows of n, and checks that it writes nothing else.
+// scoresOf is the scores of k in rows of n.
 func scoresOf(t require.TestingT, k *kernels, q []float32, keys stored) []float32 {
+	scratch := make([]float32, chunk*keys.dim)
+	return rowsOf(t, len(q)/keys.dim, keys.rows(), func(dst []float32, stride int) { k.score[keys.dt](dst, stride, q, keys, scratch) })
+}
+
+// rowsOf is the rows of n that a function writes, which is to leave what is between them as it was.
+func rowsOf(t require.TestingT, rows, n int, write func(dst []float32, stride int)) (out []float32) {
 	const stride, untouched = 37, 12345
-	n, rows := keys.rows(), len(q)/keys.dim
-	dst, scratch := make([]float32, rows*stride), make([]float32, chunk*keys.dim)
+	dst := make([]float32, rows*stride)
 	for i := range dst {
 		dst[i] = untouched
 	}
-	k.score[keys.dt](dst[:(rows-1)*stride+n], stride, q, keys, scratch)
-	var out []float32
+	write(dst[:(rows-1)*stride+n], stride)
 	for r := range rows {
 		out = append(out, dst[r*stride:][:n]...)
 		for _, x := range dst[r*stride+n : (r+1)*stride] {
@@ -70,7 +74,7 @@ func TestScore(t *testing.T) {
 						for range 4 {
 							from, row := rng.IntN(chunk), rng.IntN(rows)
 							to := from + 1 + rng.IntN(chunk-from)
-							for j, x := range scoresOf(t, k, q[row*dim:][:dim], keys.slice(from, to)) {
+							for j, x := range scoresOf(t, k, q[row*dim:][:dim], between(keys, from, to)) {
 								require.Equal(t, whole[row*chunk+from+j], x, "dim %d, row %d, keys %d to %d, key %d", dim, row, from, to, j)
 							}
 						}
@@ -81,8 +85,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// slice is rows [from, to).
-func (s stored) slice(from, to int) stored {
+// between is rows [from, to).
+func between(s stored, from, to int) stored {
 	bytes, words := s.dim*s.dt.Bits()/8, s.dt.Groups(s.dim)
 	s.data = s.data[from*bytes : to*bytes]
 	if words > 0 {
@@ -99,4 +103,48 @@ func dot64(x, y []float32) (sum, magnitude float64) {
 		magnitude += math.Abs(term)
 	}
 	return sum, magnitude
+}
+
+// Scores by integers are those of the kernels in Go, and each one depends on its row and key alone.
+func TestScoreInt8(t *testing.T) {
+	for _, k := range available {
+		for _, dt := range int8Query() {
+			t.Run(fmt.Sprintf("%s/%s", k.name, dt), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(dt), 8))
+				for _, dim := range []int{2, 16, 20, 32, 48, 64, 80, 96, 112, 128, 144, 192, 256, 512, 528} {
+					keys := someKeys(rng, dt, dim, chunk, dim/16%4)
+					exact := make([]float32, chunk*dim)
+					portable.decode[dt](exact, keys)
+					for _, rows := range []int{1, 2, 3, 4, 5, 7, 8} {
+						q := someKeys(rng, backend.Int8, dim, rows, 1)
+						rounded := make([]float32, rows*dim)
+						portable.decode[q.dt](rounded, q)
+						whole, want := productsOf(t, k, q, keys), productsOf(t, &portable, q, keys)
+						for i, x := range whole {
+							r, j := i/chunk, i%chunk
+							if dt.Bits() == 8 {
+								require.Equal(t, want[i], x, "dim %d, row %d of %d, key %d", dim, r, rows, j)
+								continue
+							}
+							_, magnitude := dot64(rounded[r*dim:][:dim], exact[j*dim:])
+							require.InDelta(t, want[i], x, magnitude*0x1p-19, "dim %d, row %d of %d, key %d", dim, r, rows, j)
+						}
+						for range 4 {
+							from, row := rng.IntN(chunk), rng.IntN(rows)
+							to := from + 1 + rng.IntN(chunk-from)
+							for j, x := range productsOf(t, k, between(q, row, row+1), between(keys, from, to)) {
+								require.Equal(t, whole[row*chunk+from+j], x, "dim %d, row %d, keys %d to %d, key %d", dim, row, from, to, j)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// productsOf is scoresOf for rows of codes.
+func productsOf(t require.TestingT, k *kernels, q, keys stored) []float32 {
+	w := newIntegers(keys.dim)
+	return rowsOf(t, q.rows(), keys.rows(), func(dst []float32, stride int) { k.scoreInt8[keys.dt](dst, stride, q, keys, &w) })
 }

@@ -13,6 +13,7 @@ TEXT ·weighAVX512(SB), NOSPLIT, $0-64
 	MOVQ         shrink+40(FP), BX
 	MOVQ         sum+48(FP), SI
 	MOVQ         scores+0(FP), DI
+	MOVQ         n+16(FP), R8
 	SHLQ         $0x02, AX
 	VBROADCASTSS by+24(FP), Z3
 	VMOVUPS      bitsff800000AVX512<>+0(SB), Z4
@@ -21,19 +22,20 @@ row:
 	MOVL         $0x3f800000, (BX)
 	VBROADCASTSS (DX), Z5
 	VCMPPS       $0x03, Z5, Z5, K3
-	MOVQ         n+16(FP), R8
-	MOVQ         DI, R9
+	MOVQ         R8, R9
+	XORQ         R10, R10
 
 top:
-	VPBROADCASTD  R8, Z1
+	VPBROADCASTD  R9, Z1
 	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS       Z4, Z0
-	VMULPS        (R9), Z3, K1, Z0
+	VMOVUPS.Z     (DI)(R10*1), K1, Z0
+	VMULPS        Z3, Z0, Z0
+	VBLENDMPS     Z0, Z4, K1, Z0
 	VCMPPS        $0x03, Z0, Z0, K2
 	KORW          K2, K3, K3
 	VMAXPS        Z0, Z5, Z5
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R8
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R9
 	JGT           top
 	VEXTRACTF64X4 $0x01, Z5, Y8
 	VMAXPS        Y8, Y5, Y5
@@ -49,13 +51,13 @@ top:
 
 ordered:
 	VBROADCASTSS X5, Z5
-	VMOVD        X5, R8
-	CMPL         R8, $0xff800000
+	VMOVD        X5, R9
+	CMPL         R9, $0xff800000
 	JEQ          nothing
-	CMPL         R8, (DX)
+	CMPL         R9, (DX)
 	JEQ          same
 	VBROADCASTSS (DX), Z0
-	MOVL         R8, (DX)
+	MOVL         R9, (DX)
 	CMPQ         (SI), $0x00
 	JEQ          same
 	VSUBPS       Z5, Z0, Z0
@@ -79,14 +81,15 @@ ordered:
 
 same:
 	VPXORD Z6, Z6, Z6
-	MOVQ   n+16(FP), R8
-	MOVQ   DI, R9
+	MOVQ   R8, R9
+	XORQ   R10, R10
 
 weights:
-	VPBROADCASTD  R8, Z1
+	VPBROADCASTD  R9, Z1
 	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS       Z4, Z0
-	VMULPS        (R9), Z3, K1, Z0
+	VMOVUPS.Z     (DI)(R10*1), K1, Z0
+	VMULPS        Z3, Z0, Z0
+	VBLENDMPS     Z0, Z4, K1, Z0
 	VSUBPS        Z5, Z0, Z0
 	VMULPS        bits3fb8aa3bAVX512<>+0(SB), Z0, Z1
 	VRNDSCALEPS   $0x00, Z1, Z1
@@ -101,10 +104,10 @@ weights:
 	VFMADD213PS   bits3f800000AVX512<>+0(SB), Z0, Z2
 	VFMADD213PS   bits3f800000AVX512<>+0(SB), Z0, Z2
 	VSCALEFPS.Z   Z1, Z2, K2, Z0
-	VMOVUPS       Z0, K1, (R9)
+	VMOVUPS       Z0, K1, (DI)(R10*1)
 	VADDPS        Z0, Z6, Z6
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R8
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R9
 	JGT           weights
 	VEXTRACTF64X4 $0x01, Z6, Y8
 	VADDPS        Y8, Y6, Y6
@@ -130,34 +133,26 @@ next:
 
 nothing:
 	VPXORD Z0, Z0, Z0
-	MOVQ   n+16(FP), R8
-	MOVQ   DI, R9
+	MOVQ   R8, R9
+	XORQ   R10, R10
 
 zeros:
-	VPBROADCASTD R8, Z1
+	VPBROADCASTD R9, Z1
 	VPCMPGTD     lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS      Z0, K1, (R9)
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R8
+	VMOVUPS      Z0, K1, (DI)(R10*1)
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R9
 	JGT          zeros
 	JMP          next
 
-DATA bitsff800000AVX512<>+0(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+4(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+8(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+12(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+16(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+20(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+24(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+28(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+32(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+36(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+40(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+44(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+48(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+52(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+56(SB)/4, $0xff800000
-DATA bitsff800000AVX512<>+60(SB)/4, $0xff800000
+DATA bitsff800000AVX512<>+0(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+8(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+16(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+24(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+32(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+40(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+48(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX512<>+56(SB)/8, $0xff800000ff800000
 GLOBL bitsff800000AVX512<>(SB), RODATA|NOPTR, $64
 
 DATA lanesAVX512<>+0(SB)/4, $0x00000000
@@ -178,202 +173,114 @@ DATA lanesAVX512<>+56(SB)/4, $0x0000000e
 DATA lanesAVX512<>+60(SB)/4, $0x0000000f
 GLOBL lanesAVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits7fc00000AVX512<>+0(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+4(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+8(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+12(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+16(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+20(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+24(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+28(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+32(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+36(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+40(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+44(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+48(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+52(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+56(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX512<>+60(SB)/4, $0x7fc00000
+DATA bits7fc00000AVX512<>+0(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+8(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+16(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+24(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+32(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+40(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+48(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX512<>+56(SB)/8, $0x7fc000007fc00000
 GLOBL bits7fc00000AVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3fb8aa3bAVX512<>+0(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+4(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+8(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+12(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+16(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+20(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+24(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+28(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+32(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+36(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+40(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+44(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+48(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+52(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+56(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX512<>+60(SB)/4, $0x3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+32(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+40(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+48(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX512<>+56(SB)/8, $0x3fb8aa3b3fb8aa3b
 GLOBL bits3fb8aa3bAVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bitsc2aeac4fAVX512<>+0(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+4(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+8(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+12(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+16(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+20(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+24(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+28(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+32(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+36(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+40(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+44(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+48(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+52(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+56(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX512<>+60(SB)/4, $0xc2aeac4f
+DATA bitsc2aeac4fAVX512<>+0(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+8(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+16(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+24(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+32(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+40(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+48(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX512<>+56(SB)/8, $0xc2aeac4fc2aeac4f
 GLOBL bitsc2aeac4fAVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3f317218AVX512<>+0(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+4(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+8(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+12(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+16(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+20(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+24(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+28(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+32(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+36(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+40(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+44(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+48(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+52(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+56(SB)/4, $0x3f317218
-DATA bits3f317218AVX512<>+60(SB)/4, $0x3f317218
+DATA bits3f317218AVX512<>+0(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+8(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+16(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+24(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+32(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+40(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+48(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX512<>+56(SB)/8, $0x3f3172183f317218
 GLOBL bits3f317218AVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bitsb102e308AVX512<>+0(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+4(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+8(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+12(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+16(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+20(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+24(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+28(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+32(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+36(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+40(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+44(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+48(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+52(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+56(SB)/4, $0xb102e308
-DATA bitsb102e308AVX512<>+60(SB)/4, $0xb102e308
+DATA bitsb102e308AVX512<>+0(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+8(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+16(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+24(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+32(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+40(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+48(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX512<>+56(SB)/8, $0xb102e308b102e308
 GLOBL bitsb102e308AVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3ab511a9AVX512<>+0(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+4(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+8(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+12(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+16(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+20(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+24(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+28(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+32(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+36(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+40(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+44(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+48(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+52(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+56(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX512<>+60(SB)/4, $0x3ab511a9
+DATA bits3ab511a9AVX512<>+0(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+8(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+16(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+24(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+32(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+40(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+48(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX512<>+56(SB)/8, $0x3ab511a93ab511a9
 GLOBL bits3ab511a9AVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3c091d36AVX512<>+0(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+4(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+8(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+12(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+16(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+20(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+24(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+28(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+32(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+36(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+40(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+44(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+48(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+52(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+56(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX512<>+60(SB)/4, $0x3c091d36
+DATA bits3c091d36AVX512<>+0(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+8(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+16(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+24(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+32(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+40(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+48(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX512<>+56(SB)/8, $0x3c091d363c091d36
 GLOBL bits3c091d36AVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3d2aac7aAVX512<>+0(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+4(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+8(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+12(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+16(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+20(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+24(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+28(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+32(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+36(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+40(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+44(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+48(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+52(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+56(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX512<>+60(SB)/4, $0x3d2aac7a
+DATA bits3d2aac7aAVX512<>+0(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+8(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+16(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+24(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+32(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+40(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+48(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX512<>+56(SB)/8, $0x3d2aac7a3d2aac7a
 GLOBL bits3d2aac7aAVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3e2aaa48AVX512<>+0(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+4(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+8(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+12(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+16(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+20(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+24(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+28(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+32(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+36(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+40(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+44(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+48(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+52(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+56(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX512<>+60(SB)/4, $0x3e2aaa48
+DATA bits3e2aaa48AVX512<>+0(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+8(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+16(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+24(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+32(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+40(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+48(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX512<>+56(SB)/8, $0x3e2aaa483e2aaa48
 GLOBL bits3e2aaa48AVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3efffffeAVX512<>+0(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+4(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+8(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+12(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+16(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+20(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+24(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+28(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+32(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+36(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+40(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+44(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+48(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+52(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+56(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX512<>+60(SB)/4, $0x3efffffe
+DATA bits3efffffeAVX512<>+0(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+8(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+16(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+24(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+32(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+40(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+48(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX512<>+56(SB)/8, $0x3efffffe3efffffe
 GLOBL bits3efffffeAVX512<>(SB), RODATA|NOPTR, $64
 
-DATA bits3f800000AVX512<>+0(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+4(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+8(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+12(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+16(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+20(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+24(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+28(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+32(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+36(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+40(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+44(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+48(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+52(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+56(SB)/4, $0x3f800000
-DATA bits3f800000AVX512<>+60(SB)/4, $0x3f800000
+DATA bits3f800000AVX512<>+0(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+8(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+16(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+24(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+32(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+40(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+48(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+56(SB)/8, $0x3f8000003f800000
 GLOBL bits3f800000AVX512<>(SB), RODATA|NOPTR, $64
 
 // func weighAVX2(scores *float32, stride int, n int, by float32, top *float32, shrink *float32, sum *float64, rows int)
@@ -385,6 +292,7 @@ TEXT ·weighAVX2(SB), NOSPLIT, $0-64
 	MOVQ         shrink+40(FP), BX
 	MOVQ         sum+48(FP), SI
 	MOVQ         scores+0(FP), DI
+	MOVQ         n+16(FP), R8
 	SHLQ         $0x02, AX
 	VBROADCASTSS by+24(FP), Y3
 	VMOVUPS      bitsff800000AVX2<>+0(SB), Y4
@@ -393,21 +301,21 @@ row:
 	MOVL         $0x3f800000, (BX)
 	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x03, Y5, Y5, Y6
-	MOVQ         n+16(FP), R8
-	MOVQ         DI, R9
+	MOVQ         R8, R9
+	XORQ         R10, R10
 
 top:
-	VMOVD        R8, X1
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y7
-	VMASKMOVPS   (R9), Y7, Y0
+	VMASKMOVPS   (DI)(R10*1), Y7, Y0
 	VMULPS       Y3, Y0, Y0
 	VBLENDVPS    Y7, Y0, Y4, Y0
 	VCMPPS       $0x03, Y0, Y0, Y9
 	VORPS        Y9, Y6, Y6
 	VMAXPS       Y0, Y5, Y5
-	ADDQ         $0x20, R9
-	SUBQ         $0x08, R8
+	ADDQ         $0x20, R10
+	SUBQ         $0x08, R9
 	JGT          top
 	VEXTRACTF128 $0x01, Y5, X8
 	VMAXPS       X8, X5, X5
@@ -421,13 +329,13 @@ top:
 
 ordered:
 	VBROADCASTSS X5, Y5
-	VMOVD        X5, R8
-	CMPL         R8, $0xff800000
+	VMOVD        X5, R9
+	CMPL         R9, $0xff800000
 	JEQ          nothing
-	CMPL         R8, (DX)
+	CMPL         R9, (DX)
 	JEQ          same
 	VBROADCASTSS (DX), Y0
-	MOVL         R8, (DX)
+	MOVL         R9, (DX)
 	CMPQ         (SI), $0x00
 	JEQ          same
 	VSUBPS       Y5, Y0, Y0
@@ -454,14 +362,14 @@ ordered:
 
 same:
 	VXORPS Y6, Y6, Y6
-	MOVQ   n+16(FP), R8
-	MOVQ   DI, R9
+	MOVQ   R8, R9
+	XORQ   R10, R10
 
 weights:
-	VMOVD        R8, X1
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y7
-	VMASKMOVPS   (R9), Y7, Y0
+	VMASKMOVPS   (DI)(R10*1), Y7, Y0
 	VMULPS       Y3, Y0, Y0
 	VBLENDVPS    Y7, Y0, Y4, Y0
 	VSUBPS       Y5, Y0, Y0
@@ -481,10 +389,10 @@ weights:
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       Y1, Y2, Y2
 	VANDPS       Y9, Y2, Y0
-	VMASKMOVPS   Y0, Y7, (R9)
+	VMASKMOVPS   Y0, Y7, (DI)(R10*1)
 	VADDPS       Y0, Y6, Y6
-	ADDQ         $0x20, R9
-	SUBQ         $0x08, R8
+	ADDQ         $0x20, R10
+	SUBQ         $0x08, R9
 	JGT          weights
 	VEXTRACTF128 $0x01, Y6, X8
 	VADDPS       X8, X6, X6
@@ -508,35 +416,27 @@ next:
 
 nothing:
 	VXORPS Y0, Y0, Y0
-	MOVQ   n+16(FP), R8
-	MOVQ   DI, R9
+	MOVQ   R8, R9
+	XORQ   R10, R10
 
 zeros:
-	VMOVD        R8, X1
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y7
-	VMASKMOVPS   Y0, Y7, (R9)
-	ADDQ         $0x20, R9
-	SUBQ         $0x08, R8
+	VMASKMOVPS   Y0, Y7, (DI)(R10*1)
+	ADDQ         $0x20, R10
+	SUBQ         $0x08, R9
 	JGT          zeros
 	JMP          next
 
-DATA bitsff800000AVX2<>+0(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+4(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+8(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+12(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+16(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+20(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+24(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+28(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+32(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+36(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+40(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+44(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+48(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+52(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+56(SB)/4, $0xff800000
-DATA bitsff800000AVX2<>+60(SB)/4, $0xff800000
+DATA bitsff800000AVX2<>+0(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+8(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+16(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+24(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+32(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+40(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+48(SB)/8, $0xff800000ff800000
+DATA bitsff800000AVX2<>+56(SB)/8, $0xff800000ff800000
 GLOBL bitsff800000AVX2<>(SB), RODATA|NOPTR, $64
 
 DATA lanesAVX2<>+0(SB)/4, $0x00000000
@@ -547,210 +447,114 @@ DATA lanesAVX2<>+16(SB)/4, $0x00000004
 DATA lanesAVX2<>+20(SB)/4, $0x00000005
 DATA lanesAVX2<>+24(SB)/4, $0x00000006
 DATA lanesAVX2<>+28(SB)/4, $0x00000007
-DATA lanesAVX2<>+32(SB)/4, $0x00000008
-DATA lanesAVX2<>+36(SB)/4, $0x00000009
-DATA lanesAVX2<>+40(SB)/4, $0x0000000a
-DATA lanesAVX2<>+44(SB)/4, $0x0000000b
-DATA lanesAVX2<>+48(SB)/4, $0x0000000c
-DATA lanesAVX2<>+52(SB)/4, $0x0000000d
-DATA lanesAVX2<>+56(SB)/4, $0x0000000e
-DATA lanesAVX2<>+60(SB)/4, $0x0000000f
-GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
+GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $32
 
-DATA bits7fc00000AVX2<>+0(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+4(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+8(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+12(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+16(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+20(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+24(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+28(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+32(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+36(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+40(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+44(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+48(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+52(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+56(SB)/4, $0x7fc00000
-DATA bits7fc00000AVX2<>+60(SB)/4, $0x7fc00000
+DATA bits7fc00000AVX2<>+0(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+8(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+16(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+24(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+32(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+40(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+48(SB)/8, $0x7fc000007fc00000
+DATA bits7fc00000AVX2<>+56(SB)/8, $0x7fc000007fc00000
 GLOBL bits7fc00000AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3fb8aa3bAVX2<>+0(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+4(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+8(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+12(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+16(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+20(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+24(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+28(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+32(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+36(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+40(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+44(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+48(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+52(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+56(SB)/4, $0x3fb8aa3b
-DATA bits3fb8aa3bAVX2<>+60(SB)/4, $0x3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+32(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+40(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+48(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA bits3fb8aa3bAVX2<>+56(SB)/8, $0x3fb8aa3b3fb8aa3b
 GLOBL bits3fb8aa3bAVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bitsc2aeac4fAVX2<>+0(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+4(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+8(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+12(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+16(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+20(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+24(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+28(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+32(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+36(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+40(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+44(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+48(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+52(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+56(SB)/4, $0xc2aeac4f
-DATA bitsc2aeac4fAVX2<>+60(SB)/4, $0xc2aeac4f
+DATA bitsc2aeac4fAVX2<>+0(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+8(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+16(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+24(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+32(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+40(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+48(SB)/8, $0xc2aeac4fc2aeac4f
+DATA bitsc2aeac4fAVX2<>+56(SB)/8, $0xc2aeac4fc2aeac4f
 GLOBL bitsc2aeac4fAVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3f317218AVX2<>+0(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+4(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+8(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+12(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+16(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+20(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+24(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+28(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+32(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+36(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+40(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+44(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+48(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+52(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+56(SB)/4, $0x3f317218
-DATA bits3f317218AVX2<>+60(SB)/4, $0x3f317218
+DATA bits3f317218AVX2<>+0(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+8(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+16(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+24(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+32(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+40(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+48(SB)/8, $0x3f3172183f317218
+DATA bits3f317218AVX2<>+56(SB)/8, $0x3f3172183f317218
 GLOBL bits3f317218AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bitsb102e308AVX2<>+0(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+4(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+8(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+12(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+16(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+20(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+24(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+28(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+32(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+36(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+40(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+44(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+48(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+52(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+56(SB)/4, $0xb102e308
-DATA bitsb102e308AVX2<>+60(SB)/4, $0xb102e308
+DATA bitsb102e308AVX2<>+0(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+8(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+16(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+24(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+32(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+40(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+48(SB)/8, $0xb102e308b102e308
+DATA bitsb102e308AVX2<>+56(SB)/8, $0xb102e308b102e308
 GLOBL bitsb102e308AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3ab511a9AVX2<>+0(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+4(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+8(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+12(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+16(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+20(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+24(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+28(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+32(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+36(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+40(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+44(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+48(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+52(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+56(SB)/4, $0x3ab511a9
-DATA bits3ab511a9AVX2<>+60(SB)/4, $0x3ab511a9
+DATA bits3ab511a9AVX2<>+0(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+8(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+16(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+24(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+32(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+40(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+48(SB)/8, $0x3ab511a93ab511a9
+DATA bits3ab511a9AVX2<>+56(SB)/8, $0x3ab511a93ab511a9
 GLOBL bits3ab511a9AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3c091d36AVX2<>+0(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+4(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+8(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+12(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+16(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+20(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+24(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+28(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+32(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+36(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+40(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+44(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+48(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+52(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+56(SB)/4, $0x3c091d36
-DATA bits3c091d36AVX2<>+60(SB)/4, $0x3c091d36
+DATA bits3c091d36AVX2<>+0(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+8(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+16(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+24(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+32(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+40(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+48(SB)/8, $0x3c091d363c091d36
+DATA bits3c091d36AVX2<>+56(SB)/8, $0x3c091d363c091d36
 GLOBL bits3c091d36AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3d2aac7aAVX2<>+0(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+4(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+8(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+12(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+16(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+20(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+24(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+28(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+32(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+36(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+40(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+44(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+48(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+52(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+56(SB)/4, $0x3d2aac7a
-DATA bits3d2aac7aAVX2<>+60(SB)/4, $0x3d2aac7a
+DATA bits3d2aac7aAVX2<>+0(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+8(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+16(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+24(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+32(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+40(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+48(SB)/8, $0x3d2aac7a3d2aac7a
+DATA bits3d2aac7aAVX2<>+56(SB)/8, $0x3d2aac7a3d2aac7a
 GLOBL bits3d2aac7aAVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3e2aaa48AVX2<>+0(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+4(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+8(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+12(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+16(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+20(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+24(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+28(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+32(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+36(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+40(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+44(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+48(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+52(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+56(SB)/4, $0x3e2aaa48
-DATA bits3e2aaa48AVX2<>+60(SB)/4, $0x3e2aaa48
+DATA bits3e2aaa48AVX2<>+0(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+8(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+16(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+24(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+32(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+40(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+48(SB)/8, $0x3e2aaa483e2aaa48
+DATA bits3e2aaa48AVX2<>+56(SB)/8, $0x3e2aaa483e2aaa48
 GLOBL bits3e2aaa48AVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3efffffeAVX2<>+0(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+4(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+8(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+12(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+16(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+20(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+24(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+28(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+32(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+36(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+40(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+44(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+48(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+52(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+56(SB)/4, $0x3efffffe
-DATA bits3efffffeAVX2<>+60(SB)/4, $0x3efffffe
+DATA bits3efffffeAVX2<>+0(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+8(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+16(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+24(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+32(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+40(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+48(SB)/8, $0x3efffffe3efffffe
+DATA bits3efffffeAVX2<>+56(SB)/8, $0x3efffffe3efffffe
 GLOBL bits3efffffeAVX2<>(SB), RODATA|NOPTR, $64
 
-DATA bits3f800000AVX2<>+0(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+4(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+8(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+12(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+16(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+20(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+24(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+28(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+32(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+36(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+40(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+44(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+48(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+52(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+56(SB)/4, $0x3f800000
-DATA bits3f800000AVX2<>+60(SB)/4, $0x3f800000
+DATA bits3f800000AVX2<>+0(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+8(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+16(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+24(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+32(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+40(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+48(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+56(SB)/8, $0x3f8000003f800000
 GLOBL bits3f800000AVX2<>(SB), RODATA|NOPTR, $64

@@ -1,5 +1,7 @@
 package cpubench
 
+import "github.com/ferrumkv/ferrumkv/backend"
+
 // page is what places in an arena are multiples of.
 const page = 4096
 
@@ -12,7 +14,7 @@ type arena struct {
 
 // newArena returns an arena for pieces of up to most bytes.
 func (r *rig) newArena(most int) *arena {
-	mem, err := r.home.be.HostBytes(r.alloc(r.home, words, (r.flush+pages(most))/4))
+	mem, err := r.home.be.HostBytes(r.alloc(r.home, backend.U32, (pages(r.flush)+pages(most))/4))
 	r.must(err)
 	return &arena{mem: mem}
 }

@@ -16,28 +16,27 @@ var bounds = [...]struct{ name, unit string }{
 
 // probe is one measurement of a limit.
 type probe struct {
-	amount        float64 // bytes, those read and those written, or floating point operations
-	reads, writes int     // bytes
-	run           func()
+	amount float64 // bytes, those read and those written, or floating point operations
+	run    func()
 }
 
 // probe is that of a device; false where the device has none.
 func (r *rig) probe(d *device, k bound) (p probe, ok bool) {
-	piece, flops := r.size(192<<20, 8<<20), r.size(2e9, 5e7)
+	piece, flops := pages(r.flush/4), r.size(2e9, 5e7)
 	switch {
 	case k == reading:
-		return probe{float64(piece), piece, 0, func() {
+		return probe{float64(piece), func() {
 			mem := r.stored.take(piece)
 			together(d.threads, func(i int) { d.read(part(mem, i, d.threads), r.ahead[k]) })
 		}}, true
 	case k == copying:
-		piece /= 2
-		return probe{2 * float64(piece), piece, piece, func() {
+		piece = pages(piece / 2)
+		return probe{2 * float64(piece), func() {
 			from, to := r.stored.take(piece), r.written.take(piece)
 			together(d.threads, func(i int) { d.copy(part(to, i, d.threads), part(from, i, d.threads), r.ahead[k]) })
 		}}, true
 	case k == multiplying && d.fma != nil:
-		return probe{float64(flops * d.threads), 0, 0, func() { together(d.threads, func(int) { d.fma(flops) }) }}, true
+		return probe{float64(flops * d.threads), func() { together(d.threads, func(int) { d.fma(flops) }) }}, true
 	}
 	return probe{}, false
 }
@@ -51,7 +50,6 @@ func (r *rig) limits() {
 				d := r.device(spec{kernels, threads})
 				if p, ok := r.probe(d, k); ok {
 					r.add(&trial{name: "limit/" + bounds[k].name, on: d.spec, work: work{amount: p.amount, unit: bounds[k].unit},
-						reads: p.reads, writes: p.writes,
 						set: func(*device) operation { return operation{call: func(int) error { p.run(); return nil }} }})
 				}
 			}
@@ -65,7 +63,7 @@ func (r *rig) tune() {
 		best := 0.
 		p, _ := r.probe(r.home, k)
 		tried := [...]int{0, 4096, 8192}
-		for i := range r.size(30, 3) {
+		for i := range r.size(90, 3) {
 			old := r.ahead[k]
 			r.ahead[k] = tried[i%len(tried)]
 			if rate := r.rate(p); rate > best {

@@ -31,8 +31,8 @@ func (r *rig) describe(w io.Writer) {
 	if r.short {
 		line("short", "sizes are reduced: figures mean nothing")
 	}
-	if r.reduced != "" {
-		line("reduced", "%s", r.reduced)
+	if r.reduced != nil {
+		line("reduced", "%s", strings.Join(r.reduced, "; "))
 	}
 }
 

@@ -12,6 +12,7 @@ func Run(b *testing.B) {
 	r := newRig(b, testing.Short(), chosen(flag.Lookup("test.bench").Value.String()))
 	r.list()
 	r.plan()
+	r.tune()
 	r.rounds()
 	r.describe(os.Stdout)
 	for _, t := range r.trials {

@@ -14,9 +14,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 )
 
-// words is the type that arenas are allocated as.
-const words = backend.U32
-
 // rig is everything that trials share.
 type rig struct {
 	tb      testing.TB
@@ -25,8 +22,9 @@ type rig struct {
 	kernels []string // of this processor, the fastest first
 	home    *device  // owns all memory
 	devices map[spec]*device
-	flush   int    // see arena
-	reduced string // what there was no memory for
+	room    int      // bytes of memory to use, at most
+	flush   int      // see arena
+	reduced []string // what there was no memory for
 
 	stored  *arena // is read
 	written *arena // is written to: nothing is known of what it holds
@@ -65,7 +63,21 @@ func newRig(tb testing.TB, short bool, chosen func(name string) bool) *rig {
 		}
 	}
 	r.home = r.device(spec{r.kernels[0], 1})
+	r.room = r.free() / 5 * 3
+	wanted := r.size(flushed(lastCache()), 16<<20)
+	if r.flush = min(wanted, r.room/10); r.flush < wanted {
+		r.reduced = append(r.reduced, fmt.Sprintf("%d MiB should be used between two uses of a byte", wanted>>20))
+	}
 	return r
+}
+
+// free is the bytes of memory that there are.
+func (r *rig) free() int {
+	known := []int{int(r.home.be.Info().FreeMemory), freeMemory()}
+	if known = slices.DeleteFunc(known, func(n int) bool { return n == 0 }); len(known) > 0 {
+		return slices.Min(known)
+	}
+	return 4 << 30
 }
 
 // must ends the benchmark, or the test, at an error.
@@ -145,17 +157,11 @@ func fill(mem []byte) {
 // plan leaves out the trials that there is no memory for, and makes the arenas that the others
 // need.
 func (r *rig) plan() {
-	free := int(r.home.be.Info().FreeMemory)
-	if n := freeMemory(); n > 0 {
-		free = min(free, n)
-	}
-	room := free / 5 * 3
-	r.flush = min(r.size(flushed(lastCache()), 16<<20), room/10)
-	most := room - 5*r.flush // of a piece; those that are written are small
+	most := r.room - 5*r.flush // of a piece; those that are written are small
 	reads, writes, all := 0, 0, len(r.trials)
 	r.trials = slices.DeleteFunc(r.trials, func(t *trial) bool { return t.reads > most })
 	if left := all - len(r.trials); left > 0 {
-		r.reduced = fmt.Sprintf("%d trials that read more than %.1f GiB in a call are left out", left, gib(most))
+		r.reduced = append(r.reduced, fmt.Sprintf("%d trials that read more than %.1f GiB in a call are left out", left, gib(most)))
 	}
 	for _, t := range r.trials {
 		reads, writes = max(reads, t.reads), max(writes, t.writes)
@@ -164,5 +170,4 @@ func (r *rig) plan() {
 	fill(r.stored.mem)
 	fill(r.turned.mem)
 	clear(r.written.mem) // the system gives memory at the first write
-	r.tune()
 }

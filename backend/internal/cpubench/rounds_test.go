@@ -72,6 +72,7 @@ func TestTrialsRun(t *testing.T) {
 	r := newRig(t, true, few.MatchString)
 	r.list()
 	r.plan()
+	r.tune()
 	r.rounds()
 	require.Greater(t, len(r.trials), 20)
 	for _, trial := range r.trials {

@@ -24,9 +24,10 @@ func convert(g *generator) {
 }
 
 func (c *converter) decodeHalves(name string, load func(m operand.Mem)) {
-	c.function(name, "func(dst *float32, src *uint16, n int)", "sets dst to n values, a multiple of 16.")
-	p := c.loads("dst", "src", "n")
-	c.sweep("values", p[2], []array{{p[0], 4}, {p[1], 2}}, func(m []operand.Mem) {
+	c.function(name, "func(dst *float32, src *uint16, ahead *byte, n int)", "sets dst to n values, a multiple of 16, and fetches as much from ahead.")
+	p := c.loads("dst", "src", "ahead", "n")
+	c.sweep("values", p[3], []array{{p[0], 4}, {p[1], 2}, {p[2], 2}}, func(m []operand.Mem) {
+		c.PREFETCHT0(m[2])
 		load(m[1])
 		c.VMOVUPS(c.vec(0), m[0])
 	})

@@ -24,11 +24,15 @@ func copies(g *generator) {
 const line = 64 // bytes that a processor writes at once
 
 func (c *converter) stream() {
-	c.function("stream", "func(dst, src *byte, n int)", "copies n bytes, 64 or more, that do not overlap, with stores in no order before fence.")
-	p := c.loads("dst", "src", "n")
-	dst, src, n := p[0], p[1], p[2]
-	head, from, to := c.GP64(), c.GP64(), c.GP64()
+	c.function("stream", "func(dst *byte, stride int, src *byte, piece, n int)",
+		"copies n pieces of 64 bytes or more that follow each other in src to where they are stride apart. They do not overlap; stores have no order before fence.")
+	p := c.loads("dst", "stride", "src", "piece", "n")
+	begin, stride, src, piece, pieces := p[0], p[1], p[2], p[3], p[4]
+	dst, n, head, from, to := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	v := c.vecs(0, 4*line/(4*c.lanes))
+	c.Label("piece")
+	c.MOVQ(begin, dst)
+	c.MOVQ(piece, n)
 
 	// Bytes before the first whole line of dst, and those after the last one, are stored as
 	// usual, along with neighbours that are stored again.
@@ -66,7 +70,11 @@ func (c *converter) stream() {
 	c.LEAQ(operand.Mem{Base: src, Index: n, Scale: 1, Disp: -line}, from)
 	c.LEAQ(operand.Mem{Base: dst, Index: n, Scale: 1, Disp: -line}, to)
 	c.lines(v[:len(v)/4], from, to, false)
+	c.ADDQ(n, src)
 	c.Label("done")
+	c.ADDQ(stride, begin)
+	c.DECQ(pieces)
+	c.JNZ(operand.LabelRef("piece"))
 	c.end()
 }
 

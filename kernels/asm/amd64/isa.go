@@ -85,6 +85,15 @@ func (g *generator) parameter(name string) operand.Mem {
 // at is memory at a register and a constant number of bytes.
 func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
 
+// move loads or stores a vector.
+func (g *generator) move(from, to operand.Op) {
+	if g.wide() {
+		g.VMOVDQU32(from, to)
+	} else {
+		g.VMOVDQU(from, to)
+	}
+}
+
 // half is the lower half of a vector.
 func (g *generator) half(v reg.VecPhysical) reg.Register {
 	if g.wide() {
@@ -107,11 +116,7 @@ func every(word uint32) func(int) uint32 { return func(int) uint32 { return word
 func (g *generator) hold(all []constant, i int) int {
 	g.held = g.vecs(i, len(all))
 	for j, c := range all {
-		if g.wide() {
-			g.VMOVDQU32(g.global(c), g.held[j])
-		} else {
-			g.VMOVDQU(g.global(c), g.held[j])
-		}
+		g.move(g.global(c), g.held[j])
 	}
 	g.spare = g.vec(i + len(all))
 	return i + len(all) + 1

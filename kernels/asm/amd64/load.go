@@ -52,7 +52,7 @@ func (i isa) quantized() []storage {
 			g.VPMOVZXBD(m, to)
 			g.VCVTDQ2PS(to, to)
 		}},
-		{name: "E4M3", bits: 8, scaling: byRow, constants: []constant{{"one16", every(0x10001)}, {"bit7", every(0x800080)}}, load: loadE4M3},
+		{name: "E4M3", bits: 8, scaling: byRow, constants: []constant{one16, {"bit7", every(0x800080)}}, load: loadE4M3},
 		{name: "E5M2", bits: 8, scaling: byRow, load: func(g *generator, m operand.Mem, to reg.VecPhysical) {
 			g.VPMOVZXBW(m, g.half(to))
 			g.VPSLLW(operand.U8(8), g.half(to), g.half(to))

@@ -2,171 +2,212 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// mix writes kernels.mix for each storage type. Rows of acc are taken four at a time, and of
-// those a block of columns, which stays in registers over all values: a value that is loaded
-// is converted once for the rows of its block.
+// mix writes a function for each type that values are stored as.
 func mix(g *generator) {
 	c := &converter{g, map[string]operand.Mem{}}
-	for _, s := range plain {
-		m := mixer{converter: c, storage: s}
-		m.write()
+	for _, t := range append(plain, g.quantized()...) {
+		m := mixer{converter: c, t: t}
+		switch {
+		case t.scaling == byChannels: // keys only
+		case t.scaling == byGroup && t.bits == 4:
+			m.group = 32
+			m.write(t.name)
+			m.group = 64
+			m.write(t.name + "G64")
+		default:
+			m.write(t.name)
+		}
 	}
+	fold(c)
 }
 
-// mixer writes the function of one storage type.
+// mixer is the text of one function. Rows of acc are taken four at a time, and of those a
+// block of columns, which stays in registers over all values: what is loaded of a value is
+// converted once for the rows of the block.
 type mixer struct {
 	*converter
-	storage
+	t     storage
+	group int // elements that share a scale, 0: the row
 
-	ahead, last reg.GPVirtual // what is fetched next, and the last byte of that
-	row, stride reg.GPVirtual // bytes from value to value, and from row to row of p
-	col         reg.GPVirtual // first column of the block
+	ahead, last  reg.GPVirtual // what is fetched next, and the last byte of that
+	row, stride  reg.GPVirtual // bytes from a value to the next, and of rows of p
+	scale        reg.GPVirtual // and of a value's scales
+	col          reg.GPVirtual // first column of the block
+	acc, factors []reg.VecPhysical
+	value, step  reg.VecPhysical // step is a table where there are tables
 }
 
-func (m *mixer) write() {
-	m.function("mix"+m.storage.name, "func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, ahead *byte)",
-		"is kernels.mix for n values of a dim that is a multiple of 16. It fetches as many bytes from ahead on.")
+func (m *mixer) write(name string) {
+	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte)",
+		"is a mixer.")
 	m.ahead, m.last, m.row, m.stride, m.col = m.pointer("ahead"), m.pointer("n"), m.pointer("dim"), m.pointer("stride"), m.GP64()
 	m.packed(m.row)
 	m.SHLQ(operand.U8(2), m.stride)
 	m.IMULQ(m.row, m.last)
 	m.LEAQ(operand.Mem{Base: m.ahead, Index: m.last, Scale: 1, Disp: -1}, m.last)
-	for rows := 4; rows > 0; rows-- {
+	if m.t.scaling == byGroup {
+		m.scale = m.pointer("scale")
+	}
+	n := m.regs / 2
+	m.acc, m.factors, m.value = m.vecs(0, n), m.vecs(n, mostRows), m.vec(n+mostRows)
+	m.step = m.value
+	if free := m.hold(m.t.constants, n+mostRows+1); free < m.regs {
+		m.step = m.vec(free)
+	}
+	for rows := mostRows; rows > 0; rows-- {
 		m.rows(rows)
 	}
+	m.Label("rows0")
 	m.end()
 }
 
 // packed turns a number of elements into their bytes.
 func (m *mixer) packed(n reg.Register) {
-	switch m.storage.bits {
-	case 32:
-		m.SHLQ(operand.U8(2), n)
-	case 16:
-		m.SHLQ(operand.U8(1), n)
-	case 4:
-		m.SHRQ(operand.U8(1), n)
+	if shift := bits.Len(uint(m.t.bits)) - bits.Len(8); shift < 0 {
+		m.SHRQ(operand.U8(-shift), n)
+	} else if shift > 0 {
+		m.SHLQ(operand.U8(shift), n)
 	}
 }
 
 // rows writes the loop over blocks of so many rows. Registers are scarce: acc, shrink, p and
 // rows advance where the caller has put them.
 func (m *mixer) rows(rows int) {
-	top, end := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)
-	m.Label(top)
+	m.Label(fmt.Sprintf("rows%d", rows))
 	m.CMPQ(m.parameter("rows"), operand.U8(rows))
-	m.JLT(operand.LabelRef(end))
+	m.JLT(operand.LabelRef(fmt.Sprintf("rows%d", rows-1)))
 	m.XORQ(m.col, m.col)
-	for _, width := range m.widths(rows) {
-		m.columns(rows, width)
-	}
-	t := m.pointer("dim")
-	m.SHLQ(operand.U8(2), t)
-	m.advance("acc", t, rows)
-	m.MOVQ(m.stride, t)
-	m.advance("p", t, rows)
-	m.ADDQ(operand.U8(4*rows), m.parameter("shrink"))
-	m.SUBQ(operand.U8(rows), m.parameter("rows"))
-	m.JMP(operand.LabelRef(top))
-	if rows == 1 {
-		m.Label(end)
-	}
-}
-
-// advance adds so many times by, which it destroys, to an argument.
-func (m *mixer) advance(arg string, by reg.Register, times int) {
-	m.IMUL3Q(operand.U8(times), by, by)
-	m.ADDQ(by, m.parameter(arg))
-}
-
-// widths is the vectors of the blocks that rows are cut into: as many as leave half of the
-// registers to the rest, and fewer for what is left.
-func (i isa) widths(rows int) (widths []int) {
-	for width := 4; width*i.lanes >= 16; width /= 2 {
-		if rows*width <= i.regs/2 {
-			widths = append(widths, width)
+	for width := 4; width*m.lanes >= unit; width /= 2 {
+		if rows*width <= len(m.acc) {
+			m.columns(rows, width)
 		}
 	}
-	return widths
+	step := m.pointer("dim")
+	m.IMUL3Q(operand.U8(4*rows), step, step)
+	m.ADDQ(step, m.parameter("acc"))
+	m.IMUL3Q(operand.U8(rows), m.stride, step)
+	m.ADDQ(step, m.parameter("p"))
+	m.ADDQ(operand.U8(4*rows), m.parameter("shrink"))
+	m.SUBQ(operand.U8(rows), m.parameter("rows"))
+	m.JMP(operand.LabelRef(fmt.Sprintf("rows%d", rows)))
 }
 
 // columns writes the loop over blocks of so many rows and vectors.
 func (m *mixer) columns(rows, width int) {
 	name := fmt.Sprintf("%dx%d", rows, width)
+	columns := width * m.lanes
 	end := m.GP64()
 	m.Label("block" + name)
-	m.LEAQ(at(m.col, width*m.lanes), end)
+	m.LEAQ(at(m.col, columns), end)
 	m.CMPQ(end, m.parameter("dim"))
 	m.JGT(operand.LabelRef("rest" + name))
-	acc, factors, value := m.vecs(0, rows*width), m.vecs(rows*width, rows), m.vec(rows*width+rows)
+	m.begin(rows, width)
 
-	shrink := m.pointer("shrink")
-	for r, f := range factors {
-		m.VBROADCASTSS(at(shrink, 4*r), f)
-	}
-	m.accumulators(rows, func(r int, row operand.Mem) {
-		for v := range width {
-			m.VMULPS(row.Offset(v*m.lanes*4), factors[r], acc[r*width+v])
-		}
-	})
-
-	from, count := m.pointer("values"), m.pointer("n")
-	at := m.GP64()
-	m.MOVQ(m.col, at)
-	m.packed(at)
-	m.ADDQ(at, from)
-	p := m.pointer("p")
-	ps := m.strided(p, m.stride, rows)
+	from, p, count := m.values(), m.pointer("p"), m.pointer("n")
+	scales := m.scales()
+	thrice := m.GP64()
+	m.LEAQ(operand.Mem{Base: m.stride, Index: m.stride, Scale: 2}, thrice)
 	m.Label("values" + name)
-	m.fetch(width * m.lanes * m.storage.bits / 8)
-	for r, f := range factors {
-		m.VBROADCASTSS(ps[r], f)
+	for r, f := range m.factors[:rows] {
+		m.VBROADCASTSS(nth(p, m.stride, thrice, r, 0), f)
 	}
 	for v := range width {
-		m.load(m.generator, operand.Mem{Base: from, Disp: v * m.lanes * m.storage.bits / 8}, value)
-		for r, f := range factors {
-			m.VFMADD231PS(f, value, acc[r*width+v])
+		m.load(at(from, v*m.lanes*m.t.bits/8), scales, v)
+		for r, f := range m.factors[:rows] {
+			m.VFMADD231PS(f, m.value, m.acc[r*width+v])
 		}
 	}
+	m.fetch(columns * m.t.bits / 8)
 	m.ADDQ(m.row, from)
 	m.ADDQ(operand.U8(4), p)
+	if m.t.scaling == byGroup {
+		m.ADDQ(m.scale, scales)
+	}
 	m.DECQ(count)
 	m.JNZ(operand.LabelRef("values" + name))
 
-	m.accumulators(rows, func(r int, row operand.Mem) {
-		for v := range width {
-			m.VMOVUPS(acc[r*width+v], row.Offset(v*m.lanes*4))
-		}
-	})
+	m.each(rows, width, func(r, i int, at operand.Mem) { m.VMOVUPS(m.acc[i], at) })
 	m.MOVQ(end, m.col)
 	m.JMP(operand.LabelRef("block" + name))
 	m.Label("rest" + name)
 }
 
-// accumulators does something for each row of the block in acc.
-func (m *mixer) accumulators(rows int, do func(r int, row operand.Mem)) {
-	acc, dim := m.pointer("acc"), m.pointer("dim")
-	m.SHLQ(operand.U8(2), dim)
+// begin loads a block of acc, and shrinks it.
+func (m *mixer) begin(rows, width int) {
+	shrink := m.pointer("shrink")
+	for r, f := range m.factors[:rows] {
+		m.VBROADCASTSS(at(shrink, 4*r), f)
+	}
+	m.each(rows, width, func(r, i int, at operand.Mem) { m.VMULPS(at, m.factors[r], m.acc[i]) })
+}
+
+// each does something with vector i of a block of acc, and where it is in memory.
+func (m *mixer) each(rows, width int, do func(r, i int, at operand.Mem)) {
+	acc, row, thrice := m.pointer("acc"), m.pointer("dim"), m.GP64()
+	m.SHLQ(operand.U8(2), row)
+	m.LEAQ(operand.Mem{Base: row, Index: row, Scale: 2}, thrice)
 	m.LEAQ(operand.Mem{Base: acc, Index: m.col, Scale: 4}, acc)
-	for r, row := range m.strided(acc, dim, rows) {
-		do(r, row)
+	for i := range rows * width {
+		do(i/width, i, nth(acc, row, thrice, i/width, i%width*m.lanes*4))
 	}
 }
 
-// strided is n places from base on, that many bytes apart.
-func (m *mixer) strided(base, stride reg.Register, n int) []operand.Mem {
-	places := []operand.Mem{{Base: base}, {Base: base, Index: stride, Scale: 1}, {Base: base, Index: stride, Scale: 2}}
-	if n > 3 {
-		thrice := m.GP64()
-		m.LEAQ(operand.Mem{Base: stride, Index: stride, Scale: 2}, thrice)
-		places = append(places, operand.Mem{Base: base, Index: thrice, Scale: 1})
+// values is where the block's columns of the first value are.
+func (m *mixer) values() reg.GPVirtual {
+	from, offset := m.pointer("values"), m.GP64()
+	m.MOVQ(m.col, offset)
+	m.packed(offset)
+	m.ADDQ(offset, from)
+	return from
+}
+
+// scales is where the scales of the block's columns of the first value are.
+func (m *mixer) scales() reg.GPVirtual {
+	if m.t.scaling != byGroup {
+		return nil
 	}
-	return places[:n]
+	scales := m.pointer("scales")
+	if m.group > 0 {
+		group := m.GP64()
+		m.MOVQ(m.col, group)
+		m.SHRQ(operand.U8(bits.Len(uint(m.group))-1), group)
+		m.LEAQ(operand.Mem{Base: scales, Index: group, Scale: 8}, scales)
+	}
+	return scales
+}
+
+// load sets value to vector v of a value's columns. The scale of a whole row is in its factor.
+func (m *mixer) load(from operand.Mem, scales reg.Register, v int) {
+	if m.t.scaling != byGroup {
+		m.t.load(m.generator, from, m.value)
+		return
+	}
+	group, fresh := 0, v == 0
+	if m.group > 0 {
+		group, fresh = v*m.lanes/m.group, v*m.lanes%m.group == 0
+	}
+	step, zero := at(scales, 8*group), at(scales, 8*group+4)
+	if m.t.index != nil {
+		if fresh {
+			m.VBROADCASTSS(zero, m.step)
+			m.VFMADD231PS_BCST(step, m.held[2], m.step)
+		}
+		m.t.index(m.generator, from, m.value)
+		m.VPERMPS(m.step, m.value, m.value)
+		return
+	}
+	if fresh {
+		m.VBROADCASTSS(step, m.step)
+		m.VBROADCASTSS(zero, m.spare)
+	}
+	m.t.load(m.generator, from, m.value)
+	m.VFMADD213PS(m.spare, m.step, m.value)
 }
 
 // fetch asks for the next bytes of those ahead.

@@ -8,53 +8,74 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// score writes a function for each storage type.
+// score writes, for each storage type, the functions that multiply keys of it with query rows,
+// and those that prepare the operands.
 func score(g *generator) {
 	for _, t := range append(plain, g.quantized()...) {
-		s := scoring{generator: g, t: t}
-		s.write()
+		f := floatProducts{t: t}
+		f.scoring = &scoring{generator: g, bits: t.bits, by: &f}
+		f.write("score" + t.name)
 	}
-	pairs(g)
+	for _, t := range []integerType{signed, unsigned, nibbles} {
+		p := integerProducts{integerType: t}
+		p.scoring = &scoring{generator: g, bits: t.bits, by: &p}
+		p.write("product" + t.name)
+	}
+	pairs(g, false)
+	pairs(g, true)
 	channels(g)
+	rowSums(g)
+	splitRows(g)
 }
 
 // mostRows is how many query rows share a key that is in registers.
 const mostRows = 4
 
-// unit is the elements that a step of the loop over a key multiplies.
-const unit = 16
-
-// scoring is the text of one function.
+// scoring is the text of one function. It scores a block of rows and keys at a time: their sums
+// stay in registers over the elements of the keys.
 type scoring struct {
 	*generator
-	t storage
+	bits int // of a key's element
+	by   products
 
 	dst, q, keys, ahead reg.GPVirtual
 	row, row3           reg.GPVirtual // bytes from a key to the next, and to the third
 	qRow, qRow3         reg.GPVirtual // and of query rows
 	scales              reg.GPVirtual
 	scale, scale3       reg.GPVirtual // bytes from the scales of a key to those of the next
-	count, left         reg.GPVirtual // elements of a key, and of a group
-	n                   operand.Mem   // keys
+	count               reg.GPVirtual // of what is left of the keys' elements
+	n                   operand.Mem   // keys left
 }
 
-func (s *scoring) write() {
-	s.Function("score" + s.t.name + s.name)
+// products is how a function multiplies.
+type products interface {
+	// prepare loads parameters.
+	prepare()
+	// hold loads what stays in registers over all keys, into those from free on.
+	hold(b *block, free int)
+	// loop adds the products of the block's keys. They move on by one key, and so do
+	// scales that are read on the way.
+	loop(b *block)
+	// finish is the vector of the scores.
+	finish(b *block) reg.VecPhysical
+	// scaleBytes is how far apart the scales of keys are that finish reads.
+	scaleBytes() int
+}
+
+// signature is of every function.
+const signature = "func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte)"
+
+func (s *scoring) write(name string) {
+	s.Function(name + s.name)
 	s.Pragma("noescape")
 	s.Attributes(attr.NOSPLIT)
-	s.Doc(fmt.Sprintf("score%s%s is a scorer.", s.t.name, s.name))
-	s.SignatureExpr("func(dst *float32, stride, rows, n int, q *float32, dim int, keys *byte, row int, scales *float32, scale, group int, ahead *byte)")
+	s.Doc(name + s.name + " is a scorer.")
+	s.SignatureExpr(signature)
 	s.n = s.AllocLocal(8)
-	s.row, s.row3 = s.apart("row", 1)
-	s.qRow, s.qRow3 = s.apart("dim", 4)
+	s.row, s.row3 = s.apart("row")
+	s.qRow, s.qRow3 = s.apart("qRow")
 	s.keys, s.ahead, s.dst = s.pointer("keys"), s.pointer("ahead"), s.pointer("dst")
-	if s.t.scaling != unscaled {
-		s.scales = s.pointer("scales")
-	}
-	if s.t.scaling == byGroup {
-		s.scale, s.scale3 = s.apart("scale", 1)
-		s.left = s.GP64()
-	}
+	s.by.prepare()
 	s.q, s.count = s.GP64(), s.pointer("n")
 	s.MOVQ(s.count, s.n)
 	s.halves()
@@ -68,12 +89,9 @@ func (s *scoring) write() {
 	}
 }
 
-// apart is a parameter, in bytes of so many, and three times that.
-func (s *scoring) apart(name string, size int) (once, thrice reg.GPVirtual) {
+// apart is a parameter, and three times that.
+func (s *scoring) apart(name string) (once, thrice reg.GPVirtual) {
 	once, thrice = s.pointer(name), s.GP64()
-	if size > 1 {
-		s.IMUL3Q(operand.U8(size), once, once)
-	}
 	s.LEAQ(operand.Mem{Base: once, Index: once, Scale: 2}, thrice)
 	return once, thrice
 }
@@ -90,52 +108,41 @@ func nth(base, once, thrice reg.Register, i, disp int) operand.Mem {
 	return m
 }
 
-// variant is the loop over the keys for so many rows: a block of them at a time.
+// variant is the loop over the keys for so many rows.
 func (s *scoring) variant(rows int) {
-	name := func(what string) string { return fmt.Sprintf("%s%d", what, rows) }
-	jump := func(what string) operand.LabelRef { return operand.LabelRef(name(what)) }
-	s.Label(name("rows"))
-	b := s.block(rows)
-	s.Label(name("block"))
-	b.clear()
+	b, free := s.block(rows)
+	s.Label(b.label("rows"))
+	s.by.hold(b, free)
+	s.Label(b.label("block"))
+	for _, sum := range b.sums {
+		if sum != nil {
+			s.zero(sum)
+		}
+	}
 	s.Load(s.Param("q"), s.q)
-	s.Load(s.Param("dim"), s.count)
-	left := s.count
-	switch s.t.scaling {
-	case byChannels:
-		s.Load(s.Param("scales"), s.scales)
-	case byGroup:
-		left = s.left
-		s.Label(name("group"))
-		s.Load(s.Param("group"), left)
-		s.CMPQ(left, s.count)
-		s.CMOVQGT(s.count, left)
-		s.SUBQ(left, s.count)
-		b.begin()
-	}
-	s.Label(name("step"))
-	b.multiply()
-	s.SUBQ(operand.U8(unit), left)
-	s.JNE(jump("step"))
-	if s.t.scaling == byGroup {
-		s.ADDQ(operand.U8(8), s.scales)
-		s.TESTQ(s.count, s.count)
-		s.JNE(jump("group"))
-	}
-	b.store()
+	s.by.loop(b)
+	b.store(s.by.finish(b))
 
 	s.MOVQ(s.n, s.count)
-	s.SUBQ(operand.U8(b.nKeys), s.count)
-	s.JEQ(jump("end"))
+	s.SUBQ(operand.U8(b.keys), s.count)
+	s.JEQ(b.to("end"))
 	s.MOVQ(s.count, s.n)
 	b.advance()
-	s.SUBQ(operand.U8(b.nKeys), s.count)
-	s.JGE(jump("block"))
+	s.SUBQ(operand.U8(b.keys), s.count)
+	s.JGE(b.to("block"))
 	// Fewer are left than a block has: those before them are scored again.
-	s.MOVQ(operand.U32(b.nKeys), s.n)
+	s.MOVQ(operand.U32(b.keys), s.n)
 	b.back(s.count)
-	s.JMP(jump("block"))
-	s.Label(name("end"))
+	s.JMP(b.to("block"))
+	s.Label(b.label("end"))
 	s.VZEROUPPER()
 	s.RET()
+}
+
+// fetch asks for as many bytes as the block reads of that many from each key.
+func (s *scoring) fetch(bytes int) {
+	for line := 0; line < bytes; line += 64 {
+		s.PREFETCHT0(at(s.ahead, line))
+	}
+	s.ADDQ(operand.U32(bytes), s.ahead)
 }

@@ -8,12 +8,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pairs writes the function that unpacks scales (see quant.Word).
-func pairs(g *generator) {
-	g.Function("pairs" + g.name)
+// pairs writes the function that unpacks scales (see quant.Word): each once, or each twice, for
+// groups of twice the size that others have.
+func pairs(g *generator, twice bool) {
+	name, times := "pairs", "once"
+	if twice {
+		name, times = "doublePairs", "twice"
+	}
+	g.Function(name + g.name)
 	g.Pragma("noescape")
 	g.Attributes(attr.NOSPLIT)
-	g.Doc(fmt.Sprintf("pairs%s sets dst to the step and the value of code 0 of n words, a multiple of %d; zero points count so much of a step.", g.name, g.lanes/2))
+	g.Doc(fmt.Sprintf("%s%s sets dst to the step and the value of code 0 of n words, a multiple of %d, %s; zero points count so much of a step.", name, g.name, g.lanes/2, times))
 	g.SignatureExpr("func(dst *float32, words *uint32, n int, part float32)")
 	dst, words, n := g.pointer("dst"), g.pointer("words"), g.pointer("n")
 	part, step, zero := g.vec(0), g.vec(1), g.vec(2)
@@ -22,6 +27,9 @@ func pairs(g *generator) {
 		odd := g.GP32()
 		g.MOVL(operand.U32(0xaaaa), odd)
 		g.KMOVW(odd, reg.K1)
+		if twice {
+			g.hold([]constant{{"lowPairs", pairsFrom(0)}, {"highPairs", pairsFrom(4)}}, 3)
+		}
 	}
 	g.Label("words")
 	g.VPMOVZXDQ(at(words, 0), step)
@@ -34,13 +42,35 @@ func pairs(g *generator) {
 	} else {
 		g.VBLENDPS(operand.U8(0xaa), zero, step, step)
 	}
-	g.VMOVUPS(step, at(dst, 0))
+	bytes := 4 * g.lanes
+	switch {
+	case !twice:
+		g.VMOVUPS(step, at(dst, 0))
+	case g.wide():
+		for i, index := range g.held {
+			g.VPERMPS(step, index, zero)
+			g.VMOVUPS(zero, at(dst, i*bytes))
+		}
+	default:
+		for i, order := range []operand.U8{0b01_01_00_00, 0b11_11_10_10} {
+			g.VPERMPD(order, step, zero)
+			g.VMOVUPS(zero, at(dst, i*bytes))
+		}
+	}
+	if twice {
+		bytes *= 2
+	}
 	g.ADDQ(operand.U8(2*g.lanes), words)
-	g.ADDQ(operand.U8(4*g.lanes), dst)
+	g.ADDQ(operand.U8(bytes), dst)
 	g.SUBQ(operand.U8(g.lanes/2), n)
 	g.JNE(operand.LabelRef("words"))
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// pairsFrom is the index of pairs from one on, each twice.
+func pairsFrom(first int) func(int) uint32 {
+	return func(i int) uint32 { return uint32(2*(first+i/4) + i%2) }
 }
 
 // unpack takes words apart: their steps stay where they are.
@@ -63,11 +93,7 @@ func channels(g *generator) {
 	g.VBROADCASTSS(g.parameter("part"), part)
 	g.XORQ(row, row)
 	g.Label("words")
-	if g.wide() {
-		g.VMOVDQU32(at(words, 0), step)
-	} else {
-		g.VMOVDQU(at(words, 0), step)
-	}
+	g.move(at(words, 0), step)
 	g.unpack(step, zero)
 	g.VMULPS(part, zero, zero)
 	g.VMOVUPS(zero, at(zeros, 0))

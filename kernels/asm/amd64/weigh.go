@@ -13,7 +13,7 @@ type weigher struct {
 	*converter
 	exp exponential
 
-	scores              reg.GPVirtual   // of the row
+	scores, n           reg.GPVirtual   // of the row, and how many
 	by, none, high, sum reg.VecPhysical // the factor, −∞, the largest score, the row's sum
 	inside              reg.Register    // mask of the elements before the row's end
 }
@@ -33,7 +33,7 @@ func (w *weigher) write() {
 		"is kernels.weigh for so many rows.")
 	p := w.loads("stride", "rows", "top", "shrink", "sum")
 	stride, rows, top, shrink, sum := p[0], p[1], p[2], p[3], p[4]
-	w.scores = w.pointer("scores")
+	w.scores, w.n = w.pointer("scores"), w.pointer("n")
 	w.SHLQ(operand.U8(2), stride)
 	w.VBROADCASTSS(w.parameter("by"), w.by)
 	w.VMOVUPS(w.bits(lowest), w.none)
@@ -129,42 +129,19 @@ func (w *weigher) weights(sum operand.Mem) {
 	w.VMOVSD(total, sum)
 }
 
-// each writes a loop over a row's vectors.
-func (w *weigher) each(name string, do func(m operand.Mem)) {
-	left, from, spare := w.pointer("n"), w.GP64(), w.exp.n
-	w.MOVQ(w.scores, from)
-	w.Label(name)
-	if w.wide() {
-		w.VPBROADCASTD(left.As32(), spare)
-	} else {
-		w.VMOVD(left.As32(), spare.AsX())
-		w.VPBROADCASTD(spare.AsX(), spare)
-	}
-	w.VPCMPGTD(w.words("lanes", func(i int) uint32 { return uint32(i) }), spare, w.inside)
-	do(at(from, 0))
-	w.ADDQ(operand.U8(4*w.lanes), from)
-	w.SUBQ(operand.U8(w.lanes), left)
-	w.JGT(operand.LabelRef(name))
+// each goes through a row's vectors.
+func (w *weigher) each(label string, do func(m operand.Mem)) {
+	w.ragged(label, w.n, w.inside, w.exp.n, func(offset reg.Register) {
+		do(operand.Mem{Base: w.scores, Index: offset, Scale: 1})
+	})
 }
 
 // load sets x to scaled scores, −∞ behind the row's end.
 func (w *weigher) load(m operand.Mem) {
-	x := w.exp.x
-	if w.wide() {
-		w.VMOVUPS(w.none, x)
-		w.VMULPS(m, w.by, w.inside, x)
-		return
-	}
-	w.VMASKMOVPS(m, w.inside, x)
-	w.VMULPS(w.by, x, x)
-	w.VBLENDVPS(w.inside, x, w.none, x)
+	w.loadInside(m, w.inside, w.exp.x)
+	w.VMULPS(w.by, w.exp.x, w.exp.x)
+	w.setOutside(w.exp.x, w.none, w.inside)
 }
 
 // store stores x, but for what is behind the row's end.
-func (w *weigher) store(m operand.Mem) {
-	if w.wide() {
-		w.VMOVUPS(w.exp.x, w.inside, m)
-	} else {
-		w.VMASKMOVPS(w.exp.x, w.inside, m)
-	}
-}
+func (w *weigher) store(m operand.Mem) { w.storeInside(w.exp.x, w.inside, m) }

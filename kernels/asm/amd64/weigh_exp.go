@@ -46,11 +46,3 @@ func (e *exponential) write() {
 	e.VPADDD(e.n, e.y, e.y)
 	e.VANDPS(e.normal, e.y, e.x)
 }
-
-// mask is a mask register, or vector register i where masks are vectors.
-func (c *converter) mask(i int) reg.Register {
-	if c.wide() {
-		return c.K()
-	}
-	return c.vec(i)
-}

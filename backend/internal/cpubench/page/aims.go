@@ -14,8 +14,8 @@ type aim struct {
 	any   [][]string // parts of the names of trials
 }
 
-// list is the aims, for the fastest kernels where the parts do not name others.
-func (r *run) list() []aim {
+// wanted is the aims, for the fastest kernels where the parts do not name others.
+func (r *run) wanted() []aim {
 	one, all := "threads="+r.threads[0], "threads="+r.threads[len(r.threads)-1]
 	of := func(op string, types []string, parts ...string) (any [][]string) {
 		for _, dt := range types {
@@ -47,7 +47,7 @@ func (r *run) list() []aim {
 // aims is a table of the aims, and of what trials reach.
 func (r *run) aims() string {
 	rows := [][]string{{"aim", "wanted", "lowest", "median", "highest"}}
-	for _, a := range r.list() {
+	for _, a := range r.wanted() {
 		var reached []float64
 		for _, parts := range a.any {
 			for _, t := range r.all(parts...) {
@@ -60,11 +60,11 @@ func (r *run) aims() string {
 			continue
 		}
 		slices.Sort(reached)
-		wanted, format := fmt.Sprintf("≥ %.2f", a.least), "%.2f"
+		least, format := fmt.Sprintf("≥ %.2f", a.least), "%.2f"
 		if a.most > 0 {
-			wanted, format = fmt.Sprintf("≤ %g ns", a.most), "%.0f ns"
+			least, format = fmt.Sprintf("≤ %g ns", a.most), "%.0f ns"
 		}
-		row := []string{a.what, wanted}
+		row := []string{a.what, least}
 		for _, v := range []float64{reached[0], reached[len(reached)/2], reached[len(reached)-1]} {
 			row = append(row, fmt.Sprintf(format, v))
 		}

@@ -120,6 +120,9 @@ func TestDocument(t *testing.T) {
 	if _, err := os.Stat(results); err != nil {
 		t.Skipf("no results to compare with: %v", err)
 	}
+	printed, err := os.ReadFile(results)
+	require.NoError(t, err)
+	require.NotContains(t, string(printed), "\nshort: ", "figures of a short run mean nothing")
 	files, err := made(results, filepath.Join(folder, "cpu.md"))
 	require.NoError(t, err)
 	for name, want := range files {

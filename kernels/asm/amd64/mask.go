@@ -1,0 +1,61 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// mask is a mask register, or vector register i where masks are vectors.
+func (g *generator) mask(i int) reg.Register {
+	if g.wide() {
+		return g.K()
+	}
+	return g.vec(i)
+}
+
+// ragged goes through n float32, a vector at a time. What is done with those at an offset, in
+// bytes, keeps to the lanes of inside, which are those before the end.
+func (g *generator) ragged(label string, n reg.Register, inside reg.Register, spare reg.VecPhysical, do func(offset reg.Register)) {
+	left, offset := g.GP64(), g.GP64()
+	g.MOVQ(n, left)
+	g.XORQ(offset, offset)
+	g.Label(label)
+	if g.wide() {
+		g.VPBROADCASTD(left.As32(), spare)
+	} else {
+		g.VMOVD(left.As32(), spare.AsX())
+		g.VPBROADCASTD(spare.AsX(), spare)
+	}
+	g.VPCMPGTD(g.global(constant{"lanes", func(lane int) uint32 { return uint32(lane) }}), spare, inside)
+	do(offset)
+	g.ADDQ(operand.U8(4*g.lanes), offset)
+	g.SUBQ(operand.U8(g.lanes), left)
+	g.JGT(operand.LabelRef(label))
+}
+
+// loadInside sets a vector to the lanes of a mask, and to 0.
+func (g *generator) loadInside(m operand.Mem, inside reg.Register, v reg.VecPhysical) {
+	if g.wide() {
+		g.VMOVUPS_Z(m, inside, v)
+	} else {
+		g.VMASKMOVPS(m, inside, v)
+	}
+}
+
+// storeInside stores the lanes of a mask.
+func (g *generator) storeInside(v reg.VecPhysical, inside reg.Register, m operand.Mem) {
+	if g.wide() {
+		g.VMOVUPS(v, inside, m)
+	} else {
+		g.VMASKMOVPS(v, inside, m)
+	}
+}
+
+// setOutside sets the lanes that are not in a mask to those of another vector.
+func (g *generator) setOutside(v, other reg.VecPhysical, inside reg.Register) {
+	if g.wide() {
+		g.VBLENDMPS(v, other, inside, v)
+	} else {
+		g.VBLENDVPS(inside, v, other, v)
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// unit is the elements that a step of the loop over a key multiplies.
+const unit = 16
+
+// floatProducts multiplies float32: the elements of a key are loaded, and converted, once for
+// all rows.
+type floatProducts struct {
+	*scoring
+	t    storage
+	left reg.GPVirtual // elements of the group
+
+	x      []reg.VecPhysical // elements of each row
+	tables []reg.VecPhysical // what the codes of each key are worth
+	step   reg.VecPhysical   // how far apart those of a key are
+}
+
+func (f *floatProducts) prepare() {
+	if f.t.scaling != unscaled {
+		f.scales = f.pointer("scales")
+	}
+	if f.t.scaling == byGroup {
+		f.scale, f.scale3 = f.apart("scale")
+		f.left = f.GP64()
+	}
+}
+
+func (f *floatProducts) scaleBytes() int {
+	if f.t.scaling == byRow {
+		return 4
+	}
+	return 0
+}
+
+func (f *floatProducts) hold(b *block, free int) {
+	f.x = f.vecs(free, b.rows)
+	free = f.generator.hold(f.t.constants, free+b.rows)
+	f.tables = nil
+	switch {
+	case f.t.scaling == byGroup && f.t.index != nil:
+		f.tables = f.vecs(free, b.keys)
+	case f.t.scaling == byGroup:
+		f.step = f.vec(free)
+	}
+}
+
+func (f *floatProducts) loop(b *block) {
+	f.Load(f.Param("qRow"), f.count)
+	f.SHRQ(operand.U8(2), f.count)
+	left := f.count
+	switch f.t.scaling {
+	case byChannels:
+		f.Load(f.Param("scales"), f.scales)
+	case byGroup:
+		left = f.left
+		f.Label(b.label("group"))
+		f.Load(f.Param("group"), left)
+		f.CMPQ(left, f.count)
+		f.CMOVQGT(f.count, left)
+		f.SUBQ(left, f.count)
+		for k, t := range f.tables {
+			f.VBROADCASTSS(f.scaleOf(k, 4), t)
+			f.VFMADD231PS_BCST(f.scaleOf(k, 0), f.held[2], t)
+		}
+	}
+	f.Label(b.label("step"))
+	f.multiply(b)
+	f.SUBQ(operand.U8(unit), left)
+	f.JNE(b.to("step"))
+	if f.t.scaling == byGroup {
+		f.ADDQ(operand.U8(8), f.scales)
+		f.TESTQ(f.count, f.count)
+		f.JNE(b.to("group"))
+	}
+}
+
+// scaleOf is the step of a key's group, or four bytes behind it what code 0 is worth.
+func (f *floatProducts) scaleOf(k, disp int) operand.Mem {
+	return nth(f.scales, f.scale, f.scale3, k, disp)
+}
+
+// multiply adds the products of the next elements.
+func (f *floatProducts) multiply(b *block) {
+	for i := 0; i < unit; i += f.lanes {
+		for r, x := range f.x {
+			f.VMOVUPS(b.row(r, 4*i), x)
+		}
+		for k := range b.keys {
+			f.load(b, k, i)
+			for r, x := range f.x {
+				f.VFMADD231PS(x, b.y, b.sum(r, k))
+			}
+		}
+	}
+	bytes := unit * f.bits / 8
+	f.fetch(b.keys * bytes)
+	f.ADDQ(operand.U8(bytes), f.keys)
+	f.ADDQ(operand.U8(4*unit), f.q)
+	if f.t.scaling == byChannels {
+		f.ADDQ(operand.U8(4*unit), f.scales)
+	}
+}
+
+// load sets b.y to the values of key k from the i-th of the next elements on, but for what
+// others do (see scaling).
+func (f *floatProducts) load(b *block, k, i int) {
+	m := b.key(k, i*f.bits/8)
+	if f.tables != nil {
+		f.t.index(f.generator, m, b.y)
+		f.VPERMPS(f.tables[k], b.y, b.y)
+		return
+	}
+	f.t.load(f.generator, m, b.y)
+	switch f.t.scaling {
+	case byGroup:
+		f.VBROADCASTSS(f.scaleOf(k, 0), f.step)
+		if f.wide() {
+			f.VFMADD213PS_BCST(f.scaleOf(k, 4), f.step, b.y)
+		} else {
+			f.VBROADCASTSS(f.scaleOf(k, 4), f.spare)
+			f.VFMADD213PS(f.spare, f.step, b.y)
+		}
+	case byChannels:
+		f.VADDPS(at(f.scales, 4*i), b.y, b.y)
+	}
+}
+
+func (f *floatProducts) finish(b *block) reg.VecPhysical {
+	scores := f.reduce(b.sums, b.y, f.VADDPS)
+	if f.t.scaling == byRow {
+		b.ofKeys(at(f.scales, 0), b.y)
+		f.VMULPS(b.y, scores, scores)
+	}
+	return scores
+}
