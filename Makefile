@@ -91,9 +91,19 @@ bench-metal: ## the Metal kernels against the copy bandwidth of this Mac's GPU
 kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); without, programs do when they run
 	@GO='$(GO)' scripts/metal-library
 
+.PHONY: bench
+bench: ## benchmarks of the packages, BENCHTIME each
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list ./... | grep -v internal/cpubench)
+
 .PHONY: bench-cpu
-bench-cpu: ## benchmarks of the packages, BENCHTIME each
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BENCHTIME=1x: smaller, to see that it runs)
+	@mkdir -p build
+	@$(GO) test -count=1 -timeout 30m -run '^$$' -bench . $(if $(filter 1x,$(BENCHTIME)),-short) ./backend/internal/cpubench > build/bench-cpu.txt; status=$$?; cat build/bench-cpu.txt; exit $$status
+
+.PHONY: bench-cpu-page
+bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
+	cp build/bench-cpu.txt docs/benchmarks/cpu.txt
+	$(GO) run ./backend/internal/cpubench/page docs/benchmarks/cpu.txt
 
 .PHONY: quality
 quality: ## every figure of docs/quality.md, measured again and compared (minutes)

@@ -28,7 +28,7 @@ func (s *scorers) scoreInt8(dst []float32, stride int, q, keys stored, w *intege
 		keys, sums, scratch = keys.repeated(scratch)
 	}
 	for r := 0; r < rows && n > 0; r += rowsAtOnce {
-		some := q.slice(r, min(r+rowsAtOnce, rows))
+		some := q.between(r, min(r+rowsAtOnce, rows))
 		if sums == nil {
 			s.multiply(dst[r*stride:], stride, some, keys, scratch)
 			keys.ahead = nil // once is enough
@@ -81,14 +81,4 @@ func (s *scorers) multiply(dst []float32, stride int, q, keys stored, scratch []
 		x = (*float32)(unsafe.Pointer(&split[0]))
 	}
 	s.products[keys.dt](&dst[0], stride, rows, n, x, qRow, &factors[0], &keys.data[0], row, scales, scale, 0, keys.fetched())
-}
-
-// slice is rows [from, to).
-func (s stored) slice(from, to int) stored {
-	bytes, words := s.dim*s.dt.Bits()/8, s.dt.Groups(s.dim)
-	s.data = s.data[from*bytes : to*bytes]
-	if words > 0 {
-		s.scales = s.scales[from*words : to*words]
-	}
-	return s
 }

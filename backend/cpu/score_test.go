@@ -74,7 +74,7 @@ func TestScore(t *testing.T) {
 						for range 4 {
 							from, row := rng.IntN(chunk), rng.IntN(rows)
 							to := from + 1 + rng.IntN(chunk-from)
-							for j, x := range scoresOf(t, k, q[row*dim:][:dim], between(keys, from, to)) {
+							for j, x := range scoresOf(t, k, q[row*dim:][:dim], keys.between(from, to)) {
 								require.Equal(t, whole[row*chunk+from+j], x, "dim %d, row %d, keys %d to %d, key %d", dim, row, from, to, j)
 							}
 						}
@@ -83,16 +83,6 @@ func TestScore(t *testing.T) {
 			})
 		}
 	}
-}
-
-// between is rows [from, to).
-func between(s stored, from, to int) stored {
-	bytes, words := s.dim*s.dt.Bits()/8, s.dt.Groups(s.dim)
-	s.data = s.data[from*bytes : to*bytes]
-	if words > 0 {
-		s.scales = s.scales[from*words : to*words]
-	}
-	return s
 }
 
 // dot64 is a product, and the sum of the magnitudes of its terms.
@@ -132,7 +122,7 @@ func TestScoreInt8(t *testing.T) {
 						for range 4 {
 							from, row := rng.IntN(chunk), rng.IntN(rows)
 							to := from + 1 + rng.IntN(chunk-from)
-							for j, x := range productsOf(t, k, between(q, row, row+1), between(keys, from, to)) {
+							for j, x := range productsOf(t, k, q.between(row, row+1), keys.between(from, to)) {
 								require.Equal(t, whole[row*chunk+from+j], x, "dim %d, row %d, keys %d to %d, key %d", dim, row, from, to, j)
 							}
 						}
@@ -147,4 +137,67 @@ func TestScoreInt8(t *testing.T) {
 func productsOf(t require.TestingT, k *kernels, q, keys stored) []float32 {
 	w := newIntegers(keys.dim)
 	return rowsOf(t, q.rows(), keys.rows(), func(dst []float32, stride int) { k.scoreInt8[keys.dt](dst, stride, q, keys, &w) })
+}
+
+// What is not finite shows in the scores that it belongs to, as what it is, and in no other;
+// subnormal numbers count.
+func TestScoreNotFinite(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, k := range available {
+		for _, dt := range storageTypes {
+			t.Run(fmt.Sprintf("%s/%s", k.name, dt), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(dt), 9))
+				for _, special := range []float32{inf, -inf, float32(math.NaN()), 0x1p-140} {
+					for _, dim := range []int{16, 80, 128} {
+						keys, q := someKeys(rng, dt, dim, 9, 0), randoms(rng, 5*dim)
+						if keys.dt.Quantized() {
+							spoiled := keys.row(rng.IntN(9))
+							spoiled.spoil()
+						} else {
+							at := keys.row(3)
+							at.data = at.data[rng.IntN(dim)*dt.Bits()/8:][:dt.Bits()/8]
+							portable.encode[dt](at, []float32{special}, false)
+						}
+						q[rng.IntN(len(q))] = special
+						exact := make([]float32, 9*dim)
+						portable.decode[dt](exact, keys)
+						for i, x := range scoresOf(t, k, q, keys) {
+							want, magnitude := dot64(q[i/9*dim:][:dim], exact[i%9*dim:])
+							if math.IsNaN(want) || math.IsInf(want, 0) {
+								require.True(t, sameFloats([]float32{float32(want)}, []float32{x}), "%v, not %v", x, want)
+							} else {
+								require.InDelta(t, want, x, magnitude*float64(dim+8)*0x1p-24)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Scores read no byte behind their operands, and write none behind the scores.
+func TestScoreStaysInside(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, dt := range storageTypes {
+		for _, dim := range []int{16, 48, 80, 128} {
+			for _, n := range []int{1, 3, 4, 5, 7, chunk} {
+				keys := someKeys(rng, dt, dim, n, 0)
+				keys.data, keys.scales = guard(t, keys.data), guard(t, keys.scales)
+				for _, rows := range []int{1, 2, 3, 4, 6} {
+					x := someKeys(rng, backend.Int8, dim, rows, 0)
+					x.data, x.scales = guard(t, x.data), guard(t, x.scales)
+					q, dst := guard(t, randoms(rng, rows*dim)), guarded[float32](t, (rows-1)*chunk+n)
+					for _, k := range available {
+						scratch, w := guarded[float32](t, chunk*dim), newIntegers(dim)
+						w.codes = guarded[byte](t, len(w.codes))
+						k.score[dt](dst, chunk, q, keys, scratch)
+						if k.scoreInt8[dt] != nil {
+							k.scoreInt8[dt](dst, chunk, x, keys, &w)
+						}
+					}
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,73 @@
+//go:build !noasm
+
+package cpu
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+var decodeNEON = [types]func(dst []float32, src stored){
+	backend.F32:         decodeF32,
+	backend.F16:         decodeHalves(decodeF16NEON, decodeF16),
+	backend.BF16:        decodeHalves(decodeBF16NEON, decodeBF16),
+	backend.Int8:        decodeGroups(decodeInt8NEON),
+	backend.Int8Asym:    decodeGroups(decodeInt8AsymNEON),
+	backend.Int4:        decodeGroups(decodeInt4NEON),
+	backend.Int4G64:     decodeGroups(decodeInt4NEON),
+	backend.Int4Channel: decodeInt4Channel,
+	backend.FP8E4M3:     decodeOctets(decodeFP8E4M3NEON),
+	backend.FP8E5M2:     decodeOctets(decodeFP8E5M2NEON),
+}
+
+// decodeNEON sets decode to assembly.
+func (k *kernels) decodeNEON() { k.decode = decodeNEON }
+
+// decodeHalves leaves what does not fill vectors to rest.
+func decodeHalves(kernel func(dst *float32, src *byte, n int), rest func(dst []float32, src stored)) func(dst []float32, src stored) {
+	return func(dst []float32, src stored) {
+		n := len(src.data) / 2
+		dst = dst[:n]
+		if n &^= 7; n > 0 {
+			kernel(&dst[0], &src.data[0], n)
+			dst, src.data = dst[n:], src.data[2*n:]
+		}
+		rest(dst, src)
+	}
+}
+
+// decodeGroups is for types whose rows have scales of their own.
+func decodeGroups(kernel func(dst *float32, codes *byte, words *uint32, rows int, dim int, group int, ahead *byte)) func(dst []float32, src stored) {
+	return func(dst []float32, src stored) {
+		if !src.inVectors() {
+			decodeRows(dst, src)
+			return
+		}
+		rows := src.rows()
+		_, _ = dst[rows*src.dim-1], src.scales[rows*src.dt.Groups(src.dim)-1]
+		kernel(&dst[0], &src.data[0], &src.scales[0], rows, src.dim, src.group(), src.next())
+	}
+}
+
+// decodeOctets is for floats of 8 bits.
+func decodeOctets(kernel func(dst *float32, codes *byte, scale float32, n int, ahead *byte)) func(dst []float32, src stored) {
+	return func(dst []float32, src stored) {
+		dst = dst[:len(src.data)]
+		if n := len(dst) &^ 15; n > 0 {
+			kernel(&dst[0], &src.data[0], math.Float32frombits(src.scales[0]), n, src.next())
+			dst, src.data = dst[n:], src.data[n:]
+		}
+		decodeFP8(dst, src)
+	}
+}
+
+func decodeInt4Channel(dst []float32, src stored) {
+	if !src.inVectors() {
+		decodeChannels(dst, src)
+		return
+	}
+	rows := src.rows()
+	_, _ = dst[rows*src.dim-1], src.scales[src.dim-1]
+	decodeInt4ChannelNEON(&dst[0], &src.data[0], &src.scales[0], rows, src.dim, src.next())
+}
