@@ -35,7 +35,7 @@ func sameFloats(a, b []float32) bool {
 	})
 }
 
-// block is memory for n rows of a type, guarded, and its scales.
+// guardedRows is guarded memory for n rows of a type and their scales.
 func guardedRows(t testing.TB, dt backend.DType, dim, n int) stored {
 	words := n * dt.Groups(dim)
 	switch dt {

@@ -48,18 +48,20 @@ func (k *kernels) mixes() {
 
 // mix is kernels.mix. scratch is for as many values.
 func (m *mixers) mix(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
-	dim, n, rows := values.dim, values.rows(), len(shrink)
-	if dim%unit != 0 || n == 0 || rows == 0 {
+	dim, rows := values.dim, len(shrink)
+	if dim%unit != 0 || len(values.data) == 0 || rows == 0 {
 		portable.mix[values.dt](acc, shrink, p, stride, values, scratch)
 		return
 	}
+	n := len(values.data) / (dim * values.dt.Bits() / 8)
 	_, _ = acc[rows*dim-1], p[(rows-1)*stride+n-1]
 	by, ahead := m.by[values.dt], values.ahead
 	if ahead == nil {
 		ahead = &values.data[0] // which costs nothing
 	}
-	switch scales, scale, _, _ := m.scales(&values, scratch); values.dt {
+	switch values.dt {
 	case backend.Int8, backend.FP8E4M3, backend.FP8E5M2:
+		scales, _, _, _ := m.scales(&values, scratch)
 		folded := scratch[n:] // FP8 has its scales before
 		for most := len(folded) / n; rows > 0; {
 			some := min(rows, most)
@@ -69,7 +71,10 @@ func (m *mixers) mix(acc, shrink, p []float32, stride int, values stored, scratc
 				acc, shrink, p, ahead = acc[some*dim:], shrink[some:], p[some*stride:], &values.data[0]
 			}
 		}
-	default:
+	case backend.Int8Asym, backend.Int4, backend.Int4G64:
+		scales, scale, _, _ := m.scales(&values, scratch)
 		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, scales, scale, ahead)
+	default:
+		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, nil, 0, ahead)
 	}
 }

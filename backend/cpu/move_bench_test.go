@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -114,8 +115,8 @@ func (l *layers) run(b *testing.B, bytes int64, call func() error) {
 // Hadamard. Bytes are those of the activations, so that they compare with BenchmarkCopy.
 func BenchmarkAppend(b *testing.B) {
 	for _, dt := range []backend.DType{backend.F16, backend.BF16, backend.Int8, backend.Int4, backend.FP8E4M3} {
-		for name, rotated := range map[string]bool{"plain": false, "rope": true} {
-			b.Run(dt.String()+"/"+name, func(b *testing.B) {
+		for _, rotated := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/rope=%t", dt, rotated), func(b *testing.B) {
 				l := newLayers(b, backend.Format{Act: backend.F16, K: dt, V: dt}, rotated)
 				l.run(b, 2*l.append[0].K.Buf.Bytes(), l.appendNext)
 			})

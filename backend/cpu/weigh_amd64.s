@@ -8,92 +8,105 @@
 // Requires: AVX, AVX512F
 TEXT ·weighAVX512(SB), NOSPLIT, $0-64
 	MOVQ         stride+8(FP), AX
-	MOVQ         rows+56(FP), CX
-	MOVQ         top+32(FP), DX
-	MOVQ         shrink+40(FP), BX
-	MOVQ         sum+48(FP), SI
-	MOVQ         scores+0(FP), DI
-	MOVQ         n+16(FP), R8
+	MOVQ         n+16(FP), DX
 	SHLQ         $0x02, AX
-	VBROADCASTSS by+24(FP), Z3
-	VMOVUPS      bitsff800000AVX512<>+0(SB), Z4
+	VBROADCASTSS by+24(FP), Z4
+	VMOVUPS      bitsff800000AVX512<>+0(SB), Z5
+	MOVQ         scores+0(FP), CX
+	MOVQ         top+32(FP), BX
+	MOVQ         shrink+40(FP), SI
+	MOVQ         sum+48(FP), DI
+	MOVQ         rows+56(FP), R8
 
-row:
-	MOVL         $0x3f800000, (BX)
-	VBROADCASTSS (DX), Z5
-	VCMPPS       $0x03, Z5, Z5, K3
-	MOVQ         R8, R9
+tops:
+	VBROADCASTSS (BX), Z6
+	VCMPPS       $0x03, Z6, Z6, K3
+	MOVQ         DX, R9
 	XORQ         R10, R10
 
 top:
 	VPBROADCASTD  R9, Z1
-	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS.Z     (DI)(R10*1), K1, Z0
-	VMULPS        Z3, Z0, Z0
-	VBLENDMPS     Z0, Z4, K1, Z0
-	VCMPPS        $0x03, Z0, Z0, K2
-	KORW          K2, K3, K3
-	VMAXPS        Z0, Z5, Z5
+	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K2
+	VMOVUPS.Z     (CX)(R10*1), K2, Z0
+	VMULPS        Z4, Z0, Z0
+	VBLENDMPS     Z0, Z5, K2, Z0
+	VCMPPS        $0x03, Z0, Z0, K1
+	KORW          K1, K3, K3
+	VMAXPS        Z0, Z6, Z6
 	ADDQ          $0x40, R10
 	SUBQ          $0x10, R9
 	JGT           top
-	VEXTRACTF64X4 $0x01, Z5, Y8
-	VMAXPS        Y8, Y5, Y5
-	VEXTRACTF128  $0x01, Y5, X8
-	VMAXPS        X8, X5, X5
-	VPERMILPS     $0x4e, X5, X8
-	VMAXPS        X8, X5, X5
-	VPERMILPS     $0xb1, X5, X8
-	VMAXPS        X8, X5, X5
+	VEXTRACTF64X4 $0x01, Z6, Y8
+	VMAXPS        Y8, Y6, Y6
+	VEXTRACTF128  $0x01, Y6, X8
+	VMAXPS        X8, X6, X6
+	VPERMILPS     $0x4e, X6, X8
+	VMAXPS        X8, X6, X6
+	VPERMILPS     $0xb1, X6, X8
+	VMAXPS        X8, X6, X6
 	KORTESTW      K3, K3
 	JZ            ordered
-	VMOVUPS       bits7fc00000AVX512<>+0(SB), Z5
+	VMOVUPS       bits7fc00000AVX512<>+0(SB), Z6
 
 ordered:
-	VBROADCASTSS X5, Z5
-	VMOVD        X5, R9
-	CMPL         R9, $0xff800000
-	JEQ          nothing
-	CMPL         R9, (DX)
+	MOVL         $0x3f800000, (SI)
+	VMOVD        X6, R9
+	CMPL         R9, (BX)
 	JEQ          same
-	VBROADCASTSS (DX), Z0
-	MOVL         R9, (DX)
-	CMPQ         (SI), $0x00
+	VMOVD        (BX), X7
+	MOVL         R9, (BX)
+	CMPQ         (DI), $0x00
 	JEQ          same
-	VSUBPS       Z5, Z0, Z0
-	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z0, Z1
+	VSUBPS       Z6, Z7, Z7
+	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z7, Z1
 	VRNDSCALEPS  $0x00, Z1, Z1
-	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z0, K2
-	VFNMADD231PS bits3f317218AVX512<>+0(SB), Z1, Z0
-	VFNMADD231PS bitsb102e308AVX512<>+0(SB), Z1, Z0
+	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z7, K1
+	VFNMADD231PS bits3f317218AVX512<>+0(SB), Z1, Z7
+	VFNMADD231PS bitsb102e308AVX512<>+0(SB), Z1, Z7
 	VMOVUPS      bits3ab511a9AVX512<>+0(SB), Z2
-	VFMADD213PS  bits3c091d36AVX512<>+0(SB), Z0, Z2
-	VFMADD213PS  bits3d2aac7aAVX512<>+0(SB), Z0, Z2
-	VFMADD213PS  bits3e2aaa48AVX512<>+0(SB), Z0, Z2
-	VFMADD213PS  bits3efffffeAVX512<>+0(SB), Z0, Z2
-	VFMADD213PS  bits3f800000AVX512<>+0(SB), Z0, Z2
-	VFMADD213PS  bits3f800000AVX512<>+0(SB), Z0, Z2
-	VSCALEFPS.Z  Z1, Z2, K2, Z0
-	VMOVSS       X0, (BX)
-	VCVTSS2SD    X0, X0, X0
-	VMULSD       (SI), X0, X0
-	VMOVSD       X0, (SI)
+	VFMADD213PS  bits3c091d36AVX512<>+0(SB), Z7, Z2
+	VFMADD213PS  bits3d2aac7aAVX512<>+0(SB), Z7, Z2
+	VFMADD213PS  bits3e2aaa48AVX512<>+0(SB), Z7, Z2
+	VFMADD213PS  bits3efffffeAVX512<>+0(SB), Z7, Z2
+	VFMADD213PS  bits3f800000AVX512<>+0(SB), Z7, Z2
+	VFMADD213PS  bits3f800000AVX512<>+0(SB), Z7, Z2
+	VSCALEFPS.Z  Z1, Z2, K1, Z7
+	VMOVSS       X7, (SI)
+	VCVTSS2SD    X7, X7, X7
+	VMULSD       (DI), X7, X7
+	VMOVSD       X7, (DI)
 
 same:
-	VPXORD Z6, Z6, Z6
-	MOVQ   R8, R9
-	XORQ   R10, R10
+	ADDQ AX, CX
+	ADDQ $0x04, BX
+	ADDQ $0x04, SI
+	ADDQ $0x08, DI
+	DECQ R8
+	JNZ  tops
+	MOVQ scores+0(FP), CX
+	MOVQ top+32(FP), BX
+	MOVQ shrink+40(FP), SI
+	MOVQ sum+48(FP), DI
+	MOVQ rows+56(FP), R8
+
+sums:
+	VBROADCASTSS (BX), Z6
+	VPXORD       Z7, Z7, Z7
+	CMPL         (BX), $0xff800000
+	JEQ          nothing
+	MOVQ         DX, R9
+	XORQ         R10, R10
 
 weights:
 	VPBROADCASTD  R9, Z1
-	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS.Z     (DI)(R10*1), K1, Z0
-	VMULPS        Z3, Z0, Z0
-	VBLENDMPS     Z0, Z4, K1, Z0
-	VSUBPS        Z5, Z0, Z0
+	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K2
+	VMOVUPS.Z     (CX)(R10*1), K2, Z0
+	VMULPS        Z4, Z0, Z0
+	VBLENDMPS     Z0, Z5, K2, Z0
+	VSUBPS        Z6, Z0, Z0
 	VMULPS        bits3fb8aa3bAVX512<>+0(SB), Z0, Z1
 	VRNDSCALEPS   $0x00, Z1, Z1
-	VCMPPS        $0x05, bitsc2aeac4fAVX512<>+0(SB), Z0, K2
+	VCMPPS        $0x05, bitsc2aeac4fAVX512<>+0(SB), Z0, K1
 	VFNMADD231PS  bits3f317218AVX512<>+0(SB), Z1, Z0
 	VFNMADD231PS  bitsb102e308AVX512<>+0(SB), Z1, Z0
 	VMOVUPS       bits3ab511a9AVX512<>+0(SB), Z2
@@ -103,47 +116,46 @@ weights:
 	VFMADD213PS   bits3efffffeAVX512<>+0(SB), Z0, Z2
 	VFMADD213PS   bits3f800000AVX512<>+0(SB), Z0, Z2
 	VFMADD213PS   bits3f800000AVX512<>+0(SB), Z0, Z2
-	VSCALEFPS.Z   Z1, Z2, K2, Z0
-	VMOVUPS       Z0, K1, (DI)(R10*1)
-	VADDPS        Z0, Z6, Z6
+	VSCALEFPS.Z   Z1, Z2, K1, Z0
+	VMOVUPS       Z0, K2, (CX)(R10*1)
+	VADDPS        Z0, Z7, Z7
 	ADDQ          $0x40, R10
 	SUBQ          $0x10, R9
 	JGT           weights
-	VEXTRACTF64X4 $0x01, Z6, Y8
-	VADDPS        Y8, Y6, Y6
-	VEXTRACTF128  $0x01, Y6, X8
-	VADDPS        X8, X6, X6
-	VPERMILPS     $0x4e, X6, X8
-	VADDPS        X8, X6, X6
-	VPERMILPS     $0xb1, X6, X8
-	VADDPS        X8, X6, X6
-	VCVTSS2SD     X6, X6, X6
-	VADDSD        (SI), X6, X6
-	VMOVSD        X6, (SI)
-
-next:
-	ADDQ AX, DI
-	ADDQ $0x04, DX
-	ADDQ $0x04, BX
-	ADDQ $0x08, SI
-	DECQ CX
-	JNZ  row
-	VZEROUPPER
-	RET
+	VEXTRACTF64X4 $0x01, Z7, Y8
+	VADDPS        Y8, Y7, Y7
+	VEXTRACTF128  $0x01, Y7, X8
+	VADDPS        X8, X7, X7
+	VPERMILPS     $0x4e, X7, X8
+	VADDPS        X8, X7, X7
+	VPERMILPS     $0xb1, X7, X8
+	VADDPS        X8, X7, X7
+	VCVTSS2SD     X7, X7, X7
+	VADDSD        (DI), X7, X7
+	VMOVSD        X7, (DI)
+	JMP           weighed
 
 nothing:
-	VPXORD Z0, Z0, Z0
-	MOVQ   R8, R9
-	XORQ   R10, R10
+	MOVQ DX, R9
+	XORQ R10, R10
 
 zeros:
 	VPBROADCASTD R9, Z1
-	VPCMPGTD     lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS      Z0, K1, (DI)(R10*1)
+	VPCMPGTD     lanesAVX512<>+0(SB), Z1, K2
+	VMOVUPS      Z7, K2, (CX)(R10*1)
 	ADDQ         $0x40, R10
 	SUBQ         $0x10, R9
 	JGT          zeros
-	JMP          next
+
+weighed:
+	ADDQ AX, CX
+	ADDQ $0x04, BX
+	ADDQ $0x04, SI
+	ADDQ $0x08, DI
+	DECQ R8
+	JNZ  sums
+	VZEROUPPER
+	RET
 
 DATA bitsff800000AVX512<>+0(SB)/8, $0xff800000ff800000
 DATA bitsff800000AVX512<>+8(SB)/8, $0xff800000ff800000
@@ -287,95 +299,108 @@ GLOBL bits3f800000AVX512<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX2, FMA3
 TEXT ·weighAVX2(SB), NOSPLIT, $0-64
 	MOVQ         stride+8(FP), AX
-	MOVQ         rows+56(FP), CX
-	MOVQ         top+32(FP), DX
-	MOVQ         shrink+40(FP), BX
-	MOVQ         sum+48(FP), SI
-	MOVQ         scores+0(FP), DI
-	MOVQ         n+16(FP), R8
+	MOVQ         n+16(FP), DX
 	SHLQ         $0x02, AX
-	VBROADCASTSS by+24(FP), Y3
-	VMOVUPS      bitsff800000AVX2<>+0(SB), Y4
+	VBROADCASTSS by+24(FP), Y4
+	VMOVUPS      bitsff800000AVX2<>+0(SB), Y5
+	MOVQ         scores+0(FP), CX
+	MOVQ         top+32(FP), BX
+	MOVQ         shrink+40(FP), SI
+	MOVQ         sum+48(FP), DI
+	MOVQ         rows+56(FP), R8
 
-row:
-	MOVL         $0x3f800000, (BX)
-	VBROADCASTSS (DX), Y5
-	VCMPPS       $0x03, Y5, Y5, Y6
-	MOVQ         R8, R9
+tops:
+	VBROADCASTSS (BX), Y6
+	VCMPPS       $0x03, Y6, Y6, Y10
+	MOVQ         DX, R9
 	XORQ         R10, R10
 
 top:
 	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y7
-	VMASKMOVPS   (DI)(R10*1), Y7, Y0
-	VMULPS       Y3, Y0, Y0
-	VBLENDVPS    Y7, Y0, Y4, Y0
-	VCMPPS       $0x03, Y0, Y0, Y9
-	VORPS        Y9, Y6, Y6
-	VMAXPS       Y0, Y5, Y5
+	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y9
+	VMASKMOVPS   (CX)(R10*1), Y9, Y0
+	VMULPS       Y4, Y0, Y0
+	VBLENDVPS    Y9, Y0, Y5, Y0
+	VCMPPS       $0x03, Y0, Y0, Y3
+	VORPS        Y3, Y10, Y10
+	VMAXPS       Y0, Y6, Y6
 	ADDQ         $0x20, R10
 	SUBQ         $0x08, R9
 	JGT          top
-	VEXTRACTF128 $0x01, Y5, X8
-	VMAXPS       X8, X5, X5
-	VPERMILPS    $0x4e, X5, X8
-	VMAXPS       X8, X5, X5
-	VPERMILPS    $0xb1, X5, X8
-	VMAXPS       X8, X5, X5
-	VPTEST       Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X8
+	VMAXPS       X8, X6, X6
+	VPERMILPS    $0x4e, X6, X8
+	VMAXPS       X8, X6, X6
+	VPERMILPS    $0xb1, X6, X8
+	VMAXPS       X8, X6, X6
+	VPTEST       Y10, Y10
 	JZ           ordered
-	VMOVUPS      bits7fc00000AVX2<>+0(SB), Y5
+	VMOVUPS      bits7fc00000AVX2<>+0(SB), Y6
 
 ordered:
-	VBROADCASTSS X5, Y5
-	VMOVD        X5, R9
-	CMPL         R9, $0xff800000
-	JEQ          nothing
-	CMPL         R9, (DX)
+	MOVL         $0x3f800000, (SI)
+	VMOVD        X6, R9
+	CMPL         R9, (BX)
 	JEQ          same
-	VBROADCASTSS (DX), Y0
-	MOVL         R9, (DX)
-	CMPQ         (SI), $0x00
+	VMOVD        (BX), X7
+	MOVL         R9, (BX)
+	CMPQ         (DI), $0x00
 	JEQ          same
-	VSUBPS       Y5, Y0, Y0
-	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y0, Y1
+	VSUBPS       Y6, Y7, Y7
+	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y7, Y1
 	VROUNDPS     $0x00, Y1, Y1
-	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y0, Y9
-	VFNMADD231PS bits3f317218AVX2<>+0(SB), Y1, Y0
-	VFNMADD231PS bitsb102e308AVX2<>+0(SB), Y1, Y0
+	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y7, Y3
+	VFNMADD231PS bits3f317218AVX2<>+0(SB), Y1, Y7
+	VFNMADD231PS bitsb102e308AVX2<>+0(SB), Y1, Y7
 	VMOVUPS      bits3ab511a9AVX2<>+0(SB), Y2
-	VFMADD213PS  bits3c091d36AVX2<>+0(SB), Y0, Y2
-	VFMADD213PS  bits3d2aac7aAVX2<>+0(SB), Y0, Y2
-	VFMADD213PS  bits3e2aaa48AVX2<>+0(SB), Y0, Y2
-	VFMADD213PS  bits3efffffeAVX2<>+0(SB), Y0, Y2
-	VFMADD213PS  bits3f800000AVX2<>+0(SB), Y0, Y2
-	VFMADD213PS  bits3f800000AVX2<>+0(SB), Y0, Y2
+	VFMADD213PS  bits3c091d36AVX2<>+0(SB), Y7, Y2
+	VFMADD213PS  bits3d2aac7aAVX2<>+0(SB), Y7, Y2
+	VFMADD213PS  bits3e2aaa48AVX2<>+0(SB), Y7, Y2
+	VFMADD213PS  bits3efffffeAVX2<>+0(SB), Y7, Y2
+	VFMADD213PS  bits3f800000AVX2<>+0(SB), Y7, Y2
+	VFMADD213PS  bits3f800000AVX2<>+0(SB), Y7, Y2
 	VCVTPS2DQ    Y1, Y1
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       Y1, Y2, Y2
-	VANDPS       Y9, Y2, Y0
-	VMOVSS       X0, (BX)
-	VCVTSS2SD    X0, X0, X0
-	VMULSD       (SI), X0, X0
-	VMOVSD       X0, (SI)
+	VANDPS       Y3, Y2, Y7
+	VMOVSS       X7, (SI)
+	VCVTSS2SD    X7, X7, X7
+	VMULSD       (DI), X7, X7
+	VMOVSD       X7, (DI)
 
 same:
-	VXORPS Y6, Y6, Y6
-	MOVQ   R8, R9
-	XORQ   R10, R10
+	ADDQ AX, CX
+	ADDQ $0x04, BX
+	ADDQ $0x04, SI
+	ADDQ $0x08, DI
+	DECQ R8
+	JNZ  tops
+	MOVQ scores+0(FP), CX
+	MOVQ top+32(FP), BX
+	MOVQ shrink+40(FP), SI
+	MOVQ sum+48(FP), DI
+	MOVQ rows+56(FP), R8
+
+sums:
+	VBROADCASTSS (BX), Y6
+	VXORPS       Y7, Y7, Y7
+	CMPL         (BX), $0xff800000
+	JEQ          nothing
+	MOVQ         DX, R9
+	XORQ         R10, R10
 
 weights:
 	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y7
-	VMASKMOVPS   (DI)(R10*1), Y7, Y0
-	VMULPS       Y3, Y0, Y0
-	VBLENDVPS    Y7, Y0, Y4, Y0
-	VSUBPS       Y5, Y0, Y0
+	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y9
+	VMASKMOVPS   (CX)(R10*1), Y9, Y0
+	VMULPS       Y4, Y0, Y0
+	VBLENDVPS    Y9, Y0, Y5, Y0
+	VSUBPS       Y6, Y0, Y0
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y0, Y1
 	VROUNDPS     $0x00, Y1, Y1
-	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y0, Y9
+	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y0, Y3
 	VFNMADD231PS bits3f317218AVX2<>+0(SB), Y1, Y0
 	VFNMADD231PS bitsb102e308AVX2<>+0(SB), Y1, Y0
 	VMOVUPS      bits3ab511a9AVX2<>+0(SB), Y2
@@ -388,46 +413,45 @@ weights:
 	VCVTPS2DQ    Y1, Y1
 	VPSLLD       $0x17, Y1, Y1
 	VPADDD       Y1, Y2, Y2
-	VANDPS       Y9, Y2, Y0
-	VMASKMOVPS   Y0, Y7, (DI)(R10*1)
-	VADDPS       Y0, Y6, Y6
+	VANDPS       Y3, Y2, Y0
+	VMASKMOVPS   Y0, Y9, (CX)(R10*1)
+	VADDPS       Y0, Y7, Y7
 	ADDQ         $0x20, R10
 	SUBQ         $0x08, R9
 	JGT          weights
-	VEXTRACTF128 $0x01, Y6, X8
-	VADDPS       X8, X6, X6
-	VPERMILPS    $0x4e, X6, X8
-	VADDPS       X8, X6, X6
-	VPERMILPS    $0xb1, X6, X8
-	VADDPS       X8, X6, X6
-	VCVTSS2SD    X6, X6, X6
-	VADDSD       (SI), X6, X6
-	VMOVSD       X6, (SI)
-
-next:
-	ADDQ AX, DI
-	ADDQ $0x04, DX
-	ADDQ $0x04, BX
-	ADDQ $0x08, SI
-	DECQ CX
-	JNZ  row
-	VZEROUPPER
-	RET
+	VEXTRACTF128 $0x01, Y7, X8
+	VADDPS       X8, X7, X7
+	VPERMILPS    $0x4e, X7, X8
+	VADDPS       X8, X7, X7
+	VPERMILPS    $0xb1, X7, X8
+	VADDPS       X8, X7, X7
+	VCVTSS2SD    X7, X7, X7
+	VADDSD       (DI), X7, X7
+	VMOVSD       X7, (DI)
+	JMP          weighed
 
 nothing:
-	VXORPS Y0, Y0, Y0
-	MOVQ   R8, R9
-	XORQ   R10, R10
+	MOVQ DX, R9
+	XORQ R10, R10
 
 zeros:
 	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y7
-	VMASKMOVPS   Y0, Y7, (DI)(R10*1)
+	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y9
+	VMASKMOVPS   Y7, Y9, (CX)(R10*1)
 	ADDQ         $0x20, R10
 	SUBQ         $0x08, R9
 	JGT          zeros
-	JMP          next
+
+weighed:
+	ADDQ AX, CX
+	ADDQ $0x04, BX
+	ADDQ $0x04, SI
+	ADDQ $0x08, DI
+	DECQ R8
+	JNZ  sums
+	VZEROUPPER
+	RET
 
 DATA bitsff800000AVX2<>+0(SB)/8, $0xff800000ff800000
 DATA bitsff800000AVX2<>+8(SB)/8, $0xff800000ff800000

@@ -15,7 +15,7 @@ func (g *generator) mask(i int) reg.Register {
 
 // ragged goes through n float32, a vector at a time. What is done with those at an offset, in
 // bytes, keeps to the lanes of inside, which are those before the end.
-func (g *generator) ragged(label string, n reg.Register, inside reg.Register, spare reg.VecPhysical, do func(offset reg.Register)) {
+func (g *generator) ragged(label string, n, inside reg.Register, spare reg.VecPhysical, do func(offset reg.Register)) {
 	left, offset := g.GP64(), g.GP64()
 	g.MOVQ(n, left)
 	g.XORQ(offset, offset)

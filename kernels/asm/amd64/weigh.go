@@ -7,80 +7,70 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weigher writes kernels.weigh, row after row: rows do not wait for each other, so a processor
-// that works out of order is at several of them.
+// weigher is the text of kernels.weigh, in two passes over the rows: first the tops, then the
+// weights. What is done with one row waits for itself most of the time, but not for other rows,
+// and is short enough for a processor that works out of order to be at several of them.
 type weigher struct {
 	*converter
 	exp exponential
 
-	scores, n           reg.GPVirtual   // of the row, and how many
-	by, none, high, sum reg.VecPhysical // the factor, −∞, the largest score, the row's sum
-	inside              reg.Register    // mask of the elements before the row's end
+	scores, top, shrink, sum reg.GPVirtual // of a row
+	n, stride                reg.GPVirtual
+	x                        reg.VecPhysical // scores
+	by, none, high, total    reg.VecPhysical // the factor, −∞, a row's top, its sum
+	inside                   reg.Register    // mask of the elements before the row's end
 }
 
-// lowest is the bits of −∞.
-const lowest = 1<<31 | infinity
+const lowest = 1<<31 | infinity // the bits of −∞
 
 func weigh(g *generator) {
 	c := &converter{g, map[string]operand.Mem{}}
-	w := weigher{converter: c, by: c.vec(3), none: c.vec(4), high: c.vec(5), sum: c.vec(6), inside: c.mask(7),
-		exp: exponential{converter: c, x: c.vec(0), n: c.vec(1), y: c.vec(2), normal: c.mask(9)}}
-	w.write()
-}
-
-func (w *weigher) write() {
-	w.function("weigh", "func(scores *float32, stride, n int, by float32, top, shrink *float32, sum *float64, rows int)",
-		"is kernels.weigh for so many rows.")
-	p := w.loads("stride", "rows", "top", "shrink", "sum")
-	stride, rows, top, shrink, sum := p[0], p[1], p[2], p[3], p[4]
-	w.scores, w.n = w.pointer("scores"), w.pointer("n")
-	w.SHLQ(operand.U8(2), stride)
+	w := weigher{converter: c, exp: exponential{converter: c, n: c.vec(1), y: c.vec(2), normal: c.mask(3)},
+		x: c.vec(0), by: c.vec(4), none: c.vec(5), high: c.vec(6), total: c.vec(7), inside: c.mask(9)}
+	w.function("weigh", "func(scores *float32, stride, n int, by float32, top, shrink *float32, sum *float64, rows int)", "is kernels.weigh for so many rows.")
+	w.stride = w.pointer("stride")
+	w.scores, w.n, w.top, w.shrink, w.sum = w.GP64(), w.pointer("n"), w.GP64(), w.GP64(), w.GP64()
+	w.SHLQ(operand.U8(2), w.stride)
 	w.VBROADCASTSS(w.parameter("by"), w.by)
 	w.VMOVUPS(w.bits(lowest), w.none)
-
-	w.Label("row")
-	w.MOVL(operand.U32(math.Float32bits(1)), at(shrink, 0))
-	w.raise(at(top, 0))
-	high := w.GP32()
-	w.VMOVD(w.high.AsX(), high)
-	w.CMPL(high, operand.U32(lowest))
-	w.JEQ(operand.LabelRef("nothing"))
-	w.shrink(high, at(top, 0), at(shrink, 0), at(sum, 0))
-	w.weights(at(sum, 0))
-
-	w.Label("next")
-	w.ADDQ(stride, w.scores)
-	w.ADDQ(operand.U8(4), top)
-	w.ADDQ(operand.U8(4), shrink)
-	w.ADDQ(operand.U8(8), sum)
-	w.DECQ(rows)
-	w.JNZ(operand.LabelRef("row"))
+	w.rows("tops", w.raise)
+	w.rows("sums", w.weights)
 	w.end()
-
-	w.Label("nothing")
-	w.zero(w.exp.x)
-	w.each("zeros", w.store)
-	w.JMP(operand.LabelRef("next"))
 }
 
-// raise sets high to the largest of a row's scaled scores and its top, or to NaN if one is.
-func (w *weigher) raise(top operand.Mem) {
+// rows writes a loop over the rows.
+func (w *weigher) rows(label string, each func()) {
+	w.Load(w.Param("scores"), w.scores)
+	w.Load(w.Param("top"), w.top)
+	w.Load(w.Param("shrink"), w.shrink)
+	w.Load(w.Param("sum"), w.sum)
+	rows := w.pointer("rows")
+	w.Label(label)
+	each()
+	w.ADDQ(w.stride, w.scores)
+	w.ADDQ(operand.U8(4), w.top)
+	w.ADDQ(operand.U8(4), w.shrink)
+	w.ADDQ(operand.U8(8), w.sum)
+	w.DECQ(rows)
+	w.JNZ(operand.LabelRef(label))
+}
+
+// raise raises a row's top to the largest of its scaled scores, or to NaN if one is, and
+// shrinks what came before.
+func (w *weigher) raise() {
 	const unordered = operand.U8(3)
-	nan, seen := w.exp.normal, w.mask(6)
-	look := func(x reg.Register) {
-		w.VCMPPS(unordered, x, x, nan)
+	nan, seen := w.exp.normal, w.mask(10)
+	w.VBROADCASTSS(at(w.top, 0), w.high)
+	w.VCMPPS(unordered, w.high, w.high, seen)
+	w.each("top", func(m operand.Mem) {
+		w.load(m)
+		w.VCMPPS(unordered, w.x, w.x, nan)
 		if w.wide() {
 			w.KORW(nan, seen, seen)
 		} else {
 			w.VORPS(nan, seen, seen)
 		}
-	}
-	w.VBROADCASTSS(top, w.high)
-	w.VCMPPS(unordered, w.high, w.high, seen)
-	w.each("top", func(m operand.Mem) {
-		w.load(m)
-		look(w.exp.x)
-		w.VMAXPS(w.exp.x, w.high, w.high)
+		w.VMAXPS(w.x, w.high, w.high)
 	})
 	w.reduce(w.high, w.VMAXPS)
 	if w.wide() {
@@ -91,42 +81,47 @@ func (w *weigher) raise(top operand.Mem) {
 	w.JZ(operand.LabelRef("ordered"))
 	w.VMOVUPS(w.float(math.NaN()), w.high)
 	w.Label("ordered")
-	w.VBROADCASTSS(w.high.AsX(), w.high)
-}
 
-// shrink stores the new top, and what the sum shrinks by where it shrinks.
-func (w *weigher) shrink(high reg.Register, top, shrink, sum operand.Mem) {
-	w.CMPL(high, top)
+	high, old, less := w.GP32(), w.total.AsX(), w.total.AsX()
+	w.MOVL(operand.U32(math.Float32bits(1)), at(w.shrink, 0))
+	w.VMOVD(w.high.AsX(), high)
+	w.CMPL(high, at(w.top, 0))
 	w.JEQ(operand.LabelRef("same"))
-	w.VBROADCASTSS(top, w.exp.x)
-	w.MOVL(high, top)
-	w.CMPQ(sum, operand.U8(0))
+	w.VMOVD(at(w.top, 0), old)
+	w.MOVL(high, at(w.top, 0))
+	w.CMPQ(at(w.sum, 0), operand.U8(0))
 	w.JEQ(operand.LabelRef("same"))
-	w.VSUBPS(w.high, w.exp.x, w.exp.x)
-	w.exp.write()
-	less := w.exp.x.AsX()
-	w.VMOVSS(less, shrink)
+	w.VSUBPS(w.high, w.total, w.total)
+	w.exp.of(w.total)
+	w.VMOVSS(less, at(w.shrink, 0))
 	w.VCVTSS2SD(less, less, less)
-	w.VMULSD(sum, less, less)
-	w.VMOVSD(less, sum)
+	w.VMULSD(at(w.sum, 0), less, less)
+	w.VMOVSD(less, at(w.sum, 0))
 	w.Label("same")
 }
 
 // weights replaces a row's scores and adds the weights to its sum.
-func (w *weigher) weights(sum operand.Mem) {
-	w.zero(w.sum)
+func (w *weigher) weights() {
+	w.VBROADCASTSS(at(w.top, 0), w.high)
+	w.zero(w.total)
+	w.CMPL(at(w.top, 0), operand.U32(lowest))
+	w.JEQ(operand.LabelRef("nothing"))
 	w.each("weights", func(m operand.Mem) {
 		w.load(m)
-		w.VSUBPS(w.high, w.exp.x, w.exp.x)
-		w.exp.write()
-		w.store(m)
-		w.VADDPS(w.exp.x, w.sum, w.sum)
+		w.VSUBPS(w.high, w.x, w.x)
+		w.exp.of(w.x)
+		w.storeInside(w.x, w.inside, m)
+		w.VADDPS(w.x, w.total, w.total)
 	})
-	w.reduce(w.sum, w.VADDPS)
-	total := w.sum.AsX()
+	w.reduce(w.total, w.VADDPS)
+	total := w.total.AsX()
 	w.VCVTSS2SD(total, total, total)
-	w.VADDSD(sum, total, total)
-	w.VMOVSD(total, sum)
+	w.VADDSD(at(w.sum, 0), total, total)
+	w.VMOVSD(total, at(w.sum, 0))
+	w.JMP(operand.LabelRef("weighed"))
+	w.Label("nothing")
+	w.each("zeros", func(m operand.Mem) { w.storeInside(w.total, w.inside, m) })
+	w.Label("weighed")
 }
 
 // each goes through a row's vectors.
@@ -138,10 +133,7 @@ func (w *weigher) each(label string, do func(m operand.Mem)) {
 
 // load sets x to scaled scores, −∞ behind the row's end.
 func (w *weigher) load(m operand.Mem) {
-	w.loadInside(m, w.inside, w.exp.x)
-	w.VMULPS(w.by, w.exp.x, w.exp.x)
-	w.setOutside(w.exp.x, w.none, w.inside)
+	w.loadInside(m, w.inside, w.x)
+	w.VMULPS(w.by, w.x, w.x)
+	w.setOutside(w.x, w.none, w.inside)
 }
-
-// store stores x, but for what is behind the row's end.
-func (w *weigher) store(m operand.Mem) { w.storeInside(w.exp.x, w.inside, m) }
