@@ -179,7 +179,7 @@ func TestAttendBitsDoNotDependOnLayout(t *testing.T) {
 func TestAttendBitsDoNotDependOnCuts(t *testing.T) {
 	everyKernel(t, scene{ctx: []int{130, 77}, queries: []int{130, 5}}, someTypes, true, sameBits)
 	split := scene{ctx: []int{fixedPart + 70, 1}, queries: []int{130, 1}, block: 16}
-	for _, m := range []mask{{logits: true}, {window: 33, sinks: 20, logits: true}, {window: 99, sinks: fixedPart}} {
+	for _, m := range []mask{{logits: true}, {window: 33, logits: true}, {window: 77, sinks: 20}, {window: 99, sinks: fixedPart}} {
 		split.mask = m
 		everyKernel(t, split, someTypes[:1], true, sameBits)
 	}

@@ -216,7 +216,7 @@ func weighed(t *testing.T, k *kernels, scores, got []float32, by, oldTop, top fl
 	for j, s := range scores {
 		e := 0.0
 		if high != negInf {
-			e = math.Exp(float64(s*by - high))
+			e = math.Exp(float64(float32(s*by) - high))
 		}
 		require.InDelta(t, e, float64(got[j]), 3e-7*e+1e-37, "%s: exp(%v)", k.name, s*by-high)
 		want += e

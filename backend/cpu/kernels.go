@@ -30,6 +30,9 @@ type kernels struct {
 	// by shrink[r] = exp(old top − new top), which it sets for mix: 1 where nothing came
 	// before. A score of −∞ becomes 0, also where all are; a NaN makes its row's top NaN.
 	weigh func(scores []float32, stride, n int, scale float32, top, shrink []float32, sum []float64)
+	// softcap replaces each score by limit*tanh(by*score/limit), within 1e-7 of the limit. The
+	// limit is positive.
+	softcap func(row []float32, by, limit float32)
 	// mix multiplies row r of acc, of the values' dim, by shrink[r], and then adds
 	// p[r*stride+j] * (value j) to it, one value after another, so that the result does not
 	// depend on how values are cut into calls. Where exact is set, a value whose factor is 0
@@ -73,6 +76,7 @@ var portable = kernels{
 		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
 	},
 	weigh:    weighGo,
+	softcap:  softcapGo,
 	mix:      forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
 	decode:   decodeGo,
 	finite:   finite,

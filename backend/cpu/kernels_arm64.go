@@ -15,6 +15,7 @@ func native() []*kernels {
 	k.scoreNEON()
 	k.scoreCodesNEON()
 	k.mixNEON()
+	k.productsNEON()
 	k.weigh = weighNEON
 	k.careful = k.carefully()
 	return []*kernels{&k}

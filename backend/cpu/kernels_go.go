@@ -200,6 +200,12 @@ func weighGo(scores []float32, stride, n int, by float32, top, shrink []float32,
 	}
 }
 
+func softcapGo(row []float32, by, limit float32) {
+	for j, s := range row {
+		row[j] = float32(float64(limit) * math.Tanh(float64(s*by)/float64(limit)))
+	}
+}
+
 // exp is e to the power of x − y, 0 where x is −∞.
 func exp(x, y float32) float32 {
 	if x == negInf {

@@ -8,11 +8,13 @@ import (
 
 var negInf = float32(math.Inf(-1))
 
-// part runs one item for the KV heads that walk together: part i is of item i/kvHeads,
-// and has something to do if its head is the first of them.
+// part runs one item for the KV heads that walk together: part i is of head i/items, and has
+// something to do if that is the first of them. A head's items follow one another, so that
+// the tiles of a prompt find its keys in the cache.
 func (a *attention) part(i int, w *scratch) {
-	it := decodeItem(a.items[i/a.kvHeads*itemWords:])
-	head, heads := i%a.kvHeads, a.together((it.q1-it.q0)*a.group)
+	items := len(a.items) / itemWords
+	it := decodeItem(a.items[i%items*itemWords:])
+	head, heads := i/items, a.together((it.q1-it.q0)*a.group)
 	if head%heads != 0 {
 		return
 	}
@@ -154,11 +156,10 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 
 // shape scales, caps and biases the scores of one row and keys from key on.
 func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
-	scale(row, a.p.Scale)
-	if limit := float64(a.p.Mask.SoftCap); limit > 0 {
-		for j, s := range row {
-			row[j] = float32(limit * math.Tanh(float64(s)/limit))
-		}
+	if limit := a.p.Mask.SoftCap; limit > 0 {
+		a.k.softcap(row, a.p.Scale, limit)
+	} else {
+		scale(row, a.p.Scale)
 	}
 	if a.slopes != nil {
 		slope, distance := a.slopes[qHead], key-(t.ctx-t.n+query)

@@ -5,11 +5,19 @@ package cpu
 // weigher is an assembly function for kernels.weigh.
 type weigher func(scores *float32, stride, n int, by float32, top, shrink *float32, sum *float64, rows int)
 
-// weighersOf is that of each tier.
-var weighersOf = map[string]weigher{"avx512": weighAVX512, "avx2": weighAVX2}
+// capper is an assembly function for kernels.softcap.
+type capper func(row *float32, n int, by, limit float32)
 
-// weighs sets weigh to that of k's tier.
-func (k *kernels) weighs() { k.weigh = weighersOf[k.name].weigh }
+// The assembly of each tier.
+var (
+	weighersOf = map[string]weigher{"avx512": weighAVX512, "avx2": weighAVX2}
+	cappersOf  = map[string]capper{"avx512": softcapAVX512, "avx2": softcapAVX2}
+)
+
+// weighs sets weigh and softcap to those of k's tier.
+func (k *kernels) weighs() {
+	k.weigh, k.softcap = weighersOf[k.name].weigh, cappersOf[k.name].softcap
+}
 
 func (w weigher) weigh(scores []float32, stride, n int, by float32, top, shrink []float32, sum []float64) {
 	rows := len(top)
@@ -18,4 +26,10 @@ func (w weigher) weigh(scores []float32, stride, n int, by float32, top, shrink 
 	}
 	_, _, _ = scores[(rows-1)*stride+n-1], shrink[rows-1], sum[rows-1]
 	w(&scores[0], stride, n, by, &top[0], &shrink[0], &sum[0], rows)
+}
+
+func (c capper) softcap(row []float32, by, limit float32) {
+	if len(row) > 0 {
+		c(&row[0], len(row), by, limit)
+	}
 }

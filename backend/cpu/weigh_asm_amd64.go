@@ -9,7 +9,17 @@ package cpu
 //go:noescape
 func weighAVX512(scores *float32, stride int, n int, by float32, top *float32, shrink *float32, sum *float64, rows int)
 
+// softcapAVX512 is kernels.softcap for n scores.
+//
+//go:noescape
+func softcapAVX512(row *float32, n int, by float32, limit float32)
+
 // weighAVX2 is kernels.weigh for so many rows.
 //
 //go:noescape
 func weighAVX2(scores *float32, stride int, n int, by float32, top *float32, shrink *float32, sum *float64, rows int)
+
+// softcapAVX2 is kernels.softcap for n scores.
+//
+//go:noescape
+func softcapAVX2(row *float32, n int, by float32, limit float32)

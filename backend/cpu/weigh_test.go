@@ -108,7 +108,7 @@ func testWeigh(t *testing.T, k *kernels, rng *rand.Rand, rows, n int) {
 		for j, s := range before[r*stride:][:n] {
 			weight := 0.0
 			if s != negInf {
-				weight = math.Exp(float64(s*by - high))
+				weight = math.Exp(float64(float32(s*by) - high))
 			}
 			require.InDelta(t, weight, scores[r*stride+j], 3e-7*weight+smallestNormal)
 			want += weight
@@ -139,6 +139,30 @@ func TestWeighNaN(t *testing.T) {
 						require.True(t, w != w)
 					}
 				}
+			}
+		}
+	}
+}
+
+// Capped scores are near those in float64, from the smallest to infinite ones; NaN stays.
+func TestSoftcap(t *testing.T) {
+	for _, k := range available {
+		rng := rand.New(rand.NewPCG(11, 11))
+		for n := 1; n <= 65; n++ {
+			row := guard(t, randoms(rng, n))
+			for i := range row {
+				row[i] *= float32(math.Exp(20 * rng.NormFloat64()))
+			}
+			row[rng.IntN(n)] = []float32{0, 1e-40, negInf, -negInf, float32(math.NaN())}[n%5]
+			before, limit := append([]float32(nil), row...), []float32{0.5, 30, 1e30}[n%3]
+			k.softcap(row, 0.25, limit)
+			for i, x := range row {
+				want := float64(limit) * math.Tanh(float64(before[i]*0.25)/float64(limit))
+				if math.IsNaN(want) {
+					require.True(t, x != x)
+					continue
+				}
+				require.InDelta(t, want, x, 1e-7*float64(limit)+1e-6*math.Abs(want), "%s: %v", k.name, before[i])
 			}
 		}
 	}

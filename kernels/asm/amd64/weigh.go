@@ -36,6 +36,7 @@ func weigh(g *generator) {
 	w.rows("tops", w.raise)
 	w.rows("sums", w.weights)
 	w.end()
+	softcap(c)
 }
 
 // rows writes a loop over the rows.

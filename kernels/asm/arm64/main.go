@@ -20,6 +20,7 @@ var files = []struct {
 	{"score", score},
 	{"mix", mix},
 	{"weigh", weigh},
+	{"gemm", gemm},
 	{"convert", convert},
 	{"integers", integers},
 }

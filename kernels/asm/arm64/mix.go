@@ -12,7 +12,7 @@ func mix(g *generator) {
 			"multiplies row r of acc, of 1 to 4 of dim elements, by shrink[r] and then adds p[r*stride+j]\n"+
 				"// times "+doc+" to it, for one of n values after another. dim is a multiple of 16. It fetches about\n"+
 				"// as many bytes from ahead on as the values have.")
-		m := mixer{generator: g, storage: st}
+		m := mixer{generator: g, storage: st, fetches: true}
 		m.acc, m.shrink, m.p, m.stride, m.rows = g.arg("acc"), g.arg("shrink"), g.arg("p"), g.arg("stride"), g.arg("rows")
 		m.values, m.n, m.dim, m.ahead = g.arg("values"), g.arg("n"), g.arg("dim"), g.arg("ahead")
 		if st.scaled {
@@ -34,8 +34,9 @@ type mixer struct {
 	storage
 	acc, shrink, p, stride, rows, values, scales, n, dim, ahead reg
 	tables                                                      []vec
+	fetches                                                     bool // from ahead
 
-	bytes, wide reg // bytes of a value and of a row of acc
+	bytes, wide reg // from a value, and from a row of acc, to the next
 	all         reg // bytes of a row of factors
 	from, count reg
 	to, factors []reg // where the rows of acc and of p are
@@ -63,10 +64,24 @@ func (m mixer) columns(rows int) {
 	m.ins("RET")
 }
 
-// block adds all values to the sums of some columns. Sums, factors, scales and values are in
-// V0, V16, V28 and V20 and those that follow.
+// block adds all values to the sums of some columns, and moves on to the next ones. Sums,
+// factors, scales and values are in V0, V16, V28 and V20 and those that follow.
 func (m mixer) block(rows, vectors int) {
 	sums := vecs(0, rows*vectors)
+	m.begin(sums, vectors)
+	m.total(sums, vectors)
+	m.end(sums, vectors)
+	for _, p := range m.factors {
+		m.ins("SUB", m.all, p)
+	}
+	if m.scaled {
+		m.ins("SUB", m.all, m.scales)
+	}
+	m.ins("ADD", imm(4*vectors*m.size), m.values)
+}
+
+// begin loads sums and shrinks them.
+func (m mixer) begin(sums []vec, vectors int) {
 	m.ins("MOVD", m.shrink, m.from)
 	for r, to := range m.to {
 		m.ins("VLD1R.P", at(m.from, 4), vec(28).list())
@@ -77,13 +92,19 @@ func (m mixer) block(rows, vectors int) {
 			m.fmul(high, high, 28)
 		}
 	}
+}
+
+// total adds all values.
+func (m mixer) total(sums []vec, vectors int) {
 	m.ins("MOVD", m.values, m.from)
 	m.ins("MOVD", m.n, m.count)
 	four, one, rest, done := m.newLabel(), m.newLabel(), m.newLabel(), m.newLabel()
 	m.ins("CMP", "$4", m.count)
 	m.ins("BLT", rest)
 	m.label(four)
-	m.fetch(m.ahead, 16*vectors*m.size)
+	if m.fetches {
+		m.fetch(m.ahead, 16*vectors*m.size)
+	}
 	m.add(sums, vectors, 4)
 	m.ins("SUB", "$4", m.count)
 	m.ins("CMP", "$4", m.count)
@@ -95,16 +116,15 @@ func (m mixer) block(rows, vectors int) {
 	m.ins("SUBS", "$1", m.count)
 	m.ins("BGT", one)
 	m.label(done)
+}
+
+// end stores sums and moves on behind them.
+func (m mixer) end(sums []vec, vectors int) {
 	for r, to := range m.to {
 		for i := 0; i < vectors; i += 2 {
 			m.ins("FSTPQ.P", "("+sums[r*vectors+i].f()+", "+sums[r*vectors+i+1].f()+")", at(to, 32))
 		}
-		m.ins("SUB", m.all, m.factors[r])
 	}
-	if m.scaled {
-		m.ins("SUB", m.all, m.scales)
-	}
-	m.ins("ADD", imm(4*vectors*m.size), m.values)
 }
 
 // add adds four values, or one.

@@ -1,5 +1,3 @@
-//go:build !noasm
-
 package cpu
 
 import (
