@@ -41,12 +41,15 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.Append(p); err != nil {
-		return err
+	if err := ops.Append(p); err != nil || p.Tokens == 0 {
+		return err // without rows there is no bound on the heads of Q
 	}
-	c := be.pool.borrow(extent{vectors: max(3*p.Cache.KVHeads, p.QHeads) * max(p.Cache.K.Dim, p.Cache.V.Dim)})
+	v, queryHeads := &p.Cache, 0 // that have something to do
+	if p.Rope.Table.Set || v.K.Hadamard {
+		queryHeads = p.QHeads
+	}
+	c := be.pool.borrow(extent{vectors: max(3*v.KVHeads*max(v.K.Dim, v.V.Dim), queryHeads*v.K.Dim)})
 	defer be.pool.giveBack(c)
-	v := &p.Cache
 	t := &c.append
 	*t = appendTask{
 		slots: view[int64](p.Slots)[:p.Tokens], rope: rotationOf(p.Rope), magnitude: p.Rope.Magnitude, saturate: p.Saturate,
@@ -59,8 +62,8 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 	if p.Rope.Table.Set {
 		t.positions = view[uint32](p.Positions.Buf)[:p.Tokens]
 	}
-	if p.QHeads > 0 && keys.turned {
-		t.queryHeads = p.QHeads
+	if queryHeads > 0 {
+		t.queryHeads = queryHeads
 		t.q = vectorsOf(p.Q, p.QHeads*v.K.Dim)
 	}
 	if err := t.check(v); err != nil {

@@ -21,7 +21,7 @@
 //
 // Results do not depend on scheduling. Attention gives the same bits for any
 // layout, block size and batching of the same queries, as long as a context is not
-// split; PlanAttend splits only where there are fewer units of work than workers.
+// split; PlanAttend splits only what is more than half of a worker's share.
 // Kernels that multiply matrices where a prompt has the rows for it add in another
 // order than those for a few rows, so that the last bits of a token's result may
 // also depend on how its prompt was cut into steps. Options.Reproducible is for

@@ -309,3 +309,14 @@ func TestFreeDuringAnOperation(t *testing.T) {
 	require.NoError(t, be.Free(st.params.Cache.K.Data))
 	require.ErrorIs(t, <-result, backend.ErrFreed)
 }
+
+// A call without tokens has nothing to do, however many heads it speaks of, and the
+// device goes on.
+func TestAppendNothing(t *testing.T) {
+	be, s := open(t, 2)
+	p := newLarge(t, be, s, backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, 16, 16, 8)
+	some := p
+	p.Tokens, p.QHeads = 0, 1<<54
+	require.NoError(t, be.Append(s, p))
+	require.NoError(t, be.Append(s, some))
+}

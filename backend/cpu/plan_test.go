@@ -142,14 +142,27 @@ func TestPlanOverflow(t *testing.T) {
 // Work is recognised: what was not made for the call, or was overwritten, is an
 // error and not an output with holes in it.
 func TestAttendRefusesOtherWork(t *testing.T) {
-	c := scene{qHeads: 2, kvHeads: 1, kDim: 8, vDim: 8, act: backend.F32, k: backend.F32, v: backend.F32,
-		ctx: []int{600, 20}, queries: []int{1, 2}, block: 16, threads: 4}
+	c := scene{qHeads: 2, kvHeads: 1, kDim: 16, vDim: 16, act: backend.F32, k: backend.F32, v: backend.F32,
+		ctx: []int{2000, 20, 80}, queries: []int{1, 2, 60}, block: 16, threads: 4, mass: true}
+	for _, name := range names() {
+		for _, reproducible := range []bool{false, true} {
+			c.options = Options{Kernels: name, Reproducible: reproducible}
+			c.ctx[0] = 2000
+			if reproducible {
+				c.ctx[0] = 2 * fixedPart
+			}
+			t.Run(fmt.Sprint(name, reproducible), func(t *testing.T) { refusesOtherWork(t, c) })
+		}
+	}
+}
+
+func refusesOtherWork(t *testing.T, c scene) {
 	st := c.set(t, 1)
 	require.Positive(t, st.params.Plan.Parts)
 	work := view[uint32](st.params.Work.Buf)
 	good := append([]uint32(nil), work...)
 	for i := range work {
-		for _, v := range []uint32{0, 1 << 20, math.MaxUint32} {
+		for _, v := range []uint32{0, 1, 1 << 20, math.MaxUint32} {
 			copy(work, good)
 			if work[i] = v; work[i] == good[i] {
 				continue
@@ -161,6 +174,7 @@ func TestAttendRefusesOtherWork(t *testing.T) {
 		}
 	}
 	copy(work, good)
+	require.NoError(t, st.be.Fill(st.s, st.params.Out.Mass.Buf, 0, st.params.Out.Mass.Buf.Len(), 0))
 	compare(t, c, st.attend(t), st.reference(c))
 
 	lens := view[uint32](st.params.Batch.ContextLens)

@@ -44,7 +44,7 @@ func (s *scorers) room(keys *stored) int {
 	dim, n := keys.dim, max(keys.rows(), keysAtLeast)
 	size := 2*rowsAtOnce + rowsAtOnce*keysAtLeast + keysAtLeast*(dim*keys.dt.Bits()/32+keys.dt.Groups(dim))
 	if keys.dt.Bits() == 4 {
-		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*ceilDiv(dim, groupAtOnce)
+		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*max(ceilDiv(dim, groupAtOnce), 2*keys.dt.Groups(dim))
 	}
 	return size
 }

@@ -82,10 +82,10 @@ func (p *pool) borrow(need extent) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if size := p.size.max(need); size != p.size {
-		p.size = size
 		for i := range p.scratch {
 			p.scratch[i].Store(newScratch(size))
 		}
+		p.size = size
 	}
 	var c *call
 	if n := len(p.calls); n > 0 {
