@@ -60,6 +60,7 @@ type Handle struct {
 type Info struct {
 	Name        string // what Open accepts: "cpu", "cuda:0"
 	Device      string // the vendor's name of the device
+	Kernels     string // inner loops that were chosen for the processor, as "avx512"; empty where there is no choice
 	Units       int    // workers, multiprocessors or GPU cores that run at once
 	TotalMemory int64  // bytes a process could use; 0 when unknown
 	FreeMemory  int64  // bytes of it that Alloc can still give; 0 when unknown

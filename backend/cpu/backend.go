@@ -121,7 +121,7 @@ func modelName() string {
 func (be *Backend) Info() backend.Info {
 	be.mu.RLock()
 	defer be.mu.RUnlock()
-	info := backend.Info{Name: "cpu", Device: be.model, Units: be.pool.threads, HostVisible: true,
+	info := backend.Info{Name: "cpu", Device: be.model, Kernels: be.kernels.name, Units: be.pool.threads, HostVisible: true,
 		Allocated: be.allocated, Buffers: len(be.buffers)}
 	if be.maxBytes < math.MaxInt64 {
 		info.TotalMemory, info.FreeMemory = be.maxBytes, be.maxBytes-be.allocated

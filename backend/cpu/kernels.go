@@ -114,8 +114,9 @@ var available = append(native(), &portable)
 
 // kernelsOf is the kernels of a name; the empty one is that of EnvKernels, or the fastest.
 func kernelsOf(name string) (*kernels, error) {
+	from := "Options.Kernels"
 	if name == "" {
-		name = os.Getenv(EnvKernels)
+		name, from = os.Getenv(EnvKernels), EnvKernels
 	}
 	if name == "" {
 		return available[0], nil
@@ -127,5 +128,5 @@ func kernelsOf(name string) (*kernels, error) {
 		}
 		names = append(names, k.name)
 	}
-	return nil, backend.ErrUnsupported{Op: "open", Why: fmt.Sprintf("this processor and build have no kernels %q, need one of %s", name, strings.Join(names, ", "))}
+	return nil, backend.ErrUnsupported{Op: "open", Why: fmt.Sprintf("%s is %q, this processor and build have %s", from, name, strings.Join(names, ", "))}
 }

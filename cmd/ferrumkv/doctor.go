@@ -40,6 +40,7 @@ type backendStatus struct {
 	Available   bool     `json:"available"`
 	Why         string   `json:"why,omitempty"` // it is not
 	Device      string   `json:"device,omitempty"`
+	Kernels     string   `json:"kernels,omitempty"`
 	Units       int      `json:"units,omitempty"`
 	TotalMemory int64    `json:"total_memory,omitempty"`
 	FreeMemory  int64    `json:"free_memory,omitempty"`
@@ -112,7 +113,7 @@ func examine(e backend.Entry) backendStatus {
 		var be backend.Backend[backend.AnyBuffer]
 		if be, err = backend.Open(e.Name); err == nil {
 			info := be.Info()
-			s.Device, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Units, info.TotalMemory, info.FreeMemory
+			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.Units, info.TotalMemory, info.FreeMemory
 			s.KVTypes, s.StandIn = heldTypes(be.Caps()), isStandIn(info)
 			err = be.Close()
 		}
@@ -162,6 +163,9 @@ func (d diagnosis) write(out io.Writer) error {
 // details are the lines below that of a device.
 func (b backendStatus) details() []string {
 	var lines []string
+	if b.Kernels != "" {
+		lines = append(lines, "kernels: "+b.Kernels)
+	}
 	if b.Driver != "" {
 		lines = append(lines, "driver: "+b.Driver)
 	}

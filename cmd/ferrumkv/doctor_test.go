@@ -13,7 +13,7 @@ func TestDoctor(t *testing.T) {
 	r := succeeds(t, "doctor")
 	require.Empty(t, r.stderr)
 	require.Regexp(t, `go1\.\d+.*, \d+ CPUs\n`, r.stdout)
-	require.Regexp(t, `\n  cpu +.+ units, \d+\.\d \wiB of memory, keys and values in `+cpuTypes+`\n`, r.stdout)
+	require.Regexp(t, `\n  cpu +.+ units, \d+\.\d \wiB of memory, keys and values in `+cpuTypes+`\n +kernels: (avx512|avx2|neon|go)\n`, r.stdout)
 	require.Regexp(t, `\n  cuda +not available: .+\n`, r.stdout)
 	require.Regexp(t, `\n  metal +not available: .+\n`, r.stdout)
 	require.Regexp(t, `cache, for 4 layers, 4 query heads, 2 KV heads of 64\n`, r.stdout)
