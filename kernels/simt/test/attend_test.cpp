@@ -50,10 +50,11 @@ std::vector<Sequence> mixed(const std::string &kind) {
     return kind == "decode" ? std::vector<Sequence>{{37, 1}, {70, 5}, {16, 3}} : std::vector<Sequence>{{150, 19}, {40, 40}, {17, 1}};
 }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool SANITIZED = true;
+// So is the check of addresses; and each of Metal's kernels is compiled when it is first used.
+#if defined(__SANITIZE_ADDRESS__) || defined(FKV_METAL)
+constexpr bool SLOW = true;
 #else
-constexpr bool SANITIZED = RACE_CHECK;
+constexpr bool SLOW = RACE_CHECK;
 #endif
 
 // Storages are pairs of quantized types that a cache may have.
@@ -78,8 +79,8 @@ void every_kernel() {
         for (Dims d : DIMS) {
             dims++;
             for (bool paged : {true, false}) {
-                if (SANITIZED && paged != (dims % 2 == 1)) {
-                    continue; // slow: with a table and without take turns, and over the kinds each dim has both
+                if (SLOW && paged != (dims % 2 == 1)) {
+                    continue; // with a table and without take turns, and over the kinds each dim has both
                 }
                 Case c{kind, d.k, d.v, paged, 4, 2, paged ? 16u : 150u, mixed(kind)};
                 c.parts = 3, c.table = below(2) != 0;
@@ -103,8 +104,8 @@ void every_storage() {
         for (Storages of : QUANTIZED) {
             turn++;
             for (uint32_t dim : {80u, 96u}) {
-                if (SANITIZED && (dim == 80) != (turn % 2 == 1)) {
-                    continue; // slow: the dims take turns
+                if (SLOW && (dim == 80) != (turn % 2 == 1)) {
+                    continue; // the dims take turns
                 }
                 Case c{kind, dim, dim, dim == 80, 4, 2, dim == 80 ? 8u : 150u, mixed(kind)};
                 c.k_storage = of.k, c.v_storage = of.v, c.window = 21, c.sink_tokens = 3, c.parts = 2;
@@ -198,7 +199,7 @@ template <class C> void spoil(C &&call) {
 }
 
 void garbage() {
-    for (int round = 0; round < (SANITIZED ? 60 : 150); round++) {
+    for (int round = 0; round < (SLOW ? 60 : 150); round++) {
         Case c{round % 3 == 0 ? "vector" : round % 3 == 1 ? "decode" : "prefill", 64, 64, round % 2 == 0, 4, 2, 16, {{16, 3}, {9, 2}}};
         c.parts = 3, c.window = round % 5, c.sink_tokens = round % 3;
         if (c.paged) {
