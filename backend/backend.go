@@ -1,6 +1,9 @@
 package backend
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Buffer is a piece of one device's memory. Its elements are of one DType.
 // A Buffer stays valid until it is freed or its backend is closed. The zero value
@@ -179,10 +182,11 @@ func Mul(factors ...int) (int, bool) {
 		if f < 0 {
 			return 0, false
 		}
-		if f != 0 && n > math.MaxInt/f {
+		high, low := bits.Mul(uint(n), uint(f))
+		if high != 0 || low > math.MaxInt {
 			return 0, false
 		}
-		n *= f
+		n = int(low)
 	}
 	return n, true
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // converters is the assembly of a tier that converts between storage types.
@@ -16,6 +15,7 @@ type converters struct {
 	int8, int8Asym, int4 rowsAsm
 	int4Channel          channelsAsm
 	finite               func(x *float32, n int) bool
+	scale                func(x *float32, n int, by float32)
 }
 
 // convertersOf is that of each tier.
@@ -24,16 +24,16 @@ var convertersOf = map[string]*converters{"avx512": {
 	e4m3: fp8Asm{decodeE4M3AVX512, encodeE4M3AVX512}, e5m2: fp8Asm{decodeE5M2AVX512, encodeE5M2AVX512},
 	int8: rowsAsm{decodeInt8AVX512, encodeInt8AVX512}, int8Asym: rowsAsm{decodeInt8AsymAVX512, encodeInt8AsymAVX512},
 	int4: rowsAsm{decodeInt4AVX512, encodeInt4AVX512}, int4Channel: channelsAsm{decodeInt4ChannelAVX512, encodeInt4ChannelAVX512},
-	finite: finiteAVX512,
+	finite: finiteAVX512, scale: scaleAVX512,
 }, "avx2": {
 	f16: halvesAsm{decodeF16AVX2, encodeF16AVX2}, bf16: halvesAsm{decodeBF16AVX2, encodeBF16AVX2},
 	e4m3: fp8Asm{decodeE4M3AVX2, encodeE4M3AVX2}, e5m2: fp8Asm{decodeE5M2AVX2, encodeE5M2AVX2},
 	int8: rowsAsm{decodeInt8AVX2, encodeInt8AVX2}, int8Asym: rowsAsm{decodeInt8AsymAVX2, encodeInt8AsymAVX2},
 	int4: rowsAsm{decodeInt4AVX2, encodeInt4AVX2}, int4Channel: channelsAsm{decodeInt4ChannelAVX2, encodeInt4ChannelAVX2},
-	finite: finiteAVX2,
+	finite: finiteAVX2, scale: scaleAVX2,
 }}
 
-// convert sets decode, encode and finite to those of k's tier.
+// convert sets decode, encode, finite and scale to those of k's tier.
 func (k *kernels) convert() {
 	c := convertersOf[k.name]
 	for dt, by := range map[backend.DType]interface {
@@ -48,6 +48,13 @@ func (k *kernels) convert() {
 	k.finite = func(x []float32) bool {
 		n := len(x) &^ (unit - 1)
 		return (n == 0 || c.finite(&x[0], n)) && finite(x[n:])
+	}
+	k.scale = func(x []float32, by float32) {
+		n := len(x) &^ (unit - 1)
+		if n > 0 {
+			c.scale(&x[0], n, by)
+		}
+		scale(x[n:], by)
 	}
 }
 
@@ -66,11 +73,7 @@ func (a *halvesAsm) decode(dst []float32, src stored) {
 	dst = dst[:len(halves)]
 	n := len(dst) &^ (unit - 1)
 	if n > 0 {
-		ahead := src.ahead
-		if ahead == nil {
-			ahead = &src.data[0]
-		}
-		a.load(&dst[0], &halves[0], ahead, n)
+		a.load(&dst[0], &halves[0], src.next(), n)
 	}
 	if n < len(dst) {
 		src.data = src.data[2*n:]
@@ -127,7 +130,7 @@ func (a *rowsAsm) decode(dst []float32, src stored) {
 		return
 	}
 	dst, scales := dst[:n*src.dim], src.scales[:n*src.dt.Groups(src.dim)]
-	a.load(&dst[0], &src.data[0], &scales[0], src.dim, groupOf(&src), n)
+	a.load(&dst[0], &src.data[0], &scales[0], src.dim, src.group(), n)
 }
 
 func (a *rowsAsm) encode(dst stored, src []float32, saturate bool) bool {
@@ -136,15 +139,7 @@ func (a *rowsAsm) encode(dst stored, src []float32, saturate bool) bool {
 		return encodeRows(dst, src, saturate)
 	}
 	src, scales := src[:n*dst.dim], dst.scales[:n*dst.dt.Groups(dst.dim)]
-	return a.store(&dst.data[0], &scales[0], &src[0], dst.dim, groupOf(&dst), n) || saturate && encodeRows(dst, src, true)
-}
-
-// groupOf is how many elements of a row share a scale.
-func groupOf(s *stored) int {
-	if a, _ := quant.AffineOf(s.dt); a.Group > 0 {
-		return a.Group
-	}
-	return s.dim
+	return a.store(&dst.data[0], &scales[0], &src[0], dst.dim, dst.group(), n) || saturate && encodeRows(dst, src, true)
 }
 
 // channelsAsm converts the type whose channels have scales.

@@ -192,6 +192,23 @@ DATA bits7f800000AVX512<>+48(SB)/8, $0x7f8000007f800000
 DATA bits7f800000AVX512<>+56(SB)/8, $0x7f8000007f800000
 GLOBL bits7f800000AVX512<>(SB), RODATA|NOPTR, $64
 
+// func scaleAVX512(x *float32, n int, by float32)
+// Requires: AVX, AVX512F
+TEXT ·scaleAVX512(SB), NOSPLIT, $0-20
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS by+16(FP), Z1
+	LEAQ         (AX)(CX*4), AX
+	NEGQ         CX
+
+values:
+	VMULPS  (AX)(CX*4), Z1, Z0
+	VMOVUPS Z0, (AX)(CX*4)
+	ADDQ    $0x10, CX
+	JNZ     values
+	VZEROUPPER
+	RET
+
 // func decodeE4M3AVX512(dst *float32, codes *byte, scale float32, n int)
 // Requires: AVX, AVX2, AVX512F
 TEXT ·decodeE4M3AVX512(SB), NOSPLIT, $0-32
@@ -1423,6 +1440,23 @@ DATA bits7f800000AVX2<>+40(SB)/8, $0x7f8000007f800000
 DATA bits7f800000AVX2<>+48(SB)/8, $0x7f8000007f800000
 DATA bits7f800000AVX2<>+56(SB)/8, $0x7f8000007f800000
 GLOBL bits7f800000AVX2<>(SB), RODATA|NOPTR, $64
+
+// func scaleAVX2(x *float32, n int, by float32)
+// Requires: AVX
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-20
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS by+16(FP), Y1
+	LEAQ         (AX)(CX*4), AX
+	NEGQ         CX
+
+values:
+	VMULPS  (AX)(CX*4), Y1, Y0
+	VMOVUPS Y0, (AX)(CX*4)
+	ADDQ    $0x08, CX
+	JNZ     values
+	VZEROUPPER
+	RET
 
 // func decodeE4M3AVX2(dst *float32, codes *byte, scale float32, n int)
 // Requires: AVX, F16C

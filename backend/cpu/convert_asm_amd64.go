@@ -29,6 +29,11 @@ func encodeBF16AVX512(dst *uint16, src *float32, n int)
 //go:noescape
 func finiteAVX512(x *float32, n int) bool
 
+// scaleAVX512 multiplies n values, a multiple of 16, by a number.
+//
+//go:noescape
+func scaleAVX512(x *float32, n int, by float32)
+
 // decodeE4M3AVX512 sets dst to n values, a multiple of 16.
 //
 //go:noescape
@@ -113,6 +118,11 @@ func encodeBF16AVX2(dst *uint16, src *float32, n int)
 //
 //go:noescape
 func finiteAVX2(x *float32, n int) bool
+
+// scaleAVX2 multiplies n values, a multiple of 16, by a number.
+//
+//go:noescape
+func scaleAVX2(x *float32, n int, by float32)
 
 // decodeE4M3AVX2 sets dst to n values, a multiple of 16.
 //

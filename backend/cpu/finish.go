@@ -16,8 +16,10 @@ func (a *attention) finish(t *tile, it item, r int, w *scratch) {
 	}
 	lse := negInf
 	if sum != 0 {
-		scale(acc, float32(shrink/sum))
-		lse = float32(float64(top) + math.Log(sum))
+		a.k.scale(acc, float32(shrink/sum))
+		if it.parts > 1 || a.lse != nil || a.finalLSE != nil {
+			lse = float32(float64(top) + math.Log(sum))
+		}
 	}
 	if it.parts == 1 {
 		a.emit(token, head, acc, lse)

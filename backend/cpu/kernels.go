@@ -28,7 +28,8 @@ type kernels struct {
 	// raises top[r] to the largest of scale*score, replaces each score by
 	// exp(scale*score − top[r]), and adds those to sum[r], after it has multiplied the sum
 	// by shrink[r] = exp(old top − new top), which it sets for mix: 1 where nothing came
-	// before. A score of −∞ becomes 0, also where all are; a NaN makes its row's top NaN.
+	// before. A score of −∞ becomes 0, also where all are; a NaN makes its row's top NaN, and +∞ may.
+	// Whether scale*score is rounded on its own is the kernel's choice, but not in a top.
 	weigh func(scores []float32, stride, n int, scale float32, top, shrink []float32, sum []float64)
 	// softcap replaces each score by limit*tanh(by*score/limit), within 1e-7 of the limit. The
 	// limit is positive.
@@ -50,6 +51,8 @@ type kernels struct {
 	// use, where dst is quantized and src has a value that is not finite. With saturate it
 	// makes such values of src finite. Rows of Int4Channel are a whole block of one head.
 	encode [types]func(dst stored, src []float32, saturate bool) bool
+	// scale multiplies x by a number.
+	scale func(x []float32, by float32)
 	// finite reports whether all values are.
 	finite func(x []float32) bool
 	// turn rotates the pairs of x, each by its cos and sin in angles, the latter times sign, and
@@ -79,6 +82,7 @@ var portable = kernels{
 	softcap:  softcapGo,
 	mix:      forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
 	decode:   decodeGo,
+	scale:    scale,
 	finite:   finite,
 	turn:     turnGo,
 	hadamard: hadamard,

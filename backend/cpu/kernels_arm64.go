@@ -2,10 +2,7 @@
 
 package cpu
 
-import (
-	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
-)
+import "github.com/ferrumkv/ferrumkv/backend"
 
 // native is the kernels of kernels/asm/arm64: every processor of this architecture has NEON.
 func native() []*kernels {
@@ -21,25 +18,8 @@ func native() []*kernels {
 	return []*kernels{&k}
 }
 
-// next is what a kernel fetches while it reads rows: what is wanted next, or, where that is
-// unknown, what it has anyway.
-func (s *stored) next() *byte {
-	if s.ahead != nil {
-		return s.ahead
-	}
-	return &s.data[0]
-}
-
 // inVectors reports whether rows are such that there is assembly for them.
 func (s *stored) inVectors() bool { return s.dim%16 == 0 && len(s.data) > 0 }
-
-// group is how many elements of a row share a scale.
-func (s *stored) group() int {
-	if a, _ := quant.AffineOf(s.dt); a.Group > 0 {
-		return a.Group
-	}
-	return s.dim
-}
 
 // asF32 is rows that were decoded.
 func (s *stored) asF32(decoded []float32) stored {

@@ -78,8 +78,8 @@ func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
 					m.load(t, w)
 					loaded = true
 				}
-				m.again(t, span{key: key + done, n: length, next: it.k1, end: it.k1}, scores, w)
-				addWeights(mass[:length], scores, w.ones[:t.rows])
+				m.again(t, key+done, run{block, offset, length}, scores, w)
+				addWeights(mass[:length], scores[(key+done)%chunk:], w.ones[:t.rows])
 			}
 			done += length
 		}
@@ -95,13 +95,14 @@ func (m weighing) factors(t *tile, tops, factors []float32) {
 	}
 }
 
-// again sets scores to the probabilities of a span's keys.
-func (m weighing) again(t *tile, s span, scores []float32, w *scratch) {
-	q := m.queries(t, w, 0)
-	by := m.score(t, 0, s, &q, scores, m.k, w)
+// again sets scores to the probabilities of the keys of a run, which begins at position key.
+func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch) {
+	l := w.route.only(key, keys)
+	by := m.score(t, 0, &w.route, 0, scores, m.k, w)
+	scores = scores[key%chunk:]
 	for r := range t.rows {
 		token, head, _ := m.row(t, t.head, r)
-		lse, row := m.finalLSE[token*m.qHeads+head], scores[r*chunk:][:s.n]
+		lse, row := m.finalLSE[token*m.qHeads+head], scores[r*chunk:][:l.n]
 		for j, x := range row {
 			row[j] = exp(x*by, lse)
 		}

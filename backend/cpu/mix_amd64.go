@@ -8,7 +8,7 @@ import "github.com/ferrumkv/ferrumkv/backend"
 // Words of a value are pairs (see scorers.unpack), scale bytes behind those of the value
 // before; a scale of a whole value is in its factors. As many bytes as it reads of values
 // it fetches from ahead on.
-type mixer func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte)
+type mixer func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte, later int)
 
 // mixers is the assembly of a tier.
 type mixers struct {
@@ -55,10 +55,8 @@ func (m *mixers) mix(acc, shrink, p []float32, stride int, values stored, scratc
 	}
 	n := len(values.data) / (dim * values.dt.Bits() / 8)
 	_, _ = acc[rows*dim-1], p[(rows-1)*stride+n-1]
-	by, ahead := m.by[values.dt], values.ahead
-	if ahead == nil {
-		ahead = &values.data[0] // which costs nothing
-	}
+	by := m.by[values.dt]
+	ahead, later := values.next(), values.beyond()
 	switch values.dt {
 	case backend.Int8, backend.FP8E4M3, backend.FP8E5M2:
 		scales, _, _, _ := m.scales(&values, scratch)
@@ -66,15 +64,16 @@ func (m *mixers) mix(acc, shrink, p []float32, stride int, values stored, scratc
 		for most := len(folded) / n; rows > 0; {
 			some := min(rows, most)
 			m.fold(&folded[:some*n][0], &p[0], stride, n, some, scales)
-			by(&acc[0], &shrink[0], &folded[0], n, &values.data[0], n, dim, some, nil, 0, ahead)
+			by(&acc[0], &shrink[0], &folded[0], n, &values.data[0], n, dim, some, nil, 0, ahead, later)
 			if rows -= some; rows > 0 {
-				acc, shrink, p, ahead = acc[some*dim:], shrink[some:], p[some*stride:], &values.data[0]
+				acc, shrink, p = acc[some*dim:], shrink[some:], p[some*stride:]
+				ahead, later = &values.data[0], 0
 			}
 		}
 	case backend.Int8Asym, backend.Int4, backend.Int4G64:
 		scales, scale, _, _ := m.scales(&values, scratch)
-		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, scales, scale, ahead)
+		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, scales, scale, ahead, later)
 	default:
-		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, nil, 0, ahead)
+		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, nil, 0, ahead, later)
 	}
 }

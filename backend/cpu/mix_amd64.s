@@ -4,3300 +4,26 @@
 
 #include "textflag.h"
 
-// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF32AVX512(SB), NOSPLIT, $0-88
+TEXT ·mixF32AVX512(SB), NOSPLIT, $0-96
 	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, DX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
 	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	VMULPS       (R8)(R10*1), Z19, Z12
-	VMULPS       64(R8)(R10*1), Z19, Z13
-	VMULPS       128(R8)(R10*1), Z19, Z14
-	VMULPS       192(R8)(R10*1), Z19, Z15
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z12
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VFMADD231PS  Z19, Z20, Z13
-	VMOVUPS      128(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z14
-	VMOVUPS      192(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	VFMADD231PS  Z19, Z20, Z15
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	ADDQ         $0x00000100, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(R10*1)
-	VMOVUPS      Z13, 64(R8)(R10*1)
-	VMOVUPS      Z14, 128(R8)(R10*1)
-	VMOVUPS      Z15, 192(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x4
-
-rest4x4:
-block4x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	VMULPS       (R8)(R10*1), Z19, Z6
-	VMULPS       64(R8)(R10*1), Z19, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z6
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	VFMADD231PS  Z19, Z20, Z7
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(R10*1)
-	VMOVUPS      Z7, 64(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-block4x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	VMULPS       (R8)(R10*1), Z19, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x1
-
-rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VMOVUPS      128(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VMOVUPS      192(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	ADDQ         $0x00000100, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x4
-
-rest3x4:
-block3x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-block3x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x1
-
-rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VMOVUPS      128(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VMOVUPS      192(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	ADDQ         $0x00000100, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-block2x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x1
-
-rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Z16
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VMOVUPS      128(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VMOVUPS      192(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	ADDQ         $0x00000100, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Z16
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VMOVUPS      64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-block1x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x1:
-	VBROADCASTSS (R9), Z16
-	VMOVUPS      (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	MOVQ         DI, SI
-	JMP          block1x1
-
-rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF16AVX512(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x01, DX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	VMULPS       (R8)(R10*1), Z19, Z12
-	VMULPS       64(R8)(R10*1), Z19, Z13
-	VMULPS       128(R8)(R10*1), Z19, Z14
-	VMULPS       192(R8)(R10*1), Z19, Z15
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z12
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VFMADD231PS  Z19, Z20, Z13
-	VCVTPH2PS    64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z14
-	VCVTPH2PS    96(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	VFMADD231PS  Z19, Z20, Z15
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(R10*1)
-	VMOVUPS      Z13, 64(R8)(R10*1)
-	VMOVUPS      Z14, 128(R8)(R10*1)
-	VMOVUPS      Z15, 192(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x4
-
-rest4x4:
-block4x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	VMULPS       (R8)(R10*1), Z19, Z6
-	VMULPS       64(R8)(R10*1), Z19, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z6
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	VFMADD231PS  Z19, Z20, Z7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(R10*1)
-	VMOVUPS      Z7, 64(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-block4x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	VMULPS       (R8)(R10*1), Z19, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x1
-
-rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VCVTPH2PS    64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VCVTPH2PS    96(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x4
-
-rest3x4:
-block3x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-block3x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x1
-
-rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VCVTPH2PS    64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VCVTPH2PS    96(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-block2x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x1
-
-rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Z16
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VCVTPH2PS    64(R8), Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VCVTPH2PS    96(R8), Z20
-	VFMADD231PS  Z16, Z20, Z3
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Z16
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VCVTPH2PS    32(R8), Z20
-	VFMADD231PS  Z16, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-block1x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x1:
-	VBROADCASTSS (R9), Z16
-	VCVTPH2PS    (R8), Z20
-	VFMADD231PS  Z16, Z20, Z0
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	MOVQ         DI, SI
-	JMP          block1x1
-
-rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixBF16AVX512(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x01, DX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	VMULPS       (R8)(R10*1), Z19, Z12
-	VMULPS       64(R8)(R10*1), Z19, Z13
-	VMULPS       128(R8)(R10*1), Z19, Z14
-	VMULPS       192(R8)(R10*1), Z19, Z15
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z12
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VFMADD231PS  Z19, Z20, Z13
-	VPMOVZXWD    64(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z14
-	VPMOVZXWD    96(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	VFMADD231PS  Z19, Z20, Z15
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(R10*1)
-	VMOVUPS      Z13, 64(R8)(R10*1)
-	VMOVUPS      Z14, 128(R8)(R10*1)
-	VMOVUPS      Z15, 192(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x4
-
-rest4x4:
-block4x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	VMULPS       (R8)(R10*1), Z19, Z6
-	VMULPS       64(R8)(R10*1), Z19, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z6
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	VFMADD231PS  Z19, Z20, Z7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(R10*1)
-	VMOVUPS      Z7, 64(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-block4x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	VMULPS       (R8)(R10*1), Z19, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x1
-
-rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VPMOVZXWD    64(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VPMOVZXWD    96(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x4
-
-rest3x4:
-block3x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-block3x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x1
-
-rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VPMOVZXWD    64(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VPMOVZXWD    96(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-block2x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x1
-
-rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Z16
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VPMOVZXWD    64(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VPMOVZXWD    96(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Z16
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXWD    32(R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-block1x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x1:
-	VBROADCASTSS (R9), Z16
-	VPMOVZXWD    (R8), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	MOVQ         DI, SI
-	JMP          block1x1
-
-rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixInt8AVX512(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	VMULPS       (R8)(R10*1), Z19, Z12
-	VMULPS       64(R8)(R10*1), Z19, Z13
-	VMULPS       128(R8)(R10*1), Z19, Z14
-	VMULPS       192(R8)(R10*1), Z19, Z15
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VFMADD231PS  Z19, Z20, Z13
-	VPMOVSXBD    32(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z14
-	VPMOVSXBD    48(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	VFMADD231PS  Z19, Z20, Z15
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(R10*1)
-	VMOVUPS      Z13, 64(R8)(R10*1)
-	VMOVUPS      Z14, 128(R8)(R10*1)
-	VMOVUPS      Z15, 192(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x4
-
-rest4x4:
-block4x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	VMULPS       (R8)(R10*1), Z19, Z6
-	VMULPS       64(R8)(R10*1), Z19, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z6
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	VFMADD231PS  Z19, Z20, Z7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(R10*1)
-	VMOVUPS      Z7, 64(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-block4x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	VMULPS       (R8)(R10*1), Z19, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x1
-
-rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VPMOVSXBD    32(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VPMOVSXBD    48(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x4
-
-rest3x4:
-block3x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-block3x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x1
-
-rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VPMOVSXBD    32(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VPMOVSXBD    48(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-block2x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x1
-
-rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Z16
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VPMOVSXBD    32(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VPMOVSXBD    48(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Z16
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBD    16(R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-block1x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x1:
-	VBROADCASTSS (R9), Z16
-	VPMOVSXBD    (R8), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	MOVQ         DI, SI
-	JMP          block1x1
-
-rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-	MOVQ  scale+72(FP), DI
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
 	MOVQ         shrink+8(FP), R9
@@ -3309,7 +35,7 @@ block4x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
@@ -3327,62 +53,58 @@ block4x4:
 	VMULPS       128(R9)(R11*1), Z19, Z14
 	VMULPS       192(R9)(R11*1), Z19, Z15
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x4:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R10)(R13*1), Z19
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVZXBD    32(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      128(R9), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVZXBD    48(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      192(R9), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
 	VFMADD231PS  Z19, Z20, Z15
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	PREFETCHT0   128(AX)
+	PREFETCHT1   128(AX)(CX*1)
+	PREFETCHT0   192(AX)
+	PREFETCHT1   192(AX)(CX*1)
+	ADDQ         $0x00000100, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values4x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, 128(R9)
@@ -3399,12 +121,12 @@ values4x4:
 	VMOVUPS      Z13, 64(R9)(R11*1)
 	VMOVUPS      Z14, 128(R9)(R11*1)
 	VMOVUPS      Z15, 192(R9)(R11*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block4x4
 
 rest4x4:
 block4x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R9
@@ -3416,7 +138,7 @@ block4x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       (R9)(R10*1), Z17, Z2
@@ -3426,48 +148,44 @@ block4x2:
 	VMULPS       (R9)(R11*1), Z19, Z6
 	VMULPS       64(R9)(R11*1), Z19, Z7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x2:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R10)(R13*1), Z19
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
 	VFMADD231PS  Z19, Z20, Z7
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, (R9)(R10*1)
@@ -3476,12 +194,12 @@ values4x2:
 	VMOVUPS      Z5, 64(R9)(R10*2)
 	VMOVUPS      Z6, (R9)(R11*1)
 	VMOVUPS      Z7, 64(R9)(R11*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
 block4x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
 	MOVQ         shrink+8(FP), R9
@@ -3493,60 +211,56 @@ block4x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       (R9)(R10*1), Z17, Z1
 	VMULPS       (R9)(R10*2), Z18, Z2
 	VMULPS       (R9)(R11*1), Z19, Z3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x1:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R10)(R13*1), Z19
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values4x1
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, (R9)(R10*1)
 	VMOVUPS      Z2, (R9)(R10*2)
 	VMOVUPS      Z3, (R9)(R11*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -3554,10 +268,10 @@ rest4x1:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
 	MOVQ         shrink+8(FP), R9
@@ -3568,7 +282,7 @@ block3x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
@@ -3582,57 +296,53 @@ block3x4:
 	VMULPS       128(R9)(R10*2), Z18, Z10
 	VMULPS       192(R9)(R10*2), Z18, Z11
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x4:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVZXBD    32(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      128(R9), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVZXBD    48(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      192(R9), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	PREFETCHT0   128(AX)
+	PREFETCHT1   128(AX)(CX*1)
+	PREFETCHT0   192(AX)
+	PREFETCHT1   192(AX)(CX*1)
+	ADDQ         $0x00000100, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values3x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, 128(R9)
@@ -3645,12 +355,12 @@ values3x4:
 	VMOVUPS      Z9, 64(R9)(R10*2)
 	VMOVUPS      Z10, 128(R9)(R10*2)
 	VMOVUPS      Z11, 192(R9)(R10*2)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block3x4
 
 rest3x4:
 block3x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R9
@@ -3661,7 +371,7 @@ block3x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       (R9)(R10*1), Z17, Z2
@@ -3669,57 +379,53 @@ block3x2:
 	VMULPS       (R9)(R10*2), Z18, Z4
 	VMULPS       64(R9)(R10*2), Z18, Z5
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x2:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, (R9)(R10*1)
 	VMOVUPS      Z3, 64(R9)(R10*1)
 	VMOVUPS      Z4, (R9)(R10*2)
 	VMOVUPS      Z5, 64(R9)(R10*2)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
 block3x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
 	MOVQ         shrink+8(FP), R9
@@ -3730,56 +436,52 @@ block3x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       (R9)(R10*1), Z17, Z1
 	VMULPS       (R9)(R10*2), Z18, Z2
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x1:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R10)(BX*2), Z18
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values3x1
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, (R9)(R10*1)
 	VMOVUPS      Z2, (R9)(R10*2)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -3787,10 +489,10 @@ rest3x1:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R9
@@ -3800,7 +502,7 @@ block2x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
@@ -3810,52 +512,48 @@ block2x4:
 	VMULPS       128(R9)(R10*1), Z17, Z6
 	VMULPS       192(R9)(R10*1), Z17, Z7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x4:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVZXBD    32(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      128(R9), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVZXBD    48(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      192(R9), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	PREFETCHT0   128(AX)
+	PREFETCHT1   128(AX)(CX*1)
+	PREFETCHT0   192(AX)
+	PREFETCHT1   192(AX)(CX*1)
+	ADDQ         $0x00000100, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, 128(R9)
@@ -3864,12 +562,12 @@ values2x4:
 	VMOVUPS      Z5, 64(R9)(R10*1)
 	VMOVUPS      Z6, 128(R9)(R10*1)
 	VMOVUPS      Z7, 192(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R9
@@ -3879,58 +577,54 @@ block2x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       (R9)(R10*1), Z17, Z2
 	VMULPS       64(R9)(R10*1), Z17, Z3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x2:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, (R9)(R10*1)
 	VMOVUPS      Z3, 64(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
 block2x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
 	MOVQ         shrink+8(FP), R9
@@ -3940,52 +634,48 @@ block2x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       (R9)(R10*1), Z17, Z1
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x1:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(BX*1), Z17
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VBROADCASTSS (R10)(SI*1), Z17
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x1
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, (R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -3993,10 +683,10 @@ rest2x1:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R9
@@ -4005,63 +695,59 @@ block1x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
 	VMULPS       192(R9), Z16, Z3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x4:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVZXBD    32(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      128(R9), Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVZXBD    48(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      192(R9), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	PREFETCHT0   128(AX)
+	PREFETCHT1   128(AX)(CX*1)
+	PREFETCHT0   192(AX)
+	PREFETCHT1   192(AX)(CX*1)
+	ADDQ         $0x00000100, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
 	VMOVUPS      Z2, 128(R9)
 	VMOVUPS      Z3, 192(R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R9
@@ -4070,51 +756,47 @@ block1x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x2:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBD    16(R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      64(R9), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
 	VMOVUPS      Z1, 64(R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
 block1x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
 	MOVQ         shrink+8(FP), R9
@@ -4123,48 +805,44 @@ block1x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x1:
 	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R12), Z22
-	VBROADCASTSS 4(R12), Z21
-	VPMOVZXBD    (R9), Z20
-	VCVTDQ2PS    Z20, Z20
-	VFMADD213PS  Z21, Z22, Z20
+	VMOVUPS      (R9), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x1
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Z0, (R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -4173,67 +851,3479 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixF16AVX512(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x01, BX
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VCVTPH2PS    64(R9), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VCVTPH2PS    96(R9), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	VMOVUPS      Z12, (R9)(R11*1)
+	VMOVUPS      Z13, 64(R9)(R11*1)
+	VMOVUPS      Z14, 128(R9)(R11*1)
+	VMOVUPS      Z15, 192(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z7, 64(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	VMOVUPS      Z3, (R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VCVTPH2PS    64(R9), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VCVTPH2PS    96(R9), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VCVTPH2PS    64(R9), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VCVTPH2PS    96(R9), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x4:
+	VBROADCASTSS (R10), Z16
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VCVTPH2PS    64(R9), Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VCVTPH2PS    96(R9), Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x2:
+	VBROADCASTSS (R10), Z16
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VCVTPH2PS    32(R9), Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x1:
+	VBROADCASTSS (R10), Z16
+	VCVTPH2PS    (R9), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	MOVQ         R8, DI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixBF16AVX512(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x01, BX
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVZXWD    64(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVZXWD    96(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	VMOVUPS      Z12, (R9)(R11*1)
+	VMOVUPS      Z13, 64(R9)(R11*1)
+	VMOVUPS      Z14, 128(R9)(R11*1)
+	VMOVUPS      Z15, 192(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z7, 64(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	VMOVUPS      Z3, (R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVZXWD    64(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVZXWD    96(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVZXWD    64(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVZXWD    96(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x4:
+	VBROADCASTSS (R10), Z16
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVZXWD    64(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVZXWD    96(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x2:
+	VBROADCASTSS (R10), Z16
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXWD    32(R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x1:
+	VBROADCASTSS (R10), Z16
+	VPMOVZXWD    (R9), Z20
+	VPSLLD       $0x10, Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	MOVQ         R8, DI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixInt8AVX512(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVSXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVSXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	VMOVUPS      Z12, (R9)(R11*1)
+	VMOVUPS      Z13, 64(R9)(R11*1)
+	VMOVUPS      Z14, 128(R9)(R11*1)
+	VMOVUPS      Z15, 192(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z7, 64(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	VMOVUPS      Z3, (R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVSXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVSXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x4:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVSXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVSXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x2:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x1:
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x4:
+	VBROADCASTSS (R10), Z16
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVSXBD    32(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVSXBD    48(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x2:
+	VBROADCASTSS (R10), Z16
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVSXBD    16(R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x1:
+	VBROADCASTSS (R10), Z16
+	VPMOVSXBD    (R9), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	MOVQ         R8, DI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+	MOVQ  scale+72(FP), R8
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	VMULPS       (R10)(R11*2), Z18, Z8
+	VMULPS       64(R10)(R11*2), Z18, Z9
+	VMULPS       128(R10)(R11*2), Z18, Z10
+	VMULPS       192(R10)(R11*2), Z18, Z11
+	VMULPS       (R10)(R12*1), Z19, Z12
+	VMULPS       64(R10)(R12*1), Z19, Z13
+	VMULPS       128(R10)(R12*1), Z19, Z14
+	VMULPS       192(R10)(R12*1), Z19, Z15
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x4:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R11)(R14*1), Z19
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVZXBD    32(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVZXBD    48(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	VMOVUPS      Z4, (R10)(R11*1)
+	VMOVUPS      Z5, 64(R10)(R11*1)
+	VMOVUPS      Z6, 128(R10)(R11*1)
+	VMOVUPS      Z7, 192(R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	VMOVUPS      Z9, 64(R10)(R11*2)
+	VMOVUPS      Z10, 128(R10)(R11*2)
+	VMOVUPS      Z11, 192(R10)(R11*2)
+	VMOVUPS      Z12, (R10)(R12*1)
+	VMOVUPS      Z13, 64(R10)(R12*1)
+	VMOVUPS      Z14, 128(R10)(R12*1)
+	VMOVUPS      Z15, 192(R10)(R12*1)
+	MOVQ         R9, DI
+	JMP          block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	VMULPS       (R10)(R11*2), Z18, Z4
+	VMULPS       64(R10)(R11*2), Z18, Z5
+	VMULPS       (R10)(R12*1), Z19, Z6
+	VMULPS       64(R10)(R12*1), Z19, Z7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x2:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R11)(R14*1), Z19
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, (R10)(R11*1)
+	VMOVUPS      Z3, 64(R10)(R11*1)
+	VMOVUPS      Z4, (R10)(R11*2)
+	VMOVUPS      Z5, 64(R10)(R11*2)
+	VMOVUPS      Z6, (R10)(R12*1)
+	VMOVUPS      Z7, 64(R10)(R12*1)
+	MOVQ         R9, DI
+	JMP          block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	VMULPS       (R10)(R11*2), Z18, Z2
+	VMULPS       (R10)(R12*1), Z19, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x1:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R11)(R14*1), Z19
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	VMOVUPS      Z3, (R10)(R12*1)
+	MOVQ         R9, DI
+	JMP          block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	VMULPS       (R10)(R11*2), Z18, Z8
+	VMULPS       64(R10)(R11*2), Z18, Z9
+	VMULPS       128(R10)(R11*2), Z18, Z10
+	VMULPS       192(R10)(R11*2), Z18, Z11
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x4:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVZXBD    32(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVZXBD    48(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	VMOVUPS      Z4, (R10)(R11*1)
+	VMOVUPS      Z5, 64(R10)(R11*1)
+	VMOVUPS      Z6, 128(R10)(R11*1)
+	VMOVUPS      Z7, 192(R10)(R11*1)
+	VMOVUPS      Z8, (R10)(R11*2)
+	VMOVUPS      Z9, 64(R10)(R11*2)
+	VMOVUPS      Z10, 128(R10)(R11*2)
+	VMOVUPS      Z11, 192(R10)(R11*2)
+	MOVQ         R9, DI
+	JMP          block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	VMULPS       (R10)(R11*2), Z18, Z4
+	VMULPS       64(R10)(R11*2), Z18, Z5
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x2:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, (R10)(R11*1)
+	VMOVUPS      Z3, 64(R10)(R11*1)
+	VMOVUPS      Z4, (R10)(R11*2)
+	VMOVUPS      Z5, 64(R10)(R11*2)
+	MOVQ         R9, DI
+	JMP          block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	VMULPS       (R10)(R11*2), Z18, Z2
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x1:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, (R10)(R11*1)
+	VMOVUPS      Z2, (R10)(R11*2)
+	MOVQ         R9, DI
+	JMP          block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x4:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVZXBD    32(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVZXBD    48(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	VMOVUPS      Z4, (R10)(R11*1)
+	VMOVUPS      Z5, 64(R10)(R11*1)
+	VMOVUPS      Z6, 128(R10)(R11*1)
+	VMOVUPS      Z7, 192(R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x2:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, (R10)(R11*1)
+	VMOVUPS      Z3, 64(R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x1:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, (R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x4:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVZXBD    32(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVZXBD    48(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	MOVQ         R9, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x2:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBD    16(R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	MOVQ         R9, DI
+	JMP          block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x1:
+	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R13), Z22
+	VBROADCASTSS 4(R13), Z21
+	VPMOVZXBD    (R10), Z20
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z21, Z22, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Z0, (R10)
+	MOVQ         R9, DI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·mixE4M3AVX512(SB), NOSPLIT, $0-88
+TEXT ·mixE4M3AVX512(SB), NOSPLIT, $0-96
 	MOVQ      ahead+80(FP), AX
-	MOVQ      n+40(FP), CX
-	MOVQ      dim+48(FP), DX
-	MOVQ      stride+24(FP), BX
-	SHLQ      $0x02, BX
-	IMULQ     DX, CX
-	LEAQ      -1(AX)(CX*1), CX
+	MOVQ      later+88(FP), CX
+	MOVQ      n+40(FP), DX
+	MOVQ      dim+48(FP), BX
+	MOVQ      stride+24(FP), SI
+	SHLQ      $0x02, SI
+	IMULQ     BX, DX
+	LEAQ      -1(AX)(DX*1), DX
 	VMOVDQU32 one16AVX512<>+0(SB), Z21
 	VMOVDQU32 bit7AVX512<>+0(SB), Z22
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	VMULPS       (R8)(R10*1), Z19, Z12
-	VMULPS       64(R8)(R10*1), Z19, Z13
-	VMULPS       128(R8)(R10*1), Z19, Z14
-	VMULPS       192(R8)(R10*1), Z19, Z15
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	VMULPS       (R9)(R11*1), Z19, Z12
+	VMULPS       64(R9)(R11*1), Z19, Z13
+	VMULPS       128(R9)(R11*1), Z19, Z14
+	VMULPS       192(R9)(R11*1), Z19, Z15
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values4x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4242,7 +4332,7 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4251,7 +4341,7 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVSXBW    32(R8), Y20
+	VPMOVSXBW    32(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4260,7 +4350,7 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVSXBW    48(R8), Y20
+	VPMOVSXBW    48(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4270,73 +4360,74 @@ values4x4:
 	VFMADD231PS  Z18, Z20, Z11
 	VFMADD231PS  Z19, Z20, Z15
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(R10*1)
-	VMOVUPS      Z13, 64(R8)(R10*1)
-	VMOVUPS      Z14, 128(R8)(R10*1)
-	VMOVUPS      Z15, 192(R8)(R10*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	VMOVUPS      Z12, (R9)(R11*1)
+	VMOVUPS      Z13, 64(R9)(R11*1)
+	VMOVUPS      Z14, 128(R9)(R11*1)
+	VMOVUPS      Z15, 192(R9)(R11*1)
+	MOVQ         R8, DI
 	JMP          block4x4
 
 rest4x4:
 block4x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	VMULPS       (R8)(R10*1), Z19, Z6
-	VMULPS       64(R8)(R10*1), Z19, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	VMULPS       (R9)(R11*1), Z19, Z6
+	VMULPS       64(R9)(R11*1), Z19, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values4x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4345,7 +4436,7 @@ values4x2:
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4355,61 +4446,62 @@ values4x2:
 	VFMADD231PS  Z18, Z20, Z5
 	VFMADD231PS  Z19, Z20, Z7
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(R10*1)
-	VMOVUPS      Z7, 64(R8)(R10*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z7, 64(R9)(R11*1)
+	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
 block4x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	VMULPS       (R8)(R10*1), Z19, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	VBROADCASTSS 12(R9), Z19
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	VMULPS       (R9)(R11*1), Z19, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values4x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4419,31 +4511,32 @@ values4x1:
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(R10*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	VMOVUPS      Z3, (R9)(R11*1)
+	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -4451,45 +4544,45 @@ rest4x1:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	VMULPS       (R9)(R10*2), Z18, Z8
+	VMULPS       64(R9)(R10*2), Z18, Z9
+	VMULPS       128(R9)(R10*2), Z18, Z10
+	VMULPS       192(R9)(R10*2), Z18, Z11
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values3x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4497,7 +4590,7 @@ values3x4:
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4505,7 +4598,7 @@ values3x4:
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVSXBW    32(R8), Y20
+	VPMOVSXBW    32(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4513,7 +4606,7 @@ values3x4:
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVSXBW    48(R8), Y20
+	VPMOVSXBW    48(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4522,65 +4615,66 @@ values3x4:
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	MOVQ         R8, DI
 	JMP          block3x4
 
 rest3x4:
 block3x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	VMULPS       (R9)(R10*2), Z18, Z4
+	VMULPS       64(R9)(R10*2), Z18, Z5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values3x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4588,7 +4682,7 @@ values3x2:
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4597,56 +4691,57 @@ values3x2:
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
 block3x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	VBROADCASTSS 8(R9), Z18
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	VMULPS       (R9)(R10*2), Z18, Z2
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values3x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4655,30 +4750,31 @@ values3x1:
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -4686,60 +4782,60 @@ rest3x1:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	VMULPS       (R9)(R10*1), Z17, Z4
+	VMULPS       64(R9)(R10*1), Z17, Z5
+	VMULPS       128(R9)(R10*1), Z17, Z6
+	VMULPS       192(R9)(R10*1), Z17, Z7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values2x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVSXBW    32(R8), Y20
+	VPMOVSXBW    32(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVSXBW    48(R8), Y20
+	VPMOVSXBW    48(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4747,64 +4843,65 @@ values2x4:
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	MOVQ         R8, DI
 	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       (R9)(R10*1), Z17, Z2
+	VMULPS       64(R9)(R10*1), Z17, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values2x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4812,51 +4909,52 @@ values2x2:
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
 block2x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS 4(R9), Z17
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       (R9)(R10*1), Z17, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values2x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4864,29 +4962,30 @@ values2x1:
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -4894,180 +4993,183 @@ rest2x1:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         64(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	VMULPS       128(R9), Z16, Z2
+	VMULPS       192(R9), Z16, Z3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values1x4:
-	VBROADCASTSS (R9), Z16
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVSXBW    32(R8), Y20
+	VPMOVSXBW    32(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVSXBW    48(R8), Y20
+	VPMOVSXBW    48(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	MOVQ         R8, DI
 	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	VMULPS       64(R9), Z16, Z1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values1x2:
-	VBROADCASTSS (R9), Z16
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBW    16(R8), Y20
+	VPMOVSXBW    16(R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
 block1x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Z16
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Z16, Z0
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values1x1:
-	VBROADCASTSS (R9), Z16
-	VPMOVSXBW    (R8), Y20
+	VBROADCASTSS (R10), Z16
+	VPMOVSXBW    (R9), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -5112,874 +5214,25 @@ DATA bit7AVX512<>+56(SB)/4, $0x00800080
 DATA bit7AVX512<>+60(SB)/4, $0x00800080
 GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, AVX2, AVX512F, CMOV, MMX+
-TEXT ·mixE5M2AVX512(SB), NOSPLIT, $0-88
+TEXT ·mixE5M2AVX512(SB), NOSPLIT, $0-96
 	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	VMULPS       (R8)(R10*1), Z19, Z12
-	VMULPS       64(R8)(R10*1), Z19, Z13
-	VMULPS       128(R8)(R10*1), Z19, Z14
-	VMULPS       192(R8)(R10*1), Z19, Z15
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z12
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VFMADD231PS  Z19, Z20, Z13
-	VPMOVZXBW    32(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z14
-	VPMOVZXBW    48(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	VFMADD231PS  Z19, Z20, Z15
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	VMOVUPS      Z12, (R8)(R10*1)
-	VMOVUPS      Z13, 64(R8)(R10*1)
-	VMOVUPS      Z14, 128(R8)(R10*1)
-	VMOVUPS      Z15, 192(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x4
-
-rest4x4:
-block4x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	VMULPS       (R8)(R10*1), Z19, Z6
-	VMULPS       64(R8)(R10*1), Z19, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z6
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	VFMADD231PS  Z19, Z20, Z7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	VMOVUPS      Z6, (R8)(R10*1)
-	VMOVUPS      Z7, 64(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-block4x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	VBROADCASTSS 12(R8), Z19
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	VMULPS       (R8)(R10*1), Z19, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VBROADCASTSS (R9)(R11*1), Z19
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	VMOVUPS      Z3, (R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x1
-
-rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	VMULPS       (R8)(R9*2), Z18, Z8
-	VMULPS       64(R8)(R9*2), Z18, Z9
-	VMULPS       128(R8)(R9*2), Z18, Z10
-	VMULPS       192(R8)(R9*2), Z18, Z11
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VFMADD231PS  Z18, Z20, Z8
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VFMADD231PS  Z18, Z20, Z9
-	VPMOVZXBW    32(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VFMADD231PS  Z18, Z20, Z10
-	VPMOVZXBW    48(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	VFMADD231PS  Z18, Z20, Z11
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	VMOVUPS      Z8, (R8)(R9*2)
-	VMOVUPS      Z9, 64(R8)(R9*2)
-	VMOVUPS      Z10, 128(R8)(R9*2)
-	VMOVUPS      Z11, 192(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x4
-
-rest3x4:
-block3x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	VMULPS       (R8)(R9*2), Z18, Z4
-	VMULPS       64(R8)(R9*2), Z18, Z5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VFMADD231PS  Z18, Z20, Z4
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	VFMADD231PS  Z18, Z20, Z5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R9*2)
-	VMOVUPS      Z5, 64(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-block3x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	VBROADCASTSS 8(R8), Z18
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	VMULPS       (R8)(R9*2), Z18, Z2
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VBROADCASTSS (R9)(BX*2), Z18
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	VFMADD231PS  Z18, Z20, Z2
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	VMOVUPS      Z2, (R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x1
-
-rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	VMULPS       (R8)(R9*1), Z17, Z4
-	VMULPS       64(R8)(R9*1), Z17, Z5
-	VMULPS       128(R8)(R9*1), Z17, Z6
-	VMULPS       192(R8)(R9*1), Z17, Z7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z4
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z5
-	VPMOVZXBW    32(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VFMADD231PS  Z17, Z20, Z6
-	VPMOVZXBW    48(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	VFMADD231PS  Z17, Z20, Z7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, 64(R8)(R9*1)
-	VMOVUPS      Z6, 128(R8)(R9*1)
-	VMOVUPS      Z7, 192(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       (R8)(R9*1), Z17, Z2
-	VMULPS       64(R8)(R9*1), Z17, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z2
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VFMADD231PS  Z17, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, (R8)(R9*1)
-	VMOVUPS      Z3, 64(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-block2x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	VBROADCASTSS 4(R8), Z17
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       (R8)(R9*1), Z17, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x1:
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS (R9)(BX*1), Z17
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VFMADD231PS  Z17, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, (R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x1
-
-rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         64(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	VMULPS       128(R8), Z16, Z2
-	VMULPS       192(R8), Z16, Z3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Z16
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	VPMOVZXBW    32(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z2
-	VPMOVZXBW    48(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	VMOVUPS      Z2, 128(R8)
-	VMOVUPS      Z3, 192(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	VMULPS       64(R8), Z16, Z1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Z16
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBW    16(R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	VMOVUPS      Z1, 64(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-block1x1:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x1
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Z16
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Z16, Z0
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x1:
-	VBROADCASTSS (R9), Z16
-	VPMOVZXBW    (R8), Y20
-	VPSLLW       $0x08, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z16, Z20, Z0
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x1
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Z0, (R8)
-	MOVQ         DI, SI
-	JMP          block1x1
-
-rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixInt4AVX512(SB), NOSPLIT, $0-88
-	MOVQ      ahead+80(FP), AX
-	MOVQ      n+40(FP), CX
-	MOVQ      dim+48(FP), DX
-	MOVQ      stride+24(FP), BX
-	SHRQ      $0x01, DX
-	SHLQ      $0x02, BX
-	IMULQ     DX, CX
-	LEAQ      -1(AX)(CX*1), CX
-	MOVQ      scale+72(FP), DI
-	VMOVDQU32 bytesAVX512<>+0(SB), Z21
-	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
-	VMOVDQU32 codesAVX512<>+0(SB), Z23
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
 	MOVQ         shrink+8(FP), R9
@@ -5991,7 +5244,7 @@ block4x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
@@ -6009,94 +5262,81 @@ block4x4:
 	VMULPS       128(R9)(R11*1), Z19, Z14
 	VMULPS       192(R9)(R11*1), Z19, Z15
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     (R10)(R13*1), Z19
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z4
-	VFMADD231PS      Z18, Z20, Z8
-	VFMADD231PS      Z19, Z20, Z12
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VFMADD231PS      Z17, Z20, Z5
-	VFMADD231PS      Z18, Z20, Z9
-	VFMADD231PS      Z19, Z20, Z13
-	VBROADCASTSS     12(R12), Z25
-	VFMADD231PS.BCST 8(R12), Z23, Z25
-	VPBROADCASTQ     16(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z2
-	VFMADD231PS      Z17, Z20, Z6
-	VFMADD231PS      Z18, Z20, Z10
-	VFMADD231PS      Z19, Z20, Z14
-	VPBROADCASTQ     24(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z3
-	VFMADD231PS      Z17, Z20, Z7
-	VFMADD231PS      Z18, Z20, Z11
-	VFMADD231PS      Z19, Z20, Z15
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values4x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	VMOVUPS          Z4, (R9)(R10*1)
-	VMOVUPS          Z5, 64(R9)(R10*1)
-	VMOVUPS          Z6, 128(R9)(R10*1)
-	VMOVUPS          Z7, 192(R9)(R10*1)
-	VMOVUPS          Z8, (R9)(R10*2)
-	VMOVUPS          Z9, 64(R9)(R10*2)
-	VMOVUPS          Z10, 128(R9)(R10*2)
-	VMOVUPS          Z11, 192(R9)(R10*2)
-	VMOVUPS          Z12, (R9)(R11*1)
-	VMOVUPS          Z13, 64(R9)(R11*1)
-	VMOVUPS          Z14, 128(R9)(R11*1)
-	VMOVUPS          Z15, 192(R9)(R11*1)
-	MOVQ             R8, SI
-	JMP              block4x4
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VFMADD231PS  Z19, Z20, Z13
+	VPMOVZXBW    32(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z14
+	VPMOVZXBW    48(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z15
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	VMOVUPS      Z12, (R9)(R11*1)
+	VMOVUPS      Z13, 64(R9)(R11*1)
+	VMOVUPS      Z14, 128(R9)(R11*1)
+	VMOVUPS      Z15, 192(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x4
 
 rest4x4:
 block4x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R9
@@ -6108,7 +5348,7 @@ block4x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       (R9)(R10*1), Z17, Z2
@@ -6118,68 +5358,59 @@ block4x2:
 	VMULPS       (R9)(R11*1), Z19, Z6
 	VMULPS       64(R9)(R11*1), Z19, Z7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     (R10)(R13*1), Z19
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z2
-	VFMADD231PS      Z18, Z20, Z4
-	VFMADD231PS      Z19, Z20, Z6
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VFMADD231PS      Z17, Z20, Z3
-	VFMADD231PS      Z18, Z20, Z5
-	VFMADD231PS      Z19, Z20, Z7
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values4x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, (R9)(R10*1)
-	VMOVUPS          Z3, 64(R9)(R10*1)
-	VMOVUPS          Z4, (R9)(R10*2)
-	VMOVUPS          Z5, 64(R9)(R10*2)
-	VMOVUPS          Z6, (R9)(R11*1)
-	VMOVUPS          Z7, 64(R9)(R11*1)
-	MOVQ             R8, SI
-	JMP              block4x2
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z6
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	VFMADD231PS  Z19, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	VMOVUPS      Z6, (R9)(R11*1)
+	VMOVUPS      Z7, 64(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
 
 rest4x2:
 block4x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
 	MOVQ         shrink+8(FP), R9
@@ -6191,65 +5422,57 @@ block4x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       (R9)(R10*1), Z17, Z1
 	VMULPS       (R9)(R10*2), Z18, Z2
 	VMULPS       (R9)(R11*1), Z19, Z3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     (R10)(R13*1), Z19
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z1
-	VFMADD231PS      Z18, Z20, Z2
-	VFMADD231PS      Z19, Z20, Z3
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values4x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, (R9)(R10*1)
-	VMOVUPS          Z2, (R9)(R10*2)
-	VMOVUPS          Z3, (R9)(R11*1)
-	MOVQ             R8, SI
-	JMP              block4x1
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R12*1), Z19
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	VMOVUPS      Z3, (R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -6257,10 +5480,10 @@ rest4x1:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
 	MOVQ         shrink+8(FP), R9
@@ -6271,7 +5494,7 @@ block3x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
@@ -6285,85 +5508,72 @@ block3x4:
 	VMULPS       128(R9)(R10*2), Z18, Z10
 	VMULPS       192(R9)(R10*2), Z18, Z11
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z4
-	VFMADD231PS      Z18, Z20, Z8
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VFMADD231PS      Z17, Z20, Z5
-	VFMADD231PS      Z18, Z20, Z9
-	VBROADCASTSS     12(R12), Z25
-	VFMADD231PS.BCST 8(R12), Z23, Z25
-	VPBROADCASTQ     16(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z2
-	VFMADD231PS      Z17, Z20, Z6
-	VFMADD231PS      Z18, Z20, Z10
-	VPBROADCASTQ     24(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z3
-	VFMADD231PS      Z17, Z20, Z7
-	VFMADD231PS      Z18, Z20, Z11
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values3x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	VMOVUPS          Z4, (R9)(R10*1)
-	VMOVUPS          Z5, 64(R9)(R10*1)
-	VMOVUPS          Z6, 128(R9)(R10*1)
-	VMOVUPS          Z7, 192(R9)(R10*1)
-	VMOVUPS          Z8, (R9)(R10*2)
-	VMOVUPS          Z9, 64(R9)(R10*2)
-	VMOVUPS          Z10, 128(R9)(R10*2)
-	VMOVUPS          Z11, 192(R9)(R10*2)
-	MOVQ             R8, SI
-	JMP              block3x4
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VFMADD231PS  Z18, Z20, Z8
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z9
+	VPMOVZXBW    32(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VFMADD231PS  Z18, Z20, Z10
+	VPMOVZXBW    48(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	VFMADD231PS  Z18, Z20, Z11
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	VMOVUPS      Z8, (R9)(R10*2)
+	VMOVUPS      Z9, 64(R9)(R10*2)
+	VMOVUPS      Z10, 128(R9)(R10*2)
+	VMOVUPS      Z11, 192(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x4
 
 rest3x4:
 block3x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R9
@@ -6374,7 +5584,7 @@ block3x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       (R9)(R10*1), Z17, Z2
@@ -6382,63 +5592,54 @@ block3x2:
 	VMULPS       (R9)(R10*2), Z18, Z4
 	VMULPS       64(R9)(R10*2), Z18, Z5
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z2
-	VFMADD231PS      Z18, Z20, Z4
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VFMADD231PS      Z17, Z20, Z3
-	VFMADD231PS      Z18, Z20, Z5
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values3x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, (R9)(R10*1)
-	VMOVUPS          Z3, 64(R9)(R10*1)
-	VMOVUPS          Z4, (R9)(R10*2)
-	VMOVUPS          Z5, 64(R9)(R10*2)
-	MOVQ             R8, SI
-	JMP              block3x2
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VFMADD231PS  Z18, Z20, Z4
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	VFMADD231PS  Z18, Z20, Z5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	VMOVUPS      Z4, (R9)(R10*2)
+	VMOVUPS      Z5, 64(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
 
 rest3x2:
 block3x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
 	MOVQ         shrink+8(FP), R9
@@ -6449,61 +5650,53 @@ block3x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       (R9)(R10*1), Z17, Z1
 	VMULPS       (R9)(R10*2), Z18, Z2
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z1
-	VFMADD231PS      Z18, Z20, Z2
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values3x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, (R9)(R10*1)
-	VMOVUPS          Z2, (R9)(R10*2)
-	MOVQ             R8, SI
-	JMP              block3x1
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	VMOVUPS      Z2, (R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -6511,10 +5704,10 @@ rest3x1:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R9
@@ -6524,7 +5717,7 @@ block2x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
@@ -6534,76 +5727,63 @@ block2x4:
 	VMULPS       128(R9)(R10*1), Z17, Z6
 	VMULPS       192(R9)(R10*1), Z17, Z7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z4
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VFMADD231PS      Z17, Z20, Z5
-	VBROADCASTSS     12(R12), Z25
-	VFMADD231PS.BCST 8(R12), Z23, Z25
-	VPBROADCASTQ     16(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z2
-	VFMADD231PS      Z17, Z20, Z6
-	VPBROADCASTQ     24(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z3
-	VFMADD231PS      Z17, Z20, Z7
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values2x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	VMOVUPS          Z4, (R9)(R10*1)
-	VMOVUPS          Z5, 64(R9)(R10*1)
-	VMOVUPS          Z6, 128(R9)(R10*1)
-	VMOVUPS          Z7, 192(R9)(R10*1)
-	MOVQ             R8, SI
-	JMP              block2x4
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z4
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z5
+	VPMOVZXBW    32(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VFMADD231PS  Z17, Z20, Z6
+	VPMOVZXBW    48(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	VFMADD231PS  Z17, Z20, Z7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	VMOVUPS      Z4, (R9)(R10*1)
+	VMOVUPS      Z5, 64(R9)(R10*1)
+	VMOVUPS      Z6, 128(R9)(R10*1)
+	VMOVUPS      Z7, 192(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R9
@@ -6613,64 +5793,55 @@ block2x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       (R9)(R10*1), Z17, Z2
 	VMULPS       64(R9)(R10*1), Z17, Z3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z2
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VFMADD231PS      Z17, Z20, Z3
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values2x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, (R9)(R10*1)
-	VMOVUPS          Z3, 64(R9)(R10*1)
-	MOVQ             R8, SI
-	JMP              block2x2
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z2
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VFMADD231PS  Z17, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, (R9)(R10*1)
+	VMOVUPS      Z3, 64(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
 
 rest2x2:
 block2x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
 	MOVQ         shrink+8(FP), R9
@@ -6680,57 +5851,49 @@ block2x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       (R9)(R10*1), Z17, Z1
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VFMADD231PS      Z17, Z20, Z1
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values2x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, (R9)(R10*1)
-	MOVQ             R8, SI
-	JMP              block2x1
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, (R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -6738,10 +5901,10 @@ rest2x1:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         64(SI), R8
+	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R9
@@ -6750,73 +5913,60 @@ block1x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	VMULPS       128(R9), Z16, Z2
 	VMULPS       192(R9), Z16, Z3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	VBROADCASTSS     12(R12), Z25
-	VFMADD231PS.BCST 8(R12), Z23, Z25
-	VPBROADCASTQ     16(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z2
-	VPBROADCASTQ     24(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z3
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values1x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R10
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	MOVQ             R8, SI
-	JMP              block1x4
+	VBROADCASTSS (R10), Z16
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	VPMOVZXBW    32(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z2
+	VPMOVZXBW    48(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	VMOVUPS      Z2, 128(R9)
+	VMOVUPS      Z3, 192(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R9
@@ -6825,57 +5975,48 @@ block1x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	VMULPS       64(R9), Z16, Z1
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R9), Z20
-	VPSHUFB          Z21, Z20, Z20
-	VPSRLVD          Z22, Z20, Z20
-	VPERMPS          Z25, Z20, Z20
-	VFMADD231PS      Z16, Z20, Z1
-	PREFETCHT0       (AX)
-	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
-	JNZ              values1x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R10
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	MOVQ             R8, SI
-	JMP              block1x2
+	VBROADCASTSS (R10), Z16
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VPMOVZXBW    16(R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	VMOVUPS      Z1, 64(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
 
 rest1x2:
 block1x1:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
 	MOVQ         shrink+8(FP), R9
@@ -6884,53 +6025,1040 @@ block1x1:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Z16, Z0
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS (R10), Z16
+	VPMOVZXBW    (R9), Y20
+	VPSLLW       $0x08, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z16, Z20, Z0
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x1
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Z0, (R9)
+	MOVQ         R8, DI
+	JMP          block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·mixInt4AVX512(SB), NOSPLIT, $0-96
+	MOVQ      ahead+80(FP), AX
+	MOVQ      later+88(FP), CX
+	MOVQ      n+40(FP), DX
+	MOVQ      dim+48(FP), BX
+	MOVQ      stride+24(FP), SI
+	SHRQ      $0x01, BX
+	SHLQ      $0x02, SI
+	IMULQ     BX, DX
+	LEAQ      -1(AX)(DX*1), DX
+	MOVQ      scale+72(FP), R8
+	VMOVDQU32 bytesAVX512<>+0(SB), Z21
+	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
+	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	VMULPS       (R10)(R11*2), Z18, Z8
+	VMULPS       64(R10)(R11*2), Z18, Z9
+	VMULPS       128(R10)(R11*2), Z18, Z10
+	VMULPS       192(R10)(R11*2), Z18, Z11
+	VMULPS       (R10)(R12*1), Z19, Z12
+	VMULPS       64(R10)(R12*1), Z19, Z13
+	VMULPS       128(R10)(R12*1), Z19, Z14
+	VMULPS       192(R10)(R12*1), Z19, Z15
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x4:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R11)(R14*1), Z19
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VFMADD231PS      Z19, Z20, Z12
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VFMADD231PS      Z19, Z20, Z13
+	VBROADCASTSS     12(R13), Z25
+	VFMADD231PS.BCST 8(R13), Z23, Z25
+	VPBROADCASTQ     16(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VFMADD231PS      Z19, Z20, Z14
+	VPBROADCASTQ     24(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	VFMADD231PS      Z19, Z20, Z15
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values4x4
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	VMOVUPS          Z4, (R10)(R11*1)
+	VMOVUPS          Z5, 64(R10)(R11*1)
+	VMOVUPS          Z6, 128(R10)(R11*1)
+	VMOVUPS          Z7, 192(R10)(R11*1)
+	VMOVUPS          Z8, (R10)(R11*2)
+	VMOVUPS          Z9, 64(R10)(R11*2)
+	VMOVUPS          Z10, 128(R10)(R11*2)
+	VMOVUPS          Z11, 192(R10)(R11*2)
+	VMOVUPS          Z12, (R10)(R12*1)
+	VMOVUPS          Z13, 64(R10)(R12*1)
+	VMOVUPS          Z14, 128(R10)(R12*1)
+	VMOVUPS          Z15, 192(R10)(R12*1)
+	MOVQ             R9, DI
+	JMP              block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	VMULPS       (R10)(R11*2), Z18, Z4
+	VMULPS       64(R10)(R11*2), Z18, Z5
+	VMULPS       (R10)(R12*1), Z19, Z6
+	VMULPS       64(R10)(R12*1), Z19, Z7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x2:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R11)(R14*1), Z19
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VFMADD231PS      Z19, Z20, Z6
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	VFMADD231PS      Z19, Z20, Z7
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values4x2
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, (R10)(R11*1)
+	VMOVUPS          Z3, 64(R10)(R11*1)
+	VMOVUPS          Z4, (R10)(R11*2)
+	VMOVUPS          Z5, 64(R10)(R11*2)
+	VMOVUPS          Z6, (R10)(R12*1)
+	VMOVUPS          Z7, 64(R10)(R12*1)
+	MOVQ             R9, DI
+	JMP              block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	VMULPS       (R10)(R11*2), Z18, Z2
+	VMULPS       (R10)(R12*1), Z19, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x1:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R11)(R14*1), Z19
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	VFMADD231PS      Z19, Z20, Z3
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values4x1
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, (R10)(R11*1)
+	VMOVUPS          Z2, (R10)(R11*2)
+	VMOVUPS          Z3, (R10)(R12*1)
+	MOVQ             R9, DI
+	JMP              block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	VMULPS       (R10)(R11*2), Z18, Z8
+	VMULPS       64(R10)(R11*2), Z18, Z9
+	VMULPS       128(R10)(R11*2), Z18, Z10
+	VMULPS       192(R10)(R11*2), Z18, Z11
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x4:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VBROADCASTSS     12(R13), Z25
+	VFMADD231PS.BCST 8(R13), Z23, Z25
+	VPBROADCASTQ     16(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VPBROADCASTQ     24(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values3x4
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	VMOVUPS          Z4, (R10)(R11*1)
+	VMOVUPS          Z5, 64(R10)(R11*1)
+	VMOVUPS          Z6, 128(R10)(R11*1)
+	VMOVUPS          Z7, 192(R10)(R11*1)
+	VMOVUPS          Z8, (R10)(R11*2)
+	VMOVUPS          Z9, 64(R10)(R11*2)
+	VMOVUPS          Z10, 128(R10)(R11*2)
+	VMOVUPS          Z11, 192(R10)(R11*2)
+	MOVQ             R9, DI
+	JMP              block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	VMULPS       (R10)(R11*2), Z18, Z4
+	VMULPS       64(R10)(R11*2), Z18, Z5
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x2:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values3x2
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, (R10)(R11*1)
+	VMOVUPS          Z3, 64(R10)(R11*1)
+	VMOVUPS          Z4, (R10)(R11*2)
+	VMOVUPS          Z5, 64(R10)(R11*2)
+	MOVQ             R9, DI
+	JMP              block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	VMULPS       (R10)(R11*2), Z18, Z2
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x1:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values3x1
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, (R10)(R11*1)
+	VMOVUPS          Z2, (R10)(R11*2)
+	MOVQ             R9, DI
+	JMP              block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x4:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VBROADCASTSS     12(R13), Z25
+	VFMADD231PS.BCST 8(R13), Z23, Z25
+	VPBROADCASTQ     16(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VPBROADCASTQ     24(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values2x4
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	VMOVUPS          Z4, (R10)(R11*1)
+	VMOVUPS          Z5, 64(R10)(R11*1)
+	VMOVUPS          Z6, 128(R10)(R11*1)
+	VMOVUPS          Z7, 192(R10)(R11*1)
+	MOVQ             R9, DI
+	JMP              block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x2:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values2x2
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, (R10)(R11*1)
+	VMOVUPS          Z3, 64(R10)(R11*1)
+	MOVQ             R9, DI
+	JMP              block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x1:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values2x1
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, (R10)(R11*1)
+	MOVQ             R9, DI
+	JMP              block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x4:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VBROADCASTSS     12(R13), Z25
+	VFMADD231PS.BCST 8(R13), Z23, Z25
+	VPBROADCASTQ     16(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VPBROADCASTQ     24(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values1x4
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R11
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	MOVQ             R9, DI
+	JMP              block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x2:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VPBROADCASTQ     8(R10), Z20
+	VPSHUFB          Z21, Z20, Z20
+	VPSRLVD          Z22, Z20, Z20
+	VPERMPS          Z25, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values1x2
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R11
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	MOVQ             R9, DI
+	JMP              block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x1:
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values1x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R10
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R11
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	MOVQ             R9, DI
 	JMP              block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -6993,18 +7121,19 @@ DATA codesAVX512<>+56(SB)/4, $0x41600000
 DATA codesAVX512<>+60(SB)/4, $0x41700000
 GLOBL codesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $0-88
+TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $0-96
 	MOVQ      ahead+80(FP), AX
-	MOVQ      n+40(FP), CX
-	MOVQ      dim+48(FP), DX
-	MOVQ      stride+24(FP), BX
-	SHRQ      $0x01, DX
-	SHLQ      $0x02, BX
-	IMULQ     DX, CX
-	LEAQ      -1(AX)(CX*1), CX
-	MOVQ      scale+72(FP), DI
+	MOVQ      later+88(FP), CX
+	MOVQ      n+40(FP), DX
+	MOVQ      dim+48(FP), BX
+	MOVQ      stride+24(FP), SI
+	SHRQ      $0x01, BX
+	SHLQ      $0x02, SI
+	IMULQ     BX, DX
+	LEAQ      -1(AX)(DX*1), DX
+	MOVQ      scale+72(FP), R8
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
 	VMOVDQU32 codesAVX512<>+0(SB), Z23
@@ -7012,58 +7141,58 @@ TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $0-88
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x4:
-	LEAQ         64(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	VMULPS       (R10)(R11*2), Z18, Z8
+	VMULPS       64(R10)(R11*2), Z18, Z9
+	VMULPS       128(R10)(R11*2), Z18, Z10
+	VMULPS       192(R10)(R11*2), Z18, Z11
+	VMULPS       (R10)(R12*1), Z19, Z12
+	VMULPS       64(R10)(R12*1), Z19, Z13
+	VMULPS       128(R10)(R12*1), Z19, Z14
+	VMULPS       192(R10)(R12*1), Z19, Z15
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values4x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     (R10)(R13*1), Z19
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R11)(R14*1), Z19
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7071,7 +7200,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z4
 	VFMADD231PS      Z18, Z20, Z8
 	VFMADD231PS      Z19, Z20, Z12
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7079,7 +7208,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z5
 	VFMADD231PS      Z18, Z20, Z9
 	VFMADD231PS      Z19, Z20, Z13
-	VPBROADCASTQ     16(R9), Z20
+	VPBROADCASTQ     16(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7087,7 +7216,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z6
 	VFMADD231PS      Z18, Z20, Z10
 	VFMADD231PS      Z19, Z20, Z14
-	VPBROADCASTQ     24(R9), Z20
+	VPBROADCASTQ     24(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7096,81 +7225,82 @@ values4x4:
 	VFMADD231PS      Z18, Z20, Z11
 	VFMADD231PS      Z19, Z20, Z15
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values4x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	VMOVUPS          Z4, (R9)(R10*1)
-	VMOVUPS          Z5, 64(R9)(R10*1)
-	VMOVUPS          Z6, 128(R9)(R10*1)
-	VMOVUPS          Z7, 192(R9)(R10*1)
-	VMOVUPS          Z8, (R9)(R10*2)
-	VMOVUPS          Z9, 64(R9)(R10*2)
-	VMOVUPS          Z10, 128(R9)(R10*2)
-	VMOVUPS          Z11, 192(R9)(R10*2)
-	VMOVUPS          Z12, (R9)(R11*1)
-	VMOVUPS          Z13, 64(R9)(R11*1)
-	VMOVUPS          Z14, 128(R9)(R11*1)
-	VMOVUPS          Z15, 192(R9)(R11*1)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	VMOVUPS          Z4, (R10)(R11*1)
+	VMOVUPS          Z5, 64(R10)(R11*1)
+	VMOVUPS          Z6, 128(R10)(R11*1)
+	VMOVUPS          Z7, 192(R10)(R11*1)
+	VMOVUPS          Z8, (R10)(R11*2)
+	VMOVUPS          Z9, 64(R10)(R11*2)
+	VMOVUPS          Z10, 128(R10)(R11*2)
+	VMOVUPS          Z11, 192(R10)(R11*2)
+	VMOVUPS          Z12, (R10)(R12*1)
+	VMOVUPS          Z13, 64(R10)(R12*1)
+	VMOVUPS          Z14, 128(R10)(R12*1)
+	VMOVUPS          Z15, 192(R10)(R12*1)
+	MOVQ             R9, DI
 	JMP              block4x4
 
 rest4x4:
 block4x2:
-	LEAQ         32(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	VMULPS       (R10)(R11*2), Z18, Z4
+	VMULPS       64(R10)(R11*2), Z18, Z5
+	VMULPS       (R10)(R12*1), Z19, Z6
+	VMULPS       64(R10)(R12*1), Z19, Z7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values4x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     (R10)(R13*1), Z19
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R11)(R14*1), Z19
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7178,7 +7308,7 @@ values4x2:
 	VFMADD231PS      Z17, Z20, Z2
 	VFMADD231PS      Z18, Z20, Z4
 	VFMADD231PS      Z19, Z20, Z6
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7187,69 +7317,70 @@ values4x2:
 	VFMADD231PS      Z18, Z20, Z5
 	VFMADD231PS      Z19, Z20, Z7
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values4x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, (R9)(R10*1)
-	VMOVUPS          Z3, 64(R9)(R10*1)
-	VMOVUPS          Z4, (R9)(R10*2)
-	VMOVUPS          Z5, 64(R9)(R10*2)
-	VMOVUPS          Z6, (R9)(R11*1)
-	VMOVUPS          Z7, 64(R9)(R11*1)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, (R10)(R11*1)
+	VMOVUPS          Z3, 64(R10)(R11*1)
+	VMOVUPS          Z4, (R10)(R11*2)
+	VMOVUPS          Z5, 64(R10)(R11*2)
+	VMOVUPS          Z6, (R10)(R12*1)
+	VMOVUPS          Z7, 64(R10)(R12*1)
+	MOVQ             R9, DI
 	JMP              block4x2
 
 rest4x2:
 block4x1:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 12(R10), Z19
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	VMULPS       (R10)(R11*2), Z18, Z2
+	VMULPS       (R10)(R12*1), Z19, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values4x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     (R10)(R13*1), Z19
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R11)(R14*1), Z19
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7258,32 +7389,33 @@ values4x1:
 	VFMADD231PS      Z18, Z20, Z2
 	VFMADD231PS      Z19, Z20, Z3
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values4x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, (R9)(R10*1)
-	VMOVUPS          Z2, (R9)(R10*2)
-	VMOVUPS          Z3, (R9)(R11*1)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, (R10)(R11*1)
+	VMOVUPS          Z2, (R10)(R11*2)
+	VMOVUPS          Z3, (R10)(R12*1)
+	MOVQ             R9, DI
 	JMP              block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -7291,73 +7423,73 @@ rest4x1:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x4:
-	LEAQ         64(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	VMULPS       (R10)(R11*2), Z18, Z8
+	VMULPS       64(R10)(R11*2), Z18, Z9
+	VMULPS       128(R10)(R11*2), Z18, Z10
+	VMULPS       192(R10)(R11*2), Z18, Z11
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values3x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z4
 	VFMADD231PS      Z18, Z20, Z8
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	VFMADD231PS      Z17, Z20, Z5
 	VFMADD231PS      Z18, Z20, Z9
-	VPBROADCASTQ     16(R9), Z20
+	VPBROADCASTQ     16(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
 	VFMADD231PS      Z17, Z20, Z6
 	VFMADD231PS      Z18, Z20, Z10
-	VPBROADCASTQ     24(R9), Z20
+	VPBROADCASTQ     24(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7365,80 +7497,81 @@ values3x4:
 	VFMADD231PS      Z17, Z20, Z7
 	VFMADD231PS      Z18, Z20, Z11
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values3x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	VMOVUPS          Z4, (R9)(R10*1)
-	VMOVUPS          Z5, 64(R9)(R10*1)
-	VMOVUPS          Z6, 128(R9)(R10*1)
-	VMOVUPS          Z7, 192(R9)(R10*1)
-	VMOVUPS          Z8, (R9)(R10*2)
-	VMOVUPS          Z9, 64(R9)(R10*2)
-	VMOVUPS          Z10, 128(R9)(R10*2)
-	VMOVUPS          Z11, 192(R9)(R10*2)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	VMOVUPS          Z4, (R10)(R11*1)
+	VMOVUPS          Z5, 64(R10)(R11*1)
+	VMOVUPS          Z6, 128(R10)(R11*1)
+	VMOVUPS          Z7, 192(R10)(R11*1)
+	VMOVUPS          Z8, (R10)(R11*2)
+	VMOVUPS          Z9, 64(R10)(R11*2)
+	VMOVUPS          Z10, 128(R10)(R11*2)
+	VMOVUPS          Z11, 192(R10)(R11*2)
+	MOVQ             R9, DI
 	JMP              block3x4
 
 rest3x4:
 block3x2:
-	LEAQ         32(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	VMULPS       (R10)(R11*2), Z18, Z4
+	VMULPS       64(R10)(R11*2), Z18, Z5
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values3x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z2
 	VFMADD231PS      Z18, Z20, Z4
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7446,64 +7579,65 @@ values3x2:
 	VFMADD231PS      Z17, Z20, Z3
 	VFMADD231PS      Z18, Z20, Z5
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values3x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, (R9)(R10*1)
-	VMOVUPS          Z3, 64(R9)(R10*1)
-	VMOVUPS          Z4, (R9)(R10*2)
-	VMOVUPS          Z5, 64(R9)(R10*2)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, (R10)(R11*1)
+	VMOVUPS          Z3, 64(R10)(R11*1)
+	VMOVUPS          Z4, (R10)(R11*2)
+	VMOVUPS          Z5, 64(R10)(R11*2)
+	MOVQ             R9, DI
 	JMP              block3x2
 
 rest3x2:
 block3x1:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	VBROADCASTSS 8(R10), Z18
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	VMULPS       (R10)(R11*2), Z18, Z2
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values3x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     (R10)(BX*2), Z18
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7511,31 +7645,32 @@ values3x1:
 	VFMADD231PS      Z17, Z20, Z1
 	VFMADD231PS      Z18, Z20, Z2
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values3x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, (R9)(R10*1)
-	VMOVUPS          Z2, (R9)(R10*2)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, (R10)(R11*1)
+	VMOVUPS          Z2, (R10)(R11*2)
+	MOVQ             R9, DI
 	JMP              block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -7543,224 +7678,227 @@ rest3x1:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         64(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	VMULPS       (R10)(R11*1), Z17, Z4
+	VMULPS       64(R10)(R11*1), Z17, Z5
+	VMULPS       128(R10)(R11*1), Z17, Z6
+	VMULPS       192(R10)(R11*1), Z17, Z7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values2x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z4
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	VFMADD231PS      Z17, Z20, Z5
-	VPBROADCASTQ     16(R9), Z20
+	VPBROADCASTQ     16(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
 	VFMADD231PS      Z17, Z20, Z6
-	VPBROADCASTQ     24(R9), Z20
+	VPBROADCASTQ     24(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z3
 	VFMADD231PS      Z17, Z20, Z7
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values2x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	VMOVUPS          Z4, (R9)(R10*1)
-	VMOVUPS          Z5, 64(R9)(R10*1)
-	VMOVUPS          Z6, 128(R9)(R10*1)
-	VMOVUPS          Z7, 192(R9)(R10*1)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	VMOVUPS          Z4, (R10)(R11*1)
+	VMOVUPS          Z5, 64(R10)(R11*1)
+	VMOVUPS          Z6, 128(R10)(R11*1)
+	VMOVUPS          Z7, 192(R10)(R11*1)
+	MOVQ             R9, DI
 	JMP              block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         32(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       (R10)(R11*1), Z17, Z2
+	VMULPS       64(R10)(R11*1), Z17, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values2x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z2
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	VFMADD231PS      Z17, Z20, Z3
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values2x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, (R9)(R10*1)
-	VMOVUPS          Z3, 64(R9)(R10*1)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, (R10)(R11*1)
+	VMOVUPS          Z3, 64(R10)(R11*1)
+	MOVQ             R9, DI
 	JMP              block2x2
 
 rest2x2:
 block2x1:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS 4(R10), Z17
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       (R10)(R11*1), Z17, Z1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values2x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     (R10)(BX*1), Z17
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z1
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values2x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R11
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, (R9)(R10*1)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R12
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, (R10)(R11*1)
+	MOVQ             R9, DI
 	JMP              block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -7768,197 +7906,200 @@ rest2x1:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         64(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	VMULPS       128(R10), Z16, Z2
+	VMULPS       192(R10), Z16, Z3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values1x4:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
-	VPBROADCASTQ     16(R9), Z20
+	VPBROADCASTQ     16(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
-	VPBROADCASTQ     24(R9), Z20
+	VPBROADCASTQ     24(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z3
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values1x4
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R10
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	VMOVUPS          Z2, 128(R9)
-	VMOVUPS          Z3, 192(R9)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R11
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	VMOVUPS          Z2, 128(R10)
+	VMOVUPS          Z3, 192(R10)
+	MOVQ             R9, DI
 	JMP              block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         32(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	VMULPS       64(R10), Z16, Z1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values1x2:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R9), Z20
+	VPBROADCASTQ     8(R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values1x2
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R10
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	VMOVUPS          Z1, 64(R9)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R11
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	VMOVUPS          Z1, 64(R10)
+	MOVQ             R9, DI
 	JMP              block1x2
 
 rest1x2:
 block1x1:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Z16
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Z16, Z0
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values1x1:
-	VBROADCASTSS     (R10), Z16
-	VBROADCASTSS     4(R12), Z25
-	VFMADD231PS.BCST (R12), Z23, Z25
-	VPBROADCASTQ     (R9), Z20
+	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     4(R13), Z25
+	VFMADD231PS.BCST (R13), Z23, Z25
+	VPBROADCASTQ     (R10), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, CX
-	CMOVQGT          CX, AX
-	ADDQ             DX, R9
-	ADDQ             $0x04, R10
-	ADDQ             DI, R12
-	DECQ             R11
+	CMPQ             AX, DX
+	CMOVQGT          DX, AX
+	ADDQ             BX, R10
+	ADDQ             $0x04, R11
+	ADDQ             R8, R13
+	DECQ             R12
 	JNZ              values1x1
-	MOVQ             acc+0(FP), R9
-	MOVQ             dim+48(FP), R10
-	SHLQ             $0x02, R10
-	LEAQ             (R10)(R10*2), R10
-	LEAQ             (R9)(SI*4), R9
-	VMOVUPS          Z0, (R9)
-	MOVQ             R8, SI
+	MOVQ             acc+0(FP), R10
+	MOVQ             dim+48(FP), R11
+	SHLQ             $0x02, R11
+	LEAQ             (R11)(R11*2), R11
+	LEAQ             (R10)(DI*4), R10
+	VMOVUPS          Z0, (R10)
+	MOVQ             R9, DI
 	JMP              block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -8017,1756 +8158,26 @@ DATA lanesAVX512<>+56(SB)/4, $0x0000000e
 DATA lanesAVX512<>+60(SB)/4, $0x0000000f
 GLOBL lanesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·mixF32AVX2(SB), NOSPLIT, $0-88
+TEXT ·mixF32AVX2(SB), NOSPLIT, $0-96
 	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, DX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
 	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	VBROADCASTSS 12(R8), Y11
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	VMULPS       (R8)(R10*1), Y11, Y6
-	VMULPS       32(R8)(R10*1), Y11, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VBROADCASTSS (R9)(R11*1), Y11
-	VMOVUPS      (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y6
-	VMOVUPS      32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(R10*1)
-	VMOVUPS      Y7, 32(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VMOVUPS      (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VMOVUPS      32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	VMULPS       (R8)(R9*1), Y9, Y4
-	VMULPS       32(R8)(R9*1), Y9, Y5
-	VMULPS       64(R8)(R9*1), Y9, Y6
-	VMULPS       96(R8)(R9*1), Y9, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VMOVUPS      (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y4
-	VMOVUPS      32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y5
-	VMOVUPS      64(R8), Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VFMADD231PS  Y9, Y12, Y6
-	VMOVUPS      96(R8), Y12
-	VFMADD231PS  Y8, Y12, Y3
-	VFMADD231PS  Y9, Y12, Y7
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	VMOVUPS      Y4, (R8)(R9*1)
-	VMOVUPS      Y5, 32(R8)(R9*1)
-	VMOVUPS      Y6, 64(R8)(R9*1)
-	VMOVUPS      Y7, 96(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VMOVUPS      (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VMOVUPS      32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Y8
-	VMOVUPS      (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VMOVUPS      32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VMOVUPS      64(R8), Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VMOVUPS      96(R8), Y12
-	VFMADD231PS  Y8, Y12, Y3
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	ADDQ         $0x00000080, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x02, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Y8
-	VMOVUPS      (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VMOVUPS      32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixF16AVX2(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x01, DX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	VBROADCASTSS 12(R8), Y11
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	VMULPS       (R8)(R10*1), Y11, Y6
-	VMULPS       32(R8)(R10*1), Y11, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VBROADCASTSS (R9)(R11*1), Y11
-	VCVTPH2PS    (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y6
-	VCVTPH2PS    16(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(R10*1)
-	VMOVUPS      Y7, 32(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VCVTPH2PS    (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VCVTPH2PS    16(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	VMULPS       (R8)(R9*1), Y9, Y4
-	VMULPS       32(R8)(R9*1), Y9, Y5
-	VMULPS       64(R8)(R9*1), Y9, Y6
-	VMULPS       96(R8)(R9*1), Y9, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VCVTPH2PS    (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y4
-	VCVTPH2PS    16(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y5
-	VCVTPH2PS    32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VFMADD231PS  Y9, Y12, Y6
-	VCVTPH2PS    48(R8), Y12
-	VFMADD231PS  Y8, Y12, Y3
-	VFMADD231PS  Y9, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	VMOVUPS      Y4, (R8)(R9*1)
-	VMOVUPS      Y5, 32(R8)(R9*1)
-	VMOVUPS      Y6, 64(R8)(R9*1)
-	VMOVUPS      Y7, 96(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VCVTPH2PS    (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VCVTPH2PS    16(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Y8
-	VCVTPH2PS    (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VCVTPH2PS    16(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VCVTPH2PS    32(R8), Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VCVTPH2PS    48(R8), Y12
-	VFMADD231PS  Y8, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Y8
-	VCVTPH2PS    (R8), Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VCVTPH2PS    16(R8), Y12
-	VFMADD231PS  Y8, Y12, Y1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixBF16AVX2(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x01, DX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	VBROADCASTSS 12(R8), Y11
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	VMULPS       (R8)(R10*1), Y11, Y6
-	VMULPS       32(R8)(R10*1), Y11, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VBROADCASTSS (R9)(R11*1), Y11
-	VPMOVZXWD    (R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXWD    16(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(R10*1)
-	VMOVUPS      Y7, 32(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VPMOVZXWD    (R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VPMOVZXWD    16(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	VMULPS       (R8)(R9*1), Y9, Y4
-	VMULPS       32(R8)(R9*1), Y9, Y5
-	VMULPS       64(R8)(R9*1), Y9, Y6
-	VMULPS       96(R8)(R9*1), Y9, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVZXWD    (R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y4
-	VPMOVZXWD    16(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y5
-	VPMOVZXWD    32(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VFMADD231PS  Y9, Y12, Y6
-	VPMOVZXWD    48(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y3
-	VFMADD231PS  Y9, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	VMOVUPS      Y4, (R8)(R9*1)
-	VMOVUPS      Y5, 32(R8)(R9*1)
-	VMOVUPS      Y6, 64(R8)(R9*1)
-	VMOVUPS      Y7, 96(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVZXWD    (R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VPMOVZXWD    16(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Y8
-	VPMOVZXWD    (R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXWD    16(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VPMOVZXWD    32(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VPMOVZXWD    48(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000040, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	SHLQ         $0x01, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Y8
-	VPMOVZXWD    (R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXWD    16(R8), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt8AVX2(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	VBROADCASTSS 12(R8), Y11
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	VMULPS       (R8)(R10*1), Y11, Y6
-	VMULPS       32(R8)(R10*1), Y11, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VBROADCASTSS (R9)(R11*1), Y11
-	VPMOVSXBD    (R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y6
-	VPMOVSXBD    8(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(R10*1)
-	VMOVUPS      Y7, 32(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VPMOVSXBD    (R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VPMOVSXBD    8(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	VMULPS       (R8)(R9*1), Y9, Y4
-	VMULPS       32(R8)(R9*1), Y9, Y5
-	VMULPS       64(R8)(R9*1), Y9, Y6
-	VMULPS       96(R8)(R9*1), Y9, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVSXBD    (R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y4
-	VPMOVSXBD    8(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y5
-	VPMOVSXBD    16(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VFMADD231PS  Y9, Y12, Y6
-	VPMOVSXBD    24(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y3
-	VFMADD231PS  Y9, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	VMOVUPS      Y4, (R8)(R9*1)
-	VMOVUPS      Y5, 32(R8)(R9*1)
-	VMOVUPS      Y6, 64(R8)(R9*1)
-	VMOVUPS      Y7, 96(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVSXBD    (R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VPMOVSXBD    8(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Y8
-	VPMOVSXBD    (R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBD    8(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VPMOVSXBD    16(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VPMOVSXBD    24(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Y8
-	VPMOVSXBD    (R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBD    8(R8), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $0-88
-	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
-	MOVQ  scale+72(FP), DI
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R9
@@ -9778,7 +8189,7 @@ block4x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       (R9)(R10*1), Y9, Y2
@@ -9788,48 +8199,42 @@ block4x2:
 	VMULPS       (R9)(R11*1), Y11, Y6
 	VMULPS       32(R9)(R11*1), Y11, Y7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R10)(R13*1), Y11
-	VBROADCASTSS (R12), Y14
-	VBROADCASTSS 4(R12), Y13
-	VPMOVZXBD    (R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R12*1), Y11
+	VMOVUPS      (R9), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXBD    8(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      32(R9), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, (R9)(R10*1)
@@ -9838,15 +8243,15 @@ values4x2:
 	VMOVUPS      Y5, 32(R9)(R10*2)
 	VMOVUPS      Y6, (R9)(R11*1)
 	VMOVUPS      Y7, 32(R9)(R11*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -9854,10 +8259,10 @@ rest4x2:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R9
@@ -9868,7 +8273,7 @@ block3x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       (R9)(R10*1), Y9, Y2
@@ -9876,60 +8281,54 @@ block3x2:
 	VMULPS       (R9)(R10*2), Y10, Y4
 	VMULPS       32(R9)(R10*2), Y10, Y5
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R12), Y14
-	VBROADCASTSS 4(R12), Y13
-	VPMOVZXBD    (R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VMOVUPS      (R9), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVZXBD    8(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      32(R9), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, (R9)(R10*1)
 	VMOVUPS      Y3, 32(R9)(R10*1)
 	VMOVUPS      Y4, (R9)(R10*2)
 	VMOVUPS      Y5, 32(R9)(R10*2)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -9937,10 +8336,10 @@ rest3x2:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R9
@@ -9950,7 +8349,7 @@ block2x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       64(R9), Y8, Y2
@@ -9960,52 +8359,44 @@ block2x4:
 	VMULPS       64(R9)(R10*1), Y9, Y6
 	VMULPS       96(R9)(R10*1), Y9, Y7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x4:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R12), Y14
-	VBROADCASTSS 4(R12), Y13
-	VPMOVZXBD    (R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VMOVUPS      (R9), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVZXBD    8(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      32(R9), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVZXBD    16(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      64(R9), Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVZXBD    24(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      96(R9), Y12
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, 64(R9)
@@ -10014,12 +8405,12 @@ values2x4:
 	VMOVUPS      Y5, 32(R9)(R10*1)
 	VMOVUPS      Y6, 64(R9)(R10*1)
 	VMOVUPS      Y7, 96(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R9
@@ -10029,61 +8420,55 @@ block2x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       (R9)(R10*1), Y9, Y2
 	VMULPS       32(R9)(R10*1), Y9, Y3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R12), Y14
-	VBROADCASTSS 4(R12), Y13
-	VPMOVZXBD    (R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VMOVUPS      (R9), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVZXBD    8(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      32(R9), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, (R9)(R10*1)
 	VMOVUPS      Y3, 32(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -10091,10 +8476,10 @@ rest2x2:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R9
@@ -10103,63 +8488,55 @@ block1x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       64(R9), Y8, Y2
 	VMULPS       96(R9), Y8, Y3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x4:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R12), Y14
-	VBROADCASTSS 4(R12), Y13
-	VPMOVZXBD    (R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      (R9), Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBD    8(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      32(R9), Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVZXBD    16(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      64(R9), Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVZXBD    24(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      96(R9), Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	PREFETCHT0   64(AX)
+	PREFETCHT1   64(AX)(CX*1)
+	ADDQ         $0x00000080, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, 64(R9)
 	VMOVUPS      Y3, 96(R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R9
@@ -10168,54 +8545,48 @@ block1x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
+	MOVQ         DI, R10
+	SHLQ         $0x02, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R12), Y14
-	VBROADCASTSS 4(R12), Y13
-	VPMOVZXBD    (R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      (R9), Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBD    8(R9), Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y13, Y14, Y12
+	VMOVUPS      32(R9), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -10224,59 +8595,1867 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixE4M3AVX2(SB), NOSPLIT, $0-88
+TEXT ·mixF16AVX2(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x01, BX
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R12*1), Y11
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VCVTPH2PS    16(R9), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VCVTPH2PS    16(R9), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VCVTPH2PS    16(R9), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VCVTPH2PS    32(R9), Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VCVTPH2PS    48(R9), Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VCVTPH2PS    16(R9), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VCVTPH2PS    16(R9), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VCVTPH2PS    32(R9), Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VCVTPH2PS    48(R9), Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VCVTPH2PS    16(R9), Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixBF16AVX2(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x01, BX
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R12*1), Y11
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXWD    16(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVZXWD    16(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVZXWD    16(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVZXWD    32(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVZXWD    48(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVZXWD    16(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXWD    16(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVZXWD    32(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVZXWD    48(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000040, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	SHLQ         $0x01, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXWD    16(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt8AVX2(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R12*1), Y11
+	VPMOVSXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVSXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, DI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VPMOVSXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVSXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, DI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVSXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVSXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVSXBD    16(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVSXBD    24(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVSXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVSXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, DI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VPMOVSXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVSXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVSXBD    16(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVSXBD    24(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VPMOVSXBD    (R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVSXBD    8(R9), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, DI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $0-96
+	MOVQ  ahead+80(FP), AX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
+	MOVQ  scale+72(FP), R8
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 12(R10), Y11
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	VMULPS       (R10)(R11*2), Y10, Y4
+	VMULPS       32(R10)(R11*2), Y10, Y5
+	VMULPS       (R10)(R12*1), Y11, Y6
+	VMULPS       32(R10)(R12*1), Y11, Y7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R11)(R14*1), Y11
+	VBROADCASTSS (R13), Y14
+	VBROADCASTSS 4(R13), Y13
+	VPMOVZXBD    (R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPMOVZXBD    8(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	VMOVUPS      Y4, (R10)(R11*2)
+	VMOVUPS      Y5, 32(R10)(R11*2)
+	VMOVUPS      Y6, (R10)(R12*1)
+	VMOVUPS      Y7, 32(R10)(R12*1)
+	MOVQ         R9, DI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 8(R10), Y10
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	VMULPS       (R10)(R11*2), Y10, Y4
+	VMULPS       32(R10)(R11*2), Y10, Y5
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R13), Y14
+	VBROADCASTSS 4(R13), Y13
+	VPMOVZXBD    (R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPMOVZXBD    8(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	VMOVUPS      Y4, (R10)(R11*2)
+	VMOVUPS      Y5, 32(R10)(R11*2)
+	MOVQ         R9, DI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       64(R10), Y8, Y2
+	VMULPS       96(R10), Y8, Y3
+	VMULPS       (R10)(R11*1), Y9, Y4
+	VMULPS       32(R10)(R11*1), Y9, Y5
+	VMULPS       64(R10)(R11*1), Y9, Y6
+	VMULPS       96(R10)(R11*1), Y9, Y7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x4:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R13), Y14
+	VBROADCASTSS 4(R13), Y13
+	VPMOVZXBD    (R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPMOVZXBD    8(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPMOVZXBD    16(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPMOVZXBD    24(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	VMOVUPS      Y4, (R10)(R11*1)
+	VMOVUPS      Y5, 32(R10)(R11*1)
+	VMOVUPS      Y6, 64(R10)(R11*1)
+	VMOVUPS      Y7, 96(R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R13), Y14
+	VBROADCASTSS 4(R13), Y13
+	VPMOVZXBD    (R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPMOVZXBD    8(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       64(R10), Y8, Y2
+	VMULPS       96(R10), Y8, Y3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x4:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R13), Y14
+	VBROADCASTSS 4(R13), Y13
+	VPMOVZXBD    (R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXBD    8(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPMOVZXBD    16(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPMOVZXBD    24(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	MOVQ         R9, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R13), Y14
+	VBROADCASTSS 4(R13), Y13
+	VPMOVZXBD    (R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPMOVZXBD    8(R10), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y13, Y14, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	MOVQ         R9, DI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·mixE4M3AVX2(SB), NOSPLIT, $0-96
 	MOVQ    ahead+80(FP), AX
-	MOVQ    n+40(FP), CX
-	MOVQ    dim+48(FP), DX
-	MOVQ    stride+24(FP), BX
-	SHLQ    $0x02, BX
-	IMULQ   DX, CX
-	LEAQ    -1(AX)(CX*1), CX
+	MOVQ    later+88(FP), CX
+	MOVQ    n+40(FP), DX
+	MOVQ    dim+48(FP), BX
+	MOVQ    stride+24(FP), SI
+	SHLQ    $0x02, SI
+	IMULQ   BX, DX
+	LEAQ    -1(AX)(DX*1), DX
 	VMOVDQU one16AVX2<>+0(SB), Y13
 	VMOVDQU bit7AVX2<>+0(SB), Y14
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	VBROADCASTSS 12(R8), Y11
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	VMULPS       (R8)(R10*1), Y11, Y6
-	VMULPS       32(R8)(R10*1), Y11, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	VBROADCASTSS 12(R9), Y11
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	VMULPS       (R9)(R11*1), Y11, Y6
+	VMULPS       32(R9)(R11*1), Y11, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values4x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VBROADCASTSS (R9)(R11*1), Y11
-	VPMOVSXBW    (R8), X12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R12*1), Y11
+	VPMOVSXBW    (R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10286,7 +10465,7 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVSXBW    8(R8), X12
+	VPMOVSXBW    8(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10297,35 +10476,36 @@ values4x2:
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(R10*1)
-	VMOVUPS      Y7, 32(R8)(R10*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	VMOVUPS      Y6, (R9)(R11*1)
+	VMOVUPS      Y7, 32(R9)(R11*1)
+	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -10333,39 +10513,39 @@ rest4x2:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	VBROADCASTSS 8(R9), Y10
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	VMULPS       (R9)(R10*2), Y10, Y4
+	VMULPS       32(R9)(R10*2), Y10, Y5
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values3x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VPMOVSXBW    (R8), X12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VPMOVSXBW    (R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10374,7 +10554,7 @@ values3x2:
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVSXBW    8(R8), X12
+	VPMOVSXBW    8(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10384,33 +10564,34 @@ values3x2:
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	VMOVUPS      Y4, (R9)(R10*2)
+	VMOVUPS      Y5, 32(R9)(R10*2)
+	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -10418,39 +10599,39 @@ rest3x2:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	VMULPS       (R8)(R9*1), Y9, Y4
-	VMULPS       32(R8)(R9*1), Y9, Y5
-	VMULPS       64(R8)(R9*1), Y9, Y6
-	VMULPS       96(R8)(R9*1), Y9, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	VMULPS       (R9)(R10*1), Y9, Y4
+	VMULPS       32(R9)(R10*1), Y9, Y5
+	VMULPS       64(R9)(R10*1), Y9, Y6
+	VMULPS       96(R9)(R10*1), Y9, Y7
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values2x4:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVSXBW    (R8), X12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVSXBW    (R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10458,7 +10639,7 @@ values2x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVSXBW    8(R8), X12
+	VPMOVSXBW    8(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10466,7 +10647,7 @@ values2x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVSXBW    16(R8), X12
+	VPMOVSXBW    16(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10474,7 +10655,7 @@ values2x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVSXBW    24(R8), X12
+	VPMOVSXBW    24(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10483,57 +10664,58 @@ values2x4:
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	VMOVUPS      Y4, (R8)(R9*1)
-	VMOVUPS      Y5, 32(R8)(R9*1)
-	VMOVUPS      Y6, 64(R8)(R9*1)
-	VMOVUPS      Y7, 96(R8)(R9*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y4, (R9)(R10*1)
+	VMOVUPS      Y5, 32(R9)(R10*1)
+	VMOVUPS      Y6, 64(R9)(R10*1)
+	VMOVUPS      Y7, 96(R9)(R10*1)
+	MOVQ         R8, DI
 	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS 4(R9), Y9
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       (R9)(R10*1), Y9, Y2
+	VMULPS       32(R9)(R10*1), Y9, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values2x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVSXBW    (R8), X12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVSXBW    (R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10541,7 +10723,7 @@ values2x2:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVSXBW    8(R8), X12
+	VPMOVSXBW    8(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10550,31 +10732,32 @@ values2x2:
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R11
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, (R9)(R10*1)
+	VMOVUPS      Y3, 32(R9)(R10*1)
+	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -10582,54 +10765,54 @@ rest2x2:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         32(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	VMULPS       64(R9), Y8, Y2
+	VMULPS       96(R9), Y8, Y3
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values1x4:
-	VBROADCASTSS (R9), Y8
-	VPMOVSXBW    (R8), X12
+	VBROADCASTSS (R10), Y8
+	VPMOVSXBW    (R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBW    8(R8), X12
+	VPMOVSXBW    8(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVSXBW    16(R8), X12
+	VPMOVSXBW    16(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVSXBW    24(R8), X12
+	VPMOVSXBW    24(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10637,56 +10820,57 @@ values1x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y2, 64(R9)
+	VMOVUPS      Y3, 96(R9)
+	MOVQ         R8, DI
 	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
+	LEAQ         16(DI), R8
+	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
+	MOVQ         shrink+8(FP), R9
+	VBROADCASTSS (R9), Y8
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMULPS       (R9), Y8, Y0
+	VMULPS       32(R9), Y8, Y1
+	MOVQ         values+32(FP), R9
+	MOVQ         DI, R10
+	ADDQ         R10, R9
+	MOVQ         p+16(FP), R10
+	MOVQ         n+40(FP), R11
+	LEAQ         (SI)(SI*2), R12
 
 values1x2:
-	VBROADCASTSS (R9), Y8
-	VPMOVSXBW    (R8), X12
+	VBROADCASTSS (R10), Y8
+	VPMOVSXBW    (R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBW    8(R8), X12
+	VPMOVSXBW    8(R9), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10694,29 +10878,30 @@ values1x2:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	MOVQ         DI, SI
+	MOVQ         acc+0(FP), R9
+	MOVQ         dim+48(FP), R10
+	SHLQ         $0x02, R10
+	LEAQ         (R10)(R10*2), R10
+	LEAQ         (R9)(DI*4), R9
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y1, 32(R9)
+	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -10745,478 +10930,25 @@ DATA bit7AVX2<>+24(SB)/4, $0x00800080
 DATA bit7AVX2<>+28(SB)/4, $0x00800080
 GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixE5M2AVX2(SB), NOSPLIT, $0-88
+TEXT ·mixE5M2AVX2(SB), NOSPLIT, $0-96
 	MOVQ  ahead+80(FP), AX
-	MOVQ  n+40(FP), CX
-	MOVQ  dim+48(FP), DX
-	MOVQ  stride+24(FP), BX
-	SHLQ  $0x02, BX
-	IMULQ DX, CX
-	LEAQ  -1(AX)(CX*1), CX
+	MOVQ  later+88(FP), CX
+	MOVQ  n+40(FP), DX
+	MOVQ  dim+48(FP), BX
+	MOVQ  stride+24(FP), SI
+	SHLQ  $0x02, SI
+	IMULQ BX, DX
+	LEAQ  -1(AX)(DX*1), DX
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest4x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	VBROADCASTSS 12(R8), Y11
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	VMULPS       (R8)(R10*1), Y11, Y6
-	VMULPS       32(R8)(R10*1), Y11, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values4x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VBROADCASTSS (R9)(R11*1), Y11
-	VPMOVZXBW    (R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXBW    8(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	VFMADD231PS  Y11, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values4x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	VMOVUPS      Y6, (R8)(R10*1)
-	VMOVUPS      Y7, 32(R8)(R10*1)
-	MOVQ         DI, SI
-	JMP          block4x2
-
-rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x10, shrink+8(FP)
-	SUBQ   $0x04, rows+56(FP)
-	JMP    rows4
-
-rows3:
-	CMPQ rows+56(FP), $0x03
-	JLT  rows2
-	XORQ SI, SI
-
-block3x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest3x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	VBROADCASTSS 8(R8), Y10
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	VMULPS       (R8)(R9*2), Y10, Y4
-	VMULPS       32(R8)(R9*2), Y10, Y5
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values3x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VBROADCASTSS (R9)(BX*2), Y10
-	VPMOVZXBW    (R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VFMADD231PS  Y10, Y12, Y4
-	VPMOVZXBW    8(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	VFMADD231PS  Y10, Y12, Y5
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values3x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	VMOVUPS      Y4, (R8)(R9*2)
-	VMOVUPS      Y5, 32(R8)(R9*2)
-	MOVQ         DI, SI
-	JMP          block3x2
-
-rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x0c, shrink+8(FP)
-	SUBQ   $0x03, rows+56(FP)
-	JMP    rows3
-
-rows2:
-	CMPQ rows+56(FP), $0x02
-	JLT  rows1
-	XORQ SI, SI
-
-block2x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	VMULPS       (R8)(R9*1), Y9, Y4
-	VMULPS       32(R8)(R9*1), Y9, Y5
-	VMULPS       64(R8)(R9*1), Y9, Y6
-	VMULPS       96(R8)(R9*1), Y9, Y7
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x4:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVZXBW    (R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y4
-	VPMOVZXBW    8(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y5
-	VPMOVZXBW    16(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VFMADD231PS  Y9, Y12, Y6
-	VPMOVZXBW    24(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y3
-	VFMADD231PS  Y9, Y12, Y7
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	VMOVUPS      Y4, (R8)(R9*1)
-	VMOVUPS      Y5, 32(R8)(R9*1)
-	VMOVUPS      Y6, 64(R8)(R9*1)
-	VMOVUPS      Y7, 96(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x4
-
-rest2x4:
-block2x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest2x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	VBROADCASTSS 4(R8), Y9
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       (R8)(R9*1), Y9, Y2
-	VMULPS       32(R8)(R9*1), Y9, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values2x2:
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS (R9)(BX*1), Y9
-	VPMOVZXBW    (R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VFMADD231PS  Y9, Y12, Y2
-	VPMOVZXBW    8(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VFMADD231PS  Y9, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values2x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R10
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, (R8)(R9*1)
-	VMOVUPS      Y3, 32(R8)(R9*1)
-	MOVQ         DI, SI
-	JMP          block2x2
-
-rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x08, shrink+8(FP)
-	SUBQ   $0x02, rows+56(FP)
-	JMP    rows2
-
-rows1:
-	CMPQ rows+56(FP), $0x01
-	JLT  rows0
-	XORQ SI, SI
-
-block1x4:
-	LEAQ         32(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x4
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	VMULPS       64(R8), Y8, Y2
-	VMULPS       96(R8), Y8, Y3
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x4:
-	VBROADCASTSS (R9), Y8
-	VPMOVZXBW    (R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBW    8(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	VPMOVZXBW    16(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y2
-	VPMOVZXBW    24(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y3
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000020, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x4
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	VMOVUPS      Y2, 64(R8)
-	VMOVUPS      Y3, 96(R8)
-	MOVQ         DI, SI
-	JMP          block1x4
-
-rest1x4:
-block1x2:
-	LEAQ         16(SI), DI
-	CMPQ         DI, dim+48(FP)
-	JGT          rest1x2
-	MOVQ         shrink+8(FP), R8
-	VBROADCASTSS (R8), Y8
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMULPS       (R8), Y8, Y0
-	VMULPS       32(R8), Y8, Y1
-	MOVQ         values+32(FP), R8
-	MOVQ         SI, R9
-	ADDQ         R9, R8
-	MOVQ         p+16(FP), R9
-	MOVQ         n+40(FP), R10
-	LEAQ         (BX)(BX*2), R11
-
-values1x2:
-	VBROADCASTSS (R9), Y8
-	VPMOVZXBW    (R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBW    8(R8), X12
-	VPSLLW       $0x08, X12, X12
-	VCVTPH2PS    X12, Y12
-	VFMADD231PS  Y8, Y12, Y1
-	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R8
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JNZ          values1x2
-	MOVQ         acc+0(FP), R8
-	MOVQ         dim+48(FP), R9
-	SHLQ         $0x02, R9
-	LEAQ         (R9)(R9*2), R9
-	LEAQ         (R8)(SI*4), R8
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      Y1, 32(R8)
-	MOVQ         DI, SI
-	JMP          block1x2
-
-rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
-	ADDQ   $0x04, shrink+8(FP)
-	SUBQ   $0x01, rows+56(FP)
-	JMP    rows1
-
-rows0:
-	VZEROUPPER
-	RET
-
-// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt4AVX2(SB), NOSPLIT, $0-88
-	MOVQ    ahead+80(FP), AX
-	MOVQ    n+40(FP), CX
-	MOVQ    dim+48(FP), DX
-	MOVQ    stride+24(FP), BX
-	SHRQ    $0x01, DX
-	SHLQ    $0x02, BX
-	IMULQ   DX, CX
-	LEAQ    -1(AX)(CX*1), CX
-	MOVQ    scale+72(FP), DI
-	VMOVDQU shiftsAVX2<>+0(SB), Y13
-
-rows4:
-	CMPQ rows+56(FP), $0x04
-	JLT  rows3
-	XORQ SI, SI
-
-block4x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
 	MOVQ         shrink+8(FP), R9
@@ -11228,7 +10960,7 @@ block4x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       (R9)(R10*1), Y9, Y2
@@ -11238,56 +10970,45 @@ block4x2:
 	VMULPS       (R9)(R11*1), Y11, Y6
 	VMULPS       32(R9)(R11*1), Y11, Y7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values4x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R10)(R13*1), Y11
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R12*1), Y11
+	VPMOVZXBW    (R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPBROADCASTD 4(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    8(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values4x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, (R9)(R10*1)
@@ -11296,15 +11017,15 @@ values4x2:
 	VMOVUPS      Y5, 32(R9)(R10*2)
 	VMOVUPS      Y6, (R9)(R11*1)
 	VMOVUPS      Y7, 32(R9)(R11*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -11312,10 +11033,10 @@ rest4x2:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
 	MOVQ         shrink+8(FP), R9
@@ -11326,7 +11047,7 @@ block3x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       (R9)(R10*1), Y9, Y2
@@ -11334,68 +11055,57 @@ block3x2:
 	VMULPS       (R9)(R10*2), Y10, Y4
 	VMULPS       32(R9)(R10*2), Y10, Y5
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values3x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VPMOVZXBW    (R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPBROADCASTD 4(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    8(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values3x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, (R9)(R10*1)
 	VMOVUPS      Y3, 32(R9)(R10*1)
 	VMOVUPS      Y4, (R9)(R10*2)
 	VMOVUPS      Y5, 32(R9)(R10*2)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -11403,10 +11113,10 @@ rest3x2:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
 	MOVQ         shrink+8(FP), R9
@@ -11416,7 +11126,7 @@ block2x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       64(R9), Y8, Y2
@@ -11426,64 +11136,49 @@ block2x4:
 	VMULPS       64(R9)(R10*1), Y9, Y6
 	VMULPS       96(R9)(R10*1), Y9, Y7
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x4:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVZXBW    (R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPBROADCASTD 4(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    8(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPBROADCASTD 8(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    16(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPBROADCASTD 12(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    24(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, 64(R9)
@@ -11492,12 +11187,12 @@ values2x4:
 	VMOVUPS      Y5, 32(R9)(R10*1)
 	VMOVUPS      Y6, 64(R9)(R10*1)
 	VMOVUPS      Y7, 96(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
 	MOVQ         shrink+8(FP), R9
@@ -11507,69 +11202,58 @@ block2x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       (R9)(R10*1), Y9, Y2
 	VMULPS       32(R9)(R10*1), Y9, Y3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values2x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VBROADCASTSS (R10)(SI*1), Y9
+	VPMOVZXBW    (R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPBROADCASTD 4(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    8(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values2x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, (R9)(R10*1)
 	VMOVUPS      Y3, 32(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -11577,10 +11261,10 @@ rest2x2:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         32(SI), R8
+	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
 	MOVQ         shrink+8(FP), R9
@@ -11589,75 +11273,60 @@ block1x4:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	VMULPS       64(R9), Y8, Y2
 	VMULPS       96(R9), Y8, Y3
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x4:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    (R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    8(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPBROADCASTD 8(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    16(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPBROADCASTD 12(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    24(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000020, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x4
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
 	VMOVUPS      Y2, 64(R9)
 	VMOVUPS      Y3, 96(R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         16(SI), R8
+	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
 	MOVQ         shrink+8(FP), R9
@@ -11666,62 +11335,592 @@ block1x2:
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMULPS       (R9), Y8, Y0
 	VMULPS       32(R9), Y8, Y1
 	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
+	MOVQ         DI, R10
 	ADDQ         R10, R9
 	MOVQ         p+16(FP), R10
 	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x05, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	LEAQ         (SI)(SI*2), R12
 
 values1x2:
 	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    (R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R9), Y12
-	VPSLLVD      Y13, Y12, Y12
-	VPSRLD       $0x1c, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VFMADD213PS  Y14, Y15, Y12
+	VPMOVZXBW    8(R9), X12
+	VPSLLW       $0x08, X12, X12
+	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
-	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R9
 	ADDQ         $0x04, R10
-	ADDQ         DI, R12
 	DECQ         R11
 	JNZ          values1x2
 	MOVQ         acc+0(FP), R9
 	MOVQ         dim+48(FP), R10
 	SHLQ         $0x02, R10
 	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
+	LEAQ         (R9)(DI*4), R9
 	VMOVUPS      Y0, (R9)
 	VMOVUPS      Y1, 32(R9)
-	MOVQ         R8, SI
+	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
+// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixInt4AVX2(SB), NOSPLIT, $0-96
+	MOVQ    ahead+80(FP), AX
+	MOVQ    later+88(FP), CX
+	MOVQ    n+40(FP), DX
+	MOVQ    dim+48(FP), BX
+	MOVQ    stride+24(FP), SI
+	SHRQ    $0x01, BX
+	SHLQ    $0x02, SI
+	IMULQ   BX, DX
+	LEAQ    -1(AX)(DX*1), DX
+	MOVQ    scale+72(FP), R8
+	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 12(R10), Y11
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	VMULPS       (R10)(R11*2), Y10, Y4
+	VMULPS       32(R10)(R11*2), Y10, Y5
+	VMULPS       (R10)(R12*1), Y11, Y6
+	VMULPS       32(R10)(R12*1), Y11, Y7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values4x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R11)(R14*1), Y11
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y6
+	VPBROADCASTD 4(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values4x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	VMOVUPS      Y4, (R10)(R11*2)
+	VMOVUPS      Y5, 32(R10)(R11*2)
+	VMOVUPS      Y6, (R10)(R12*1)
+	VMOVUPS      Y7, 32(R10)(R12*1)
+	MOVQ         R9, DI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 8(R10), Y10
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	VMULPS       (R10)(R11*2), Y10, Y4
+	VMULPS       32(R10)(R11*2), Y10, Y5
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values3x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y10, Y12, Y4
+	VPBROADCASTD 4(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	VFMADD231PS  Y10, Y12, Y5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values3x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	VMOVUPS      Y4, (R10)(R11*2)
+	VMOVUPS      Y5, 32(R10)(R11*2)
+	MOVQ         R9, DI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       64(R10), Y8, Y2
+	VMULPS       96(R10), Y8, Y3
+	VMULPS       (R10)(R11*1), Y9, Y4
+	VMULPS       32(R10)(R11*1), Y9, Y5
+	VMULPS       64(R10)(R11*1), Y9, Y6
+	VMULPS       96(R10)(R11*1), Y9, Y7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x4:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y4
+	VPBROADCASTD 4(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y5
+	VPBROADCASTD 8(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y9, Y12, Y6
+	VPBROADCASTD 12(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	VFMADD231PS  Y9, Y12, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	VMOVUPS      Y4, (R10)(R11*1)
+	VMOVUPS      Y5, 32(R10)(R11*1)
+	VMOVUPS      Y6, 64(R10)(R11*1)
+	VMOVUPS      Y7, 96(R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values2x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y2
+	VPBROADCASTD 4(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VFMADD231PS  Y9, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	MOVQ         R9, DI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       64(R10), Y8, Y2
+	VMULPS       96(R10), Y8, Y3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x4:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPBROADCASTD 4(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	VPBROADCASTD 8(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y2
+	VPBROADCASTD 12(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x4
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	MOVQ         R9, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x05, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
+
+values1x2:
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VPBROADCASTD 4(R10), Y12
+	VPSLLVD      Y13, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD213PS  Y14, Y15, Y12
+	VFMADD231PS  Y8, Y12, Y1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x2
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	MOVQ         R9, DI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -11740,67 +11939,68 @@ DATA shiftsAVX2<>+24(SB)/4, $0x00000004
 DATA shiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL shiftsAVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte)
+// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $0-88
+TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $0-96
 	MOVQ    ahead+80(FP), AX
-	MOVQ    n+40(FP), CX
-	MOVQ    dim+48(FP), DX
-	MOVQ    stride+24(FP), BX
-	SHRQ    $0x01, DX
-	SHLQ    $0x02, BX
-	IMULQ   DX, CX
-	LEAQ    -1(AX)(CX*1), CX
-	MOVQ    scale+72(FP), DI
+	MOVQ    later+88(FP), CX
+	MOVQ    n+40(FP), DX
+	MOVQ    dim+48(FP), BX
+	MOVQ    stride+24(FP), SI
+	SHRQ    $0x01, BX
+	SHLQ    $0x02, SI
+	IMULQ   BX, DX
+	LEAQ    -1(AX)(DX*1), DX
+	MOVQ    scale+72(FP), R8
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
 
 rows4:
 	CMPQ rows+56(FP), $0x04
 	JLT  rows3
-	XORQ SI, SI
+	XORQ DI, DI
 
 block4x2:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 12(R10), Y11
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	VMULPS       (R10)(R11*2), Y10, Y4
+	VMULPS       32(R10)(R11*2), Y10, Y5
+	VMULPS       (R10)(R12*1), Y11, Y6
+	VMULPS       32(R10)(R12*1), Y11, Y7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R10)(R13*1), Y11
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R11)(R14*1), Y11
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11809,7 +12009,7 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPBROADCASTD 4(R9), Y12
+	VPBROADCASTD 4(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11819,36 +12019,37 @@ values4x2:
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y7
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
-	ADDQ         $0x04, R10
-	ADDQ         DI, R12
-	DECQ         R11
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
-	MOVQ         R8, SI
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	VMOVUPS      Y4, (R10)(R11*2)
+	VMOVUPS      Y5, 32(R10)(R11*2)
+	VMOVUPS      Y6, (R10)(R12*1)
+	VMOVUPS      Y7, 32(R10)(R12*1)
+	MOVQ         R9, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x10, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x04, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x10, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x04, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -11856,46 +12057,46 @@ rest4x2:
 rows3:
 	CMPQ rows+56(FP), $0x03
 	JLT  rows2
-	XORQ SI, SI
+	XORQ DI, DI
 
 block3x2:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	VBROADCASTSS 8(R10), Y10
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	VMULPS       (R10)(R11*2), Y10, Y4
+	VMULPS       32(R10)(R11*2), Y10, Y5
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R10)(BX*2), Y10
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11903,7 +12104,7 @@ values3x2:
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPBROADCASTD 4(R9), Y12
+	VPBROADCASTD 4(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11912,34 +12113,35 @@ values3x2:
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
-	ADDQ         $0x04, R10
-	ADDQ         DI, R12
-	DECQ         R11
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	MOVQ         R8, SI
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	VMOVUPS      Y4, (R10)(R11*2)
+	VMOVUPS      Y5, 32(R10)(R11*2)
+	MOVQ         R9, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x0c, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x03, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x0c, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x03, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -11947,67 +12149,67 @@ rest3x2:
 rows2:
 	CMPQ rows+56(FP), $0x02
 	JLT  rows1
-	XORQ SI, SI
+	XORQ DI, DI
 
 block2x4:
-	LEAQ         32(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       64(R10), Y8, Y2
+	VMULPS       96(R10), Y8, Y3
+	VMULPS       (R10)(R11*1), Y9, Y4
+	VMULPS       32(R10)(R11*1), Y9, Y5
+	VMULPS       64(R10)(R11*1), Y9, Y6
+	VMULPS       96(R10)(R11*1), Y9, Y7
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPBROADCASTD 4(R9), Y12
+	VPBROADCASTD 4(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPBROADCASTD 8(R9), Y12
+	VPBROADCASTD 8(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPBROADCASTD 12(R9), Y12
+	VPBROADCASTD 12(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12015,72 +12217,73 @@ values2x4:
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
-	ADDQ         $0x04, R10
-	ADDQ         DI, R12
-	DECQ         R11
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	VMOVUPS      Y4, (R10)(R11*1)
+	VMOVUPS      Y5, 32(R10)(R11*1)
+	VMOVUPS      Y6, 64(R10)(R11*1)
+	VMOVUPS      Y7, 96(R10)(R11*1)
+	MOVQ         R9, DI
 	JMP          block2x4
 
 rest2x4:
 block2x2:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y9
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       (R10)(R11*1), Y9, Y2
+	VMULPS       32(R10)(R11*1), Y9, Y3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(BX*1), Y9
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPBROADCASTD 4(R9), Y12
+	VPBROADCASTD 4(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12088,32 +12291,33 @@ values2x2:
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
-	ADDQ         $0x04, R10
-	ADDQ         DI, R12
-	DECQ         R11
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(SI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	MOVQ         R8, SI
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R12
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, (R10)(R11*1)
+	VMOVUPS      Y3, 32(R10)(R11*1)
+	MOVQ         R9, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x08, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x02, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x08, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x02, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -12121,151 +12325,153 @@ rest2x2:
 rows1:
 	CMPQ rows+56(FP), $0x01
 	JLT  rows0
-	XORQ SI, SI
+	XORQ DI, DI
 
 block1x4:
-	LEAQ         32(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	VMULPS       64(R10), Y8, Y2
+	VMULPS       96(R10), Y8, Y3
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R9), Y12
+	VPBROADCASTD 4(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPBROADCASTD 8(R9), Y12
+	VPBROADCASTD 8(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPBROADCASTD 12(R9), Y12
+	VPBROADCASTD 12(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
-	ADDQ         $0x04, R10
-	ADDQ         DI, R12
-	DECQ         R11
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	MOVQ         R8, SI
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	MOVQ         R9, DI
 	JMP          block1x4
 
 rest1x4:
 block1x2:
-	LEAQ         16(SI), R8
-	CMPQ         R8, dim+48(FP)
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         SI, R10
-	SHRQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	MOVQ         scales+64(FP), R12
-	MOVQ         SI, R13
-	SHRQ         $0x06, R13
-	LEAQ         (R12)(R13*8), R12
-	LEAQ         (BX)(BX*2), R13
+	MOVQ         shrink+8(FP), R10
+	VBROADCASTSS (R10), Y8
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMULPS       (R10), Y8, Y0
+	VMULPS       32(R10), Y8, Y1
+	MOVQ         values+32(FP), R10
+	MOVQ         DI, R11
+	SHRQ         $0x01, R11
+	ADDQ         R11, R10
+	MOVQ         p+16(FP), R11
+	MOVQ         n+40(FP), R12
+	MOVQ         scales+64(FP), R13
+	MOVQ         DI, R14
+	SHRQ         $0x06, R14
+	LEAQ         (R13)(R14*8), R13
+	LEAQ         (SI)(SI*2), R14
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R12), Y15
-	VBROADCASTSS 4(R12), Y14
-	VPBROADCASTD (R9), Y12
+	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R13), Y15
+	VBROADCASTSS 4(R13), Y14
+	VPBROADCASTD (R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R9), Y12
+	VPBROADCASTD 4(R10), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, CX
-	CMOVQGT      CX, AX
-	ADDQ         DX, R9
-	ADDQ         $0x04, R10
-	ADDQ         DI, R12
-	DECQ         R11
+	CMPQ         AX, DX
+	CMOVQGT      DX, AX
+	ADDQ         BX, R10
+	ADDQ         $0x04, R11
+	ADDQ         R8, R13
+	DECQ         R12
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(SI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	MOVQ         R8, SI
+	MOVQ         acc+0(FP), R10
+	MOVQ         dim+48(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R11
+	LEAQ         (R10)(DI*4), R10
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	MOVQ         R9, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), SI
-	IMUL3Q $0x04, SI, SI
-	ADDQ   SI, acc+0(FP)
-	IMUL3Q $0x01, BX, SI
-	ADDQ   SI, p+16(FP)
+	MOVQ   dim+48(FP), DI
+	IMUL3Q $0x04, DI, DI
+	ADDQ   DI, acc+0(FP)
+	IMUL3Q $0x01, SI, DI
+	ADDQ   DI, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1

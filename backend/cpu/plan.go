@@ -16,7 +16,7 @@ const (
 	tileRows, tallRows = 32, 96
 	// chunk is how many keys are scored at a time. Chunks start at multiples of it,
 	// so that results do not depend on how a prompt was cut.
-	chunk = 32
+	chunk = 64
 	// fewRows is the largest number of rows of a tile that is walked with other heads, and
 	// whose weights are kept for the attention mass.
 	fewRows = 16

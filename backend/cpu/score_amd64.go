@@ -14,7 +14,7 @@ import (
 // most rowsAtOnce that are qRow bytes apart, and key j, of at least keysAtLeast that are row
 // bytes apart. A key's scales are scale bytes behind those of the key before, and go with group
 // elements each. As many bytes as it reads of keys it fetches from ahead on.
-type scorer func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte)
+type scorer func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte, later int)
 
 const (
 	rowsAtOnce  = 4
@@ -92,7 +92,7 @@ func (s *scorers) score(dst []float32, stride int, q []float32, keys stored, scr
 	row := dim * keys.dt.Bits() / 8
 	_, _ = dst[(rows-1)*stride+n-1], keys.data[n*row-1]
 	scales, scale, group, scratch := s.scales(&keys, scratch)
-	ahead := keys.fetched()
+	ahead, later := keys.next(), keys.beyond()
 	by := s.scores[keys.dt]
 	for r := 0; r < rows; r += rowsAtOnce {
 		some, x := min(rowsAtOnce, rows-r), &q[r*dim]
@@ -101,8 +101,8 @@ func (s *scorers) score(dst []float32, stride int, q []float32, keys stored, scr
 			s.channels(&zeros[0], &scaled[0], &keys.scales[:dim][0], x, dim, some, 1.0/16)
 			scales, x = &zeros[0], &scaled[0]
 		}
-		by(&dst[r*stride], stride, some, n, x, 4*dim, nil, &keys.data[0], row, scales, scale, group, ahead)
-		ahead = &keys.data[0] // once is enough
+		by(&dst[r*stride], stride, some, n, x, 4*dim, nil, &keys.data[0], row, scales, scale, group, ahead, later)
+		ahead, later = &keys.data[0], 0 // once is enough
 	}
 }
 
@@ -151,14 +151,6 @@ func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 			dst = dst[2:]
 		}
 	}
-}
-
-// fetched is what a scorer fetches.
-func (s *stored) fetched() *byte {
-	if s.ahead == nil {
-		return &s.data[0]
-	}
-	return s.ahead
 }
 
 // repeated is keys of which the last one comes several times, so that there are enough for

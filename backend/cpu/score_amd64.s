@@ -4,1382 +4,17 @@
 
 #include "textflag.h"
 
-// func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scoreF32AVX512(SB), NOSPLIT, $8-104
+TEXT ·scoreF32AVX512(SB), NOSPLIT, $8-112
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
 	MOVQ  qRow+40(FP), DX
 	LEAQ  (DX)(DX*2), BX
 	MOVQ  keys+56(FP), SI
 	MOVQ  ahead+96(FP), DI
-	MOVQ  dst+0(FP), R8
-	MOVQ  n+24(FP), R10
-	MOVQ  R10, (SP)
-	MOVL  $0x0000ff00, R9
-	KMOVW R9, K1
-	MOVQ  rows+16(FP), R10
-	CMPQ  R10, $0x01
-	JEQ   rows1
-	CMPQ  R10, $0x02
-	JEQ   rows2
-	CMPQ  R10, $0x03
-	JEQ   rows3
-
-block4:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z13, Z13, Z13
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z14, Z14, Z14
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step4:
-	VMOVUPS       (R9), Z17
-	VMOVUPS       (R9)(DX*1), Z18
-	VMOVUPS       (R9)(DX*2), Z19
-	VMOVUPS       (R9)(BX*1), Z20
-	VMOVUPS       (SI), Z16
-	VFMADD231PS   Z17, Z16, Z0
-	VFMADD231PS   Z18, Z16, Z4
-	VFMADD231PS   Z19, Z16, Z8
-	VFMADD231PS   Z20, Z16, Z12
-	VMOVUPS       (SI)(AX*1), Z16
-	VFMADD231PS   Z17, Z16, Z1
-	VFMADD231PS   Z18, Z16, Z5
-	VFMADD231PS   Z19, Z16, Z9
-	VFMADD231PS   Z20, Z16, Z13
-	VMOVUPS       (SI)(AX*2), Z16
-	VFMADD231PS   Z17, Z16, Z2
-	VFMADD231PS   Z18, Z16, Z6
-	VFMADD231PS   Z19, Z16, Z10
-	VFMADD231PS   Z20, Z16, Z14
-	VMOVUPS       (SI)(CX*1), Z16
-	VFMADD231PS   Z17, Z16, Z3
-	VFMADD231PS   Z18, Z16, Z7
-	VFMADD231PS   Z19, Z16, Z11
-	VFMADD231PS   Z20, Z16, Z15
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	PREFETCHT0    128(DI)
-	PREFETCHT0    192(DI)
-	ADDQ          $0x00000100, DI
-	ADDQ          $0x40, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step4
-	VBLENDMPS     Z4, Z0, K1, Z16
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VBLENDMPS     Z12, Z8, K1, Z16
-	VSHUFF64X2    $0x4e, Z12, Z8, Z8
-	VADDPS        Z16, Z8, Z8
-	VBLENDMPS     Z5, Z1, K1, Z16
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z16, Z1, Z1
-	VBLENDMPS     Z13, Z9, K1, Z16
-	VSHUFF64X2    $0x4e, Z13, Z9, Z9
-	VADDPS        Z16, Z9, Z9
-	VBLENDMPS     Z6, Z2, K1, Z16
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VBLENDMPS     Z14, Z10, K1, Z16
-	VSHUFF64X2    $0x4e, Z14, Z10, Z10
-	VADDPS        Z16, Z10, Z10
-	VBLENDMPS     Z7, Z3, K1, Z16
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z16, Z3, Z3
-	VBLENDMPS     Z15, Z11, K1, Z16
-	VSHUFF64X2    $0x4e, Z15, Z11, Z11
-	VADDPS        Z16, Z11, Z11
-	VSHUFF64X2    $0x88, Z8, Z0, Z16
-	VSHUFF64X2    $0xdd, Z8, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VSHUFF64X2    $0x88, Z9, Z1, Z16
-	VSHUFF64X2    $0xdd, Z9, Z1, Z1
-	VADDPS        Z16, Z1, Z1
-	VSHUFF64X2    $0x88, Z10, Z2, Z16
-	VSHUFF64X2    $0xdd, Z10, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VSHUFF64X2    $0x88, Z11, Z3, Z16
-	VSHUFF64X2    $0xdd, Z11, Z3, Z3
-	VADDPS        Z16, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z16
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z16
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z16
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X16
-	VMOVUPS       X16, (R8)(R10*1)
-	VEXTRACTF32X4 $0x02, Z0, X16
-	VMOVUPS       X16, (R8)(R10*2)
-	VEXTRACTF32X4 $0x03, Z0, X16
-	VMOVUPS       X16, (R8)(R9*1)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end4
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block4
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block4
-
-end4:
-	VZEROUPPER
-	RET
-
-rows3:
-block3:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step3:
-	VMOVUPS       (R9), Z13
-	VMOVUPS       (R9)(DX*1), Z14
-	VMOVUPS       (R9)(DX*2), Z15
-	VMOVUPS       (SI), Z12
-	VFMADD231PS   Z13, Z12, Z0
-	VFMADD231PS   Z14, Z12, Z4
-	VFMADD231PS   Z15, Z12, Z8
-	VMOVUPS       (SI)(AX*1), Z12
-	VFMADD231PS   Z13, Z12, Z1
-	VFMADD231PS   Z14, Z12, Z5
-	VFMADD231PS   Z15, Z12, Z9
-	VMOVUPS       (SI)(AX*2), Z12
-	VFMADD231PS   Z13, Z12, Z2
-	VFMADD231PS   Z14, Z12, Z6
-	VFMADD231PS   Z15, Z12, Z10
-	VMOVUPS       (SI)(CX*1), Z12
-	VFMADD231PS   Z13, Z12, Z3
-	VFMADD231PS   Z14, Z12, Z7
-	VFMADD231PS   Z15, Z12, Z11
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	PREFETCHT0    128(DI)
-	PREFETCHT0    192(DI)
-	ADDQ          $0x00000100, DI
-	ADDQ          $0x40, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step3
-	VBLENDMPS     Z4, Z0, K1, Z12
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VBLENDMPS     Z8, Z8, K1, Z12
-	VSHUFF64X2    $0x4e, Z8, Z8, Z8
-	VADDPS        Z12, Z8, Z8
-	VBLENDMPS     Z5, Z1, K1, Z12
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z12, Z1, Z1
-	VBLENDMPS     Z9, Z9, K1, Z12
-	VSHUFF64X2    $0x4e, Z9, Z9, Z9
-	VADDPS        Z12, Z9, Z9
-	VBLENDMPS     Z6, Z2, K1, Z12
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VBLENDMPS     Z10, Z10, K1, Z12
-	VSHUFF64X2    $0x4e, Z10, Z10, Z10
-	VADDPS        Z12, Z10, Z10
-	VBLENDMPS     Z7, Z3, K1, Z12
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z12, Z3, Z3
-	VBLENDMPS     Z11, Z11, K1, Z12
-	VSHUFF64X2    $0x4e, Z11, Z11, Z11
-	VADDPS        Z12, Z11, Z11
-	VSHUFF64X2    $0x88, Z8, Z0, Z12
-	VSHUFF64X2    $0xdd, Z8, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VSHUFF64X2    $0x88, Z9, Z1, Z12
-	VSHUFF64X2    $0xdd, Z9, Z1, Z1
-	VADDPS        Z12, Z1, Z1
-	VSHUFF64X2    $0x88, Z10, Z2, Z12
-	VSHUFF64X2    $0xdd, Z10, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VSHUFF64X2    $0x88, Z11, Z3, Z12
-	VSHUFF64X2    $0xdd, Z11, Z3, Z3
-	VADDPS        Z12, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z12
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z12
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z12
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X12
-	VMOVUPS       X12, (R8)(R10*1)
-	VEXTRACTF32X4 $0x02, Z0, X12
-	VMOVUPS       X12, (R8)(R10*2)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end3
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block3
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block3
-
-end3:
-	VZEROUPPER
-	RET
-
-rows2:
-block2:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step2:
-	VMOVUPS       (R9), Z9
-	VMOVUPS       (R9)(DX*1), Z10
-	VMOVUPS       (SI), Z8
-	VFMADD231PS   Z9, Z8, Z0
-	VFMADD231PS   Z10, Z8, Z4
-	VMOVUPS       (SI)(AX*1), Z8
-	VFMADD231PS   Z9, Z8, Z1
-	VFMADD231PS   Z10, Z8, Z5
-	VMOVUPS       (SI)(AX*2), Z8
-	VFMADD231PS   Z9, Z8, Z2
-	VFMADD231PS   Z10, Z8, Z6
-	VMOVUPS       (SI)(CX*1), Z8
-	VFMADD231PS   Z9, Z8, Z3
-	VFMADD231PS   Z10, Z8, Z7
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	PREFETCHT0    128(DI)
-	PREFETCHT0    192(DI)
-	ADDQ          $0x00000100, DI
-	ADDQ          $0x40, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step2
-	VBLENDMPS     Z4, Z0, K1, Z8
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VBLENDMPS     Z5, Z1, K1, Z8
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z8, Z1, Z1
-	VBLENDMPS     Z6, Z2, K1, Z8
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VBLENDMPS     Z7, Z3, K1, Z8
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z8, Z3, Z3
-	VSHUFF64X2    $0x88, Z0, Z0, Z8
-	VSHUFF64X2    $0xdd, Z0, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VSHUFF64X2    $0x88, Z1, Z1, Z8
-	VSHUFF64X2    $0xdd, Z1, Z1, Z1
-	VADDPS        Z8, Z1, Z1
-	VSHUFF64X2    $0x88, Z2, Z2, Z8
-	VSHUFF64X2    $0xdd, Z2, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VSHUFF64X2    $0x88, Z3, Z3, Z8
-	VSHUFF64X2    $0xdd, Z3, Z3, Z3
-	VADDPS        Z8, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z8
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z8
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z8
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X8
-	VMOVUPS       X8, (R8)(R10*1)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end2
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block2
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block2
-
-end2:
-	VZEROUPPER
-	RET
-
-rows1:
-block1:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step1:
-	VMOVUPS     (R9), Z5
-	VMOVUPS     (SI), Z4
-	VFMADD231PS Z5, Z4, Z0
-	VMOVUPS     (SI)(AX*1), Z4
-	VFMADD231PS Z5, Z4, Z1
-	VMOVUPS     (SI)(AX*2), Z4
-	VFMADD231PS Z5, Z4, Z2
-	VMOVUPS     (SI)(CX*1), Z4
-	VFMADD231PS Z5, Z4, Z3
-	PREFETCHT0  (DI)
-	PREFETCHT0  64(DI)
-	PREFETCHT0  128(DI)
-	PREFETCHT0  192(DI)
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x40, SI
-	ADDQ        $0x40, R9
-	SUBQ        $0x10, R10
-	JNE         step1
-	VBLENDMPS   Z0, Z0, K1, Z4
-	VSHUFF64X2  $0x4e, Z0, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VBLENDMPS   Z1, Z1, K1, Z4
-	VSHUFF64X2  $0x4e, Z1, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VBLENDMPS   Z2, Z2, K1, Z4
-	VSHUFF64X2  $0x4e, Z2, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VBLENDMPS   Z3, Z3, K1, Z4
-	VSHUFF64X2  $0x4e, Z3, Z3, Z3
-	VADDPS      Z4, Z3, Z3
-	VSHUFF64X2  $0x88, Z0, Z0, Z4
-	VSHUFF64X2  $0xdd, Z0, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VSHUFF64X2  $0x88, Z1, Z1, Z4
-	VSHUFF64X2  $0xdd, Z1, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VSHUFF64X2  $0x88, Z2, Z2, Z4
-	VSHUFF64X2  $0xdd, Z2, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VSHUFF64X2  $0x88, Z3, Z3, Z4
-	VSHUFF64X2  $0xdd, Z3, Z3, Z3
-	VADDPS      Z4, Z3, Z3
-	VUNPCKLPD   Z1, Z0, Z4
-	VUNPCKHPD   Z1, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VUNPCKLPD   Z3, Z2, Z4
-	VUNPCKHPD   Z3, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VSHUFPS     $0x88, Z2, Z0, Z4
-	VSHUFPS     $0xdd, Z2, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	MOVQ        stride+8(FP), R10
-	SHLQ        $0x02, R10
-	LEAQ        (R10)(R10*2), R9
-	VMOVUPS     X0, (R8)
-	MOVQ        (SP), R10
-	SUBQ        $0x04, R10
-	JEQ         end1
-	MOVQ        R10, (SP)
-	ADDQ        CX, SI
-	ADDQ        $0x10, R8
-	SUBQ        $0x04, R10
-	JGE         block1
-	MOVQ        $0x00000004, (SP)
-	LEAQ        (R8)(R10*4), R8
-	MOVQ        R10, R9
-	IMULQ       AX, R9
-	ADDQ        R9, SI
-	ADDQ        R9, DI
-	JMP         block1
-
-end1:
-	VZEROUPPER
-	RET
-
-// func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreF16AVX512(SB), NOSPLIT, $8-104
-	MOVQ  row+64(FP), AX
-	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
-	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  dst+0(FP), R8
-	MOVQ  n+24(FP), R10
-	MOVQ  R10, (SP)
-	MOVL  $0x0000ff00, R9
-	KMOVW R9, K1
-	MOVQ  rows+16(FP), R10
-	CMPQ  R10, $0x01
-	JEQ   rows1
-	CMPQ  R10, $0x02
-	JEQ   rows2
-	CMPQ  R10, $0x03
-	JEQ   rows3
-
-block4:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z13, Z13, Z13
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z14, Z14, Z14
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step4:
-	VMOVUPS       (R9), Z17
-	VMOVUPS       (R9)(DX*1), Z18
-	VMOVUPS       (R9)(DX*2), Z19
-	VMOVUPS       (R9)(BX*1), Z20
-	VCVTPH2PS     (SI), Z16
-	VFMADD231PS   Z17, Z16, Z0
-	VFMADD231PS   Z18, Z16, Z4
-	VFMADD231PS   Z19, Z16, Z8
-	VFMADD231PS   Z20, Z16, Z12
-	VCVTPH2PS     (SI)(AX*1), Z16
-	VFMADD231PS   Z17, Z16, Z1
-	VFMADD231PS   Z18, Z16, Z5
-	VFMADD231PS   Z19, Z16, Z9
-	VFMADD231PS   Z20, Z16, Z13
-	VCVTPH2PS     (SI)(AX*2), Z16
-	VFMADD231PS   Z17, Z16, Z2
-	VFMADD231PS   Z18, Z16, Z6
-	VFMADD231PS   Z19, Z16, Z10
-	VFMADD231PS   Z20, Z16, Z14
-	VCVTPH2PS     (SI)(CX*1), Z16
-	VFMADD231PS   Z17, Z16, Z3
-	VFMADD231PS   Z18, Z16, Z7
-	VFMADD231PS   Z19, Z16, Z11
-	VFMADD231PS   Z20, Z16, Z15
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x20, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step4
-	VBLENDMPS     Z4, Z0, K1, Z16
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VBLENDMPS     Z12, Z8, K1, Z16
-	VSHUFF64X2    $0x4e, Z12, Z8, Z8
-	VADDPS        Z16, Z8, Z8
-	VBLENDMPS     Z5, Z1, K1, Z16
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z16, Z1, Z1
-	VBLENDMPS     Z13, Z9, K1, Z16
-	VSHUFF64X2    $0x4e, Z13, Z9, Z9
-	VADDPS        Z16, Z9, Z9
-	VBLENDMPS     Z6, Z2, K1, Z16
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VBLENDMPS     Z14, Z10, K1, Z16
-	VSHUFF64X2    $0x4e, Z14, Z10, Z10
-	VADDPS        Z16, Z10, Z10
-	VBLENDMPS     Z7, Z3, K1, Z16
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z16, Z3, Z3
-	VBLENDMPS     Z15, Z11, K1, Z16
-	VSHUFF64X2    $0x4e, Z15, Z11, Z11
-	VADDPS        Z16, Z11, Z11
-	VSHUFF64X2    $0x88, Z8, Z0, Z16
-	VSHUFF64X2    $0xdd, Z8, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VSHUFF64X2    $0x88, Z9, Z1, Z16
-	VSHUFF64X2    $0xdd, Z9, Z1, Z1
-	VADDPS        Z16, Z1, Z1
-	VSHUFF64X2    $0x88, Z10, Z2, Z16
-	VSHUFF64X2    $0xdd, Z10, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VSHUFF64X2    $0x88, Z11, Z3, Z16
-	VSHUFF64X2    $0xdd, Z11, Z3, Z3
-	VADDPS        Z16, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z16
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z16
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z16
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X16
-	VMOVUPS       X16, (R8)(R10*1)
-	VEXTRACTF32X4 $0x02, Z0, X16
-	VMOVUPS       X16, (R8)(R10*2)
-	VEXTRACTF32X4 $0x03, Z0, X16
-	VMOVUPS       X16, (R8)(R9*1)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end4
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block4
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block4
-
-end4:
-	VZEROUPPER
-	RET
-
-rows3:
-block3:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step3:
-	VMOVUPS       (R9), Z13
-	VMOVUPS       (R9)(DX*1), Z14
-	VMOVUPS       (R9)(DX*2), Z15
-	VCVTPH2PS     (SI), Z12
-	VFMADD231PS   Z13, Z12, Z0
-	VFMADD231PS   Z14, Z12, Z4
-	VFMADD231PS   Z15, Z12, Z8
-	VCVTPH2PS     (SI)(AX*1), Z12
-	VFMADD231PS   Z13, Z12, Z1
-	VFMADD231PS   Z14, Z12, Z5
-	VFMADD231PS   Z15, Z12, Z9
-	VCVTPH2PS     (SI)(AX*2), Z12
-	VFMADD231PS   Z13, Z12, Z2
-	VFMADD231PS   Z14, Z12, Z6
-	VFMADD231PS   Z15, Z12, Z10
-	VCVTPH2PS     (SI)(CX*1), Z12
-	VFMADD231PS   Z13, Z12, Z3
-	VFMADD231PS   Z14, Z12, Z7
-	VFMADD231PS   Z15, Z12, Z11
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x20, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step3
-	VBLENDMPS     Z4, Z0, K1, Z12
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VBLENDMPS     Z8, Z8, K1, Z12
-	VSHUFF64X2    $0x4e, Z8, Z8, Z8
-	VADDPS        Z12, Z8, Z8
-	VBLENDMPS     Z5, Z1, K1, Z12
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z12, Z1, Z1
-	VBLENDMPS     Z9, Z9, K1, Z12
-	VSHUFF64X2    $0x4e, Z9, Z9, Z9
-	VADDPS        Z12, Z9, Z9
-	VBLENDMPS     Z6, Z2, K1, Z12
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VBLENDMPS     Z10, Z10, K1, Z12
-	VSHUFF64X2    $0x4e, Z10, Z10, Z10
-	VADDPS        Z12, Z10, Z10
-	VBLENDMPS     Z7, Z3, K1, Z12
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z12, Z3, Z3
-	VBLENDMPS     Z11, Z11, K1, Z12
-	VSHUFF64X2    $0x4e, Z11, Z11, Z11
-	VADDPS        Z12, Z11, Z11
-	VSHUFF64X2    $0x88, Z8, Z0, Z12
-	VSHUFF64X2    $0xdd, Z8, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VSHUFF64X2    $0x88, Z9, Z1, Z12
-	VSHUFF64X2    $0xdd, Z9, Z1, Z1
-	VADDPS        Z12, Z1, Z1
-	VSHUFF64X2    $0x88, Z10, Z2, Z12
-	VSHUFF64X2    $0xdd, Z10, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VSHUFF64X2    $0x88, Z11, Z3, Z12
-	VSHUFF64X2    $0xdd, Z11, Z3, Z3
-	VADDPS        Z12, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z12
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z12
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z12
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X12
-	VMOVUPS       X12, (R8)(R10*1)
-	VEXTRACTF32X4 $0x02, Z0, X12
-	VMOVUPS       X12, (R8)(R10*2)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end3
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block3
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block3
-
-end3:
-	VZEROUPPER
-	RET
-
-rows2:
-block2:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step2:
-	VMOVUPS       (R9), Z9
-	VMOVUPS       (R9)(DX*1), Z10
-	VCVTPH2PS     (SI), Z8
-	VFMADD231PS   Z9, Z8, Z0
-	VFMADD231PS   Z10, Z8, Z4
-	VCVTPH2PS     (SI)(AX*1), Z8
-	VFMADD231PS   Z9, Z8, Z1
-	VFMADD231PS   Z10, Z8, Z5
-	VCVTPH2PS     (SI)(AX*2), Z8
-	VFMADD231PS   Z9, Z8, Z2
-	VFMADD231PS   Z10, Z8, Z6
-	VCVTPH2PS     (SI)(CX*1), Z8
-	VFMADD231PS   Z9, Z8, Z3
-	VFMADD231PS   Z10, Z8, Z7
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x20, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step2
-	VBLENDMPS     Z4, Z0, K1, Z8
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VBLENDMPS     Z5, Z1, K1, Z8
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z8, Z1, Z1
-	VBLENDMPS     Z6, Z2, K1, Z8
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VBLENDMPS     Z7, Z3, K1, Z8
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z8, Z3, Z3
-	VSHUFF64X2    $0x88, Z0, Z0, Z8
-	VSHUFF64X2    $0xdd, Z0, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VSHUFF64X2    $0x88, Z1, Z1, Z8
-	VSHUFF64X2    $0xdd, Z1, Z1, Z1
-	VADDPS        Z8, Z1, Z1
-	VSHUFF64X2    $0x88, Z2, Z2, Z8
-	VSHUFF64X2    $0xdd, Z2, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VSHUFF64X2    $0x88, Z3, Z3, Z8
-	VSHUFF64X2    $0xdd, Z3, Z3, Z3
-	VADDPS        Z8, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z8
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z8
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z8
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X8
-	VMOVUPS       X8, (R8)(R10*1)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end2
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block2
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block2
-
-end2:
-	VZEROUPPER
-	RET
-
-rows1:
-block1:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step1:
-	VMOVUPS     (R9), Z5
-	VCVTPH2PS   (SI), Z4
-	VFMADD231PS Z5, Z4, Z0
-	VCVTPH2PS   (SI)(AX*1), Z4
-	VFMADD231PS Z5, Z4, Z1
-	VCVTPH2PS   (SI)(AX*2), Z4
-	VFMADD231PS Z5, Z4, Z2
-	VCVTPH2PS   (SI)(CX*1), Z4
-	VFMADD231PS Z5, Z4, Z3
-	PREFETCHT0  (DI)
-	PREFETCHT0  64(DI)
-	ADDQ        $0x00000080, DI
-	ADDQ        $0x20, SI
-	ADDQ        $0x40, R9
-	SUBQ        $0x10, R10
-	JNE         step1
-	VBLENDMPS   Z0, Z0, K1, Z4
-	VSHUFF64X2  $0x4e, Z0, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VBLENDMPS   Z1, Z1, K1, Z4
-	VSHUFF64X2  $0x4e, Z1, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VBLENDMPS   Z2, Z2, K1, Z4
-	VSHUFF64X2  $0x4e, Z2, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VBLENDMPS   Z3, Z3, K1, Z4
-	VSHUFF64X2  $0x4e, Z3, Z3, Z3
-	VADDPS      Z4, Z3, Z3
-	VSHUFF64X2  $0x88, Z0, Z0, Z4
-	VSHUFF64X2  $0xdd, Z0, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VSHUFF64X2  $0x88, Z1, Z1, Z4
-	VSHUFF64X2  $0xdd, Z1, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VSHUFF64X2  $0x88, Z2, Z2, Z4
-	VSHUFF64X2  $0xdd, Z2, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VSHUFF64X2  $0x88, Z3, Z3, Z4
-	VSHUFF64X2  $0xdd, Z3, Z3, Z3
-	VADDPS      Z4, Z3, Z3
-	VUNPCKLPD   Z1, Z0, Z4
-	VUNPCKHPD   Z1, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VUNPCKLPD   Z3, Z2, Z4
-	VUNPCKHPD   Z3, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VSHUFPS     $0x88, Z2, Z0, Z4
-	VSHUFPS     $0xdd, Z2, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	MOVQ        stride+8(FP), R10
-	SHLQ        $0x02, R10
-	LEAQ        (R10)(R10*2), R9
-	VMOVUPS     X0, (R8)
-	MOVQ        (SP), R10
-	SUBQ        $0x04, R10
-	JEQ         end1
-	MOVQ        R10, (SP)
-	ADDQ        CX, SI
-	ADDQ        $0x10, R8
-	SUBQ        $0x04, R10
-	JGE         block1
-	MOVQ        $0x00000004, (SP)
-	LEAQ        (R8)(R10*4), R8
-	MOVQ        R10, R9
-	IMULQ       AX, R9
-	ADDQ        R9, SI
-	ADDQ        R9, DI
-	JMP         block1
-
-end1:
-	VZEROUPPER
-	RET
-
-// func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreBF16AVX512(SB), NOSPLIT, $8-104
-	MOVQ  row+64(FP), AX
-	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
-	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  dst+0(FP), R8
-	MOVQ  n+24(FP), R10
-	MOVQ  R10, (SP)
-	MOVL  $0x0000ff00, R9
-	KMOVW R9, K1
-	MOVQ  rows+16(FP), R10
-	CMPQ  R10, $0x01
-	JEQ   rows1
-	CMPQ  R10, $0x02
-	JEQ   rows2
-	CMPQ  R10, $0x03
-	JEQ   rows3
-
-block4:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z12, Z12, Z12
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z13, Z13, Z13
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z14, Z14, Z14
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step4:
-	VMOVUPS       (R9), Z17
-	VMOVUPS       (R9)(DX*1), Z18
-	VMOVUPS       (R9)(DX*2), Z19
-	VMOVUPS       (R9)(BX*1), Z20
-	VPMOVZXWD     (SI), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VFMADD231PS   Z17, Z16, Z0
-	VFMADD231PS   Z18, Z16, Z4
-	VFMADD231PS   Z19, Z16, Z8
-	VFMADD231PS   Z20, Z16, Z12
-	VPMOVZXWD     (SI)(AX*1), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VFMADD231PS   Z17, Z16, Z1
-	VFMADD231PS   Z18, Z16, Z5
-	VFMADD231PS   Z19, Z16, Z9
-	VFMADD231PS   Z20, Z16, Z13
-	VPMOVZXWD     (SI)(AX*2), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VFMADD231PS   Z17, Z16, Z2
-	VFMADD231PS   Z18, Z16, Z6
-	VFMADD231PS   Z19, Z16, Z10
-	VFMADD231PS   Z20, Z16, Z14
-	VPMOVZXWD     (SI)(CX*1), Z16
-	VPSLLD        $0x10, Z16, Z16
-	VFMADD231PS   Z17, Z16, Z3
-	VFMADD231PS   Z18, Z16, Z7
-	VFMADD231PS   Z19, Z16, Z11
-	VFMADD231PS   Z20, Z16, Z15
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x20, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step4
-	VBLENDMPS     Z4, Z0, K1, Z16
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VBLENDMPS     Z12, Z8, K1, Z16
-	VSHUFF64X2    $0x4e, Z12, Z8, Z8
-	VADDPS        Z16, Z8, Z8
-	VBLENDMPS     Z5, Z1, K1, Z16
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z16, Z1, Z1
-	VBLENDMPS     Z13, Z9, K1, Z16
-	VSHUFF64X2    $0x4e, Z13, Z9, Z9
-	VADDPS        Z16, Z9, Z9
-	VBLENDMPS     Z6, Z2, K1, Z16
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VBLENDMPS     Z14, Z10, K1, Z16
-	VSHUFF64X2    $0x4e, Z14, Z10, Z10
-	VADDPS        Z16, Z10, Z10
-	VBLENDMPS     Z7, Z3, K1, Z16
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z16, Z3, Z3
-	VBLENDMPS     Z15, Z11, K1, Z16
-	VSHUFF64X2    $0x4e, Z15, Z11, Z11
-	VADDPS        Z16, Z11, Z11
-	VSHUFF64X2    $0x88, Z8, Z0, Z16
-	VSHUFF64X2    $0xdd, Z8, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VSHUFF64X2    $0x88, Z9, Z1, Z16
-	VSHUFF64X2    $0xdd, Z9, Z1, Z1
-	VADDPS        Z16, Z1, Z1
-	VSHUFF64X2    $0x88, Z10, Z2, Z16
-	VSHUFF64X2    $0xdd, Z10, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VSHUFF64X2    $0x88, Z11, Z3, Z16
-	VSHUFF64X2    $0xdd, Z11, Z3, Z3
-	VADDPS        Z16, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z16
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z16
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z16, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z16
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z16, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X16
-	VMOVUPS       X16, (R8)(R10*1)
-	VEXTRACTF32X4 $0x02, Z0, X16
-	VMOVUPS       X16, (R8)(R10*2)
-	VEXTRACTF32X4 $0x03, Z0, X16
-	VMOVUPS       X16, (R8)(R9*1)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end4
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block4
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block4
-
-end4:
-	VZEROUPPER
-	RET
-
-rows3:
-block3:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z8, Z8, Z8
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z9, Z9, Z9
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z10, Z10, Z10
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step3:
-	VMOVUPS       (R9), Z13
-	VMOVUPS       (R9)(DX*1), Z14
-	VMOVUPS       (R9)(DX*2), Z15
-	VPMOVZXWD     (SI), Z12
-	VPSLLD        $0x10, Z12, Z12
-	VFMADD231PS   Z13, Z12, Z0
-	VFMADD231PS   Z14, Z12, Z4
-	VFMADD231PS   Z15, Z12, Z8
-	VPMOVZXWD     (SI)(AX*1), Z12
-	VPSLLD        $0x10, Z12, Z12
-	VFMADD231PS   Z13, Z12, Z1
-	VFMADD231PS   Z14, Z12, Z5
-	VFMADD231PS   Z15, Z12, Z9
-	VPMOVZXWD     (SI)(AX*2), Z12
-	VPSLLD        $0x10, Z12, Z12
-	VFMADD231PS   Z13, Z12, Z2
-	VFMADD231PS   Z14, Z12, Z6
-	VFMADD231PS   Z15, Z12, Z10
-	VPMOVZXWD     (SI)(CX*1), Z12
-	VPSLLD        $0x10, Z12, Z12
-	VFMADD231PS   Z13, Z12, Z3
-	VFMADD231PS   Z14, Z12, Z7
-	VFMADD231PS   Z15, Z12, Z11
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x20, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step3
-	VBLENDMPS     Z4, Z0, K1, Z12
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VBLENDMPS     Z8, Z8, K1, Z12
-	VSHUFF64X2    $0x4e, Z8, Z8, Z8
-	VADDPS        Z12, Z8, Z8
-	VBLENDMPS     Z5, Z1, K1, Z12
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z12, Z1, Z1
-	VBLENDMPS     Z9, Z9, K1, Z12
-	VSHUFF64X2    $0x4e, Z9, Z9, Z9
-	VADDPS        Z12, Z9, Z9
-	VBLENDMPS     Z6, Z2, K1, Z12
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VBLENDMPS     Z10, Z10, K1, Z12
-	VSHUFF64X2    $0x4e, Z10, Z10, Z10
-	VADDPS        Z12, Z10, Z10
-	VBLENDMPS     Z7, Z3, K1, Z12
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z12, Z3, Z3
-	VBLENDMPS     Z11, Z11, K1, Z12
-	VSHUFF64X2    $0x4e, Z11, Z11, Z11
-	VADDPS        Z12, Z11, Z11
-	VSHUFF64X2    $0x88, Z8, Z0, Z12
-	VSHUFF64X2    $0xdd, Z8, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VSHUFF64X2    $0x88, Z9, Z1, Z12
-	VSHUFF64X2    $0xdd, Z9, Z1, Z1
-	VADDPS        Z12, Z1, Z1
-	VSHUFF64X2    $0x88, Z10, Z2, Z12
-	VSHUFF64X2    $0xdd, Z10, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VSHUFF64X2    $0x88, Z11, Z3, Z12
-	VSHUFF64X2    $0xdd, Z11, Z3, Z3
-	VADDPS        Z12, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z12
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z12
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z12, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z12
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z12, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X12
-	VMOVUPS       X12, (R8)(R10*1)
-	VEXTRACTF32X4 $0x02, Z0, X12
-	VMOVUPS       X12, (R8)(R10*2)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end3
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block3
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block3
-
-end3:
-	VZEROUPPER
-	RET
-
-rows2:
-block2:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z4, Z4, Z4
-	VPXORD Z1, Z1, Z1
-	VPXORD Z5, Z5, Z5
-	VPXORD Z2, Z2, Z2
-	VPXORD Z6, Z6, Z6
-	VPXORD Z3, Z3, Z3
-	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step2:
-	VMOVUPS       (R9), Z9
-	VMOVUPS       (R9)(DX*1), Z10
-	VPMOVZXWD     (SI), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   Z9, Z8, Z0
-	VFMADD231PS   Z10, Z8, Z4
-	VPMOVZXWD     (SI)(AX*1), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   Z9, Z8, Z1
-	VFMADD231PS   Z10, Z8, Z5
-	VPMOVZXWD     (SI)(AX*2), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   Z9, Z8, Z2
-	VFMADD231PS   Z10, Z8, Z6
-	VPMOVZXWD     (SI)(CX*1), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VFMADD231PS   Z9, Z8, Z3
-	VFMADD231PS   Z10, Z8, Z7
-	PREFETCHT0    (DI)
-	PREFETCHT0    64(DI)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x20, SI
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R10
-	JNE           step2
-	VBLENDMPS     Z4, Z0, K1, Z8
-	VSHUFF64X2    $0x4e, Z4, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VBLENDMPS     Z5, Z1, K1, Z8
-	VSHUFF64X2    $0x4e, Z5, Z1, Z1
-	VADDPS        Z8, Z1, Z1
-	VBLENDMPS     Z6, Z2, K1, Z8
-	VSHUFF64X2    $0x4e, Z6, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VBLENDMPS     Z7, Z3, K1, Z8
-	VSHUFF64X2    $0x4e, Z7, Z3, Z3
-	VADDPS        Z8, Z3, Z3
-	VSHUFF64X2    $0x88, Z0, Z0, Z8
-	VSHUFF64X2    $0xdd, Z0, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VSHUFF64X2    $0x88, Z1, Z1, Z8
-	VSHUFF64X2    $0xdd, Z1, Z1, Z1
-	VADDPS        Z8, Z1, Z1
-	VSHUFF64X2    $0x88, Z2, Z2, Z8
-	VSHUFF64X2    $0xdd, Z2, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VSHUFF64X2    $0x88, Z3, Z3, Z8
-	VSHUFF64X2    $0xdd, Z3, Z3, Z3
-	VADDPS        Z8, Z3, Z3
-	VUNPCKLPD     Z1, Z0, Z8
-	VUNPCKHPD     Z1, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	VUNPCKLPD     Z3, Z2, Z8
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z8, Z2, Z2
-	VSHUFPS       $0x88, Z2, Z0, Z8
-	VSHUFPS       $0xdd, Z2, Z0, Z0
-	VADDPS        Z8, Z0, Z0
-	MOVQ          stride+8(FP), R10
-	SHLQ          $0x02, R10
-	LEAQ          (R10)(R10*2), R9
-	VMOVUPS       X0, (R8)
-	VEXTRACTF32X4 $0x01, Z0, X8
-	VMOVUPS       X8, (R8)(R10*1)
-	MOVQ          (SP), R10
-	SUBQ          $0x04, R10
-	JEQ           end2
-	MOVQ          R10, (SP)
-	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R10
-	JGE           block2
-	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R10*4), R8
-	MOVQ          R10, R9
-	IMULQ         AX, R9
-	ADDQ          R9, SI
-	ADDQ          R9, DI
-	JMP           block2
-
-end2:
-	VZEROUPPER
-	RET
-
-rows1:
-block1:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step1:
-	VMOVUPS     (R9), Z5
-	VPMOVZXWD   (SI), Z4
-	VPSLLD      $0x10, Z4, Z4
-	VFMADD231PS Z5, Z4, Z0
-	VPMOVZXWD   (SI)(AX*1), Z4
-	VPSLLD      $0x10, Z4, Z4
-	VFMADD231PS Z5, Z4, Z1
-	VPMOVZXWD   (SI)(AX*2), Z4
-	VPSLLD      $0x10, Z4, Z4
-	VFMADD231PS Z5, Z4, Z2
-	VPMOVZXWD   (SI)(CX*1), Z4
-	VPSLLD      $0x10, Z4, Z4
-	VFMADD231PS Z5, Z4, Z3
-	PREFETCHT0  (DI)
-	PREFETCHT0  64(DI)
-	ADDQ        $0x00000080, DI
-	ADDQ        $0x20, SI
-	ADDQ        $0x40, R9
-	SUBQ        $0x10, R10
-	JNE         step1
-	VBLENDMPS   Z0, Z0, K1, Z4
-	VSHUFF64X2  $0x4e, Z0, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VBLENDMPS   Z1, Z1, K1, Z4
-	VSHUFF64X2  $0x4e, Z1, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VBLENDMPS   Z2, Z2, K1, Z4
-	VSHUFF64X2  $0x4e, Z2, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VBLENDMPS   Z3, Z3, K1, Z4
-	VSHUFF64X2  $0x4e, Z3, Z3, Z3
-	VADDPS      Z4, Z3, Z3
-	VSHUFF64X2  $0x88, Z0, Z0, Z4
-	VSHUFF64X2  $0xdd, Z0, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VSHUFF64X2  $0x88, Z1, Z1, Z4
-	VSHUFF64X2  $0xdd, Z1, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VSHUFF64X2  $0x88, Z2, Z2, Z4
-	VSHUFF64X2  $0xdd, Z2, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VSHUFF64X2  $0x88, Z3, Z3, Z4
-	VSHUFF64X2  $0xdd, Z3, Z3, Z3
-	VADDPS      Z4, Z3, Z3
-	VUNPCKLPD   Z1, Z0, Z4
-	VUNPCKHPD   Z1, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	VUNPCKLPD   Z3, Z2, Z4
-	VUNPCKHPD   Z3, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VSHUFPS     $0x88, Z2, Z0, Z4
-	VSHUFPS     $0xdd, Z2, Z0, Z0
-	VADDPS      Z4, Z0, Z0
-	MOVQ        stride+8(FP), R10
-	SHLQ        $0x02, R10
-	LEAQ        (R10)(R10*2), R9
-	VMOVUPS     X0, (R8)
-	MOVQ        (SP), R10
-	SUBQ        $0x04, R10
-	JEQ         end1
-	MOVQ        R10, (SP)
-	ADDQ        CX, SI
-	ADDQ        $0x10, R8
-	SUBQ        $0x04, R10
-	JGE         block1
-	MOVQ        $0x00000004, (SP)
-	LEAQ        (R8)(R10*4), R8
-	MOVQ        R10, R9
-	IMULQ       AX, R9
-	ADDQ        R9, SI
-	ADDQ        R9, DI
-	JMP         block1
-
-end1:
-	VZEROUPPER
-	RET
-
-// func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreInt8AVX512(SB), NOSPLIT, $8-104
-	MOVQ  row+64(FP), AX
-	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
-	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  dst+0(FP), R8
-	MOVQ  scales+72(FP), R9
+	MOVQ  later+104(FP), R8
+	MOVQ  dst+0(FP), R9
 	MOVQ  n+24(FP), R11
 	MOVQ  R11, (SP)
 	MOVL  $0x0000ff00, R10
@@ -1414,10 +49,1411 @@ block4:
 	SHRQ   $0x02, R11
 
 step4:
-	VMOVUPS         (R10), Z17
-	VMOVUPS         (R10)(DX*1), Z18
-	VMOVUPS         (R10)(DX*2), Z19
-	VMOVUPS         (R10)(BX*1), Z20
+	VMOVUPS       (R10), Z17
+	VMOVUPS       (R10)(DX*1), Z18
+	VMOVUPS       (R10)(DX*2), Z19
+	VMOVUPS       (R10)(BX*1), Z20
+	VMOVUPS       (SI), Z16
+	VFMADD231PS   Z17, Z16, Z0
+	VFMADD231PS   Z18, Z16, Z4
+	VFMADD231PS   Z19, Z16, Z8
+	VFMADD231PS   Z20, Z16, Z12
+	VMOVUPS       (SI)(AX*1), Z16
+	VFMADD231PS   Z17, Z16, Z1
+	VFMADD231PS   Z18, Z16, Z5
+	VFMADD231PS   Z19, Z16, Z9
+	VFMADD231PS   Z20, Z16, Z13
+	VMOVUPS       (SI)(AX*2), Z16
+	VFMADD231PS   Z17, Z16, Z2
+	VFMADD231PS   Z18, Z16, Z6
+	VFMADD231PS   Z19, Z16, Z10
+	VFMADD231PS   Z20, Z16, Z14
+	VMOVUPS       (SI)(CX*1), Z16
+	VFMADD231PS   Z17, Z16, Z3
+	VFMADD231PS   Z18, Z16, Z7
+	VFMADD231PS   Z19, Z16, Z11
+	VFMADD231PS   Z20, Z16, Z15
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	PREFETCHT0    128(DI)
+	PREFETCHT1    128(DI)(R8*1)
+	PREFETCHT0    192(DI)
+	PREFETCHT1    192(DI)(R8*1)
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step4
+	VBLENDMPS     Z4, Z0, K1, Z16
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VBLENDMPS     Z12, Z8, K1, Z16
+	VSHUFF64X2    $0x4e, Z12, Z8, Z8
+	VADDPS        Z16, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z16
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z16, Z1, Z1
+	VBLENDMPS     Z13, Z9, K1, Z16
+	VSHUFF64X2    $0x4e, Z13, Z9, Z9
+	VADDPS        Z16, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z16
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VBLENDMPS     Z14, Z10, K1, Z16
+	VSHUFF64X2    $0x4e, Z14, Z10, Z10
+	VADDPS        Z16, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z16
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z16, Z3, Z3
+	VBLENDMPS     Z15, Z11, K1, Z16
+	VSHUFF64X2    $0x4e, Z15, Z11, Z11
+	VADDPS        Z16, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z16
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z16
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z16, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z16
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z16
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z16, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z16
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z16
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z16
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X16
+	VMOVUPS       X16, (R9)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X16
+	VMOVUPS       X16, (R9)(R11*2)
+	VEXTRACTF32X4 $0x03, Z0, X16
+	VMOVUPS       X16, (R9)(R10*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end4
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block4
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step3:
+	VMOVUPS       (R10), Z13
+	VMOVUPS       (R10)(DX*1), Z14
+	VMOVUPS       (R10)(DX*2), Z15
+	VMOVUPS       (SI), Z12
+	VFMADD231PS   Z13, Z12, Z0
+	VFMADD231PS   Z14, Z12, Z4
+	VFMADD231PS   Z15, Z12, Z8
+	VMOVUPS       (SI)(AX*1), Z12
+	VFMADD231PS   Z13, Z12, Z1
+	VFMADD231PS   Z14, Z12, Z5
+	VFMADD231PS   Z15, Z12, Z9
+	VMOVUPS       (SI)(AX*2), Z12
+	VFMADD231PS   Z13, Z12, Z2
+	VFMADD231PS   Z14, Z12, Z6
+	VFMADD231PS   Z15, Z12, Z10
+	VMOVUPS       (SI)(CX*1), Z12
+	VFMADD231PS   Z13, Z12, Z3
+	VFMADD231PS   Z14, Z12, Z7
+	VFMADD231PS   Z15, Z12, Z11
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	PREFETCHT0    128(DI)
+	PREFETCHT1    128(DI)(R8*1)
+	PREFETCHT0    192(DI)
+	PREFETCHT1    192(DI)(R8*1)
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step3
+	VBLENDMPS     Z4, Z0, K1, Z12
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VBLENDMPS     Z8, Z8, K1, Z12
+	VSHUFF64X2    $0x4e, Z8, Z8, Z8
+	VADDPS        Z12, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z12
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z12, Z1, Z1
+	VBLENDMPS     Z9, Z9, K1, Z12
+	VSHUFF64X2    $0x4e, Z9, Z9, Z9
+	VADDPS        Z12, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z12
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VBLENDMPS     Z10, Z10, K1, Z12
+	VSHUFF64X2    $0x4e, Z10, Z10, Z10
+	VADDPS        Z12, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z12
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z12, Z3, Z3
+	VBLENDMPS     Z11, Z11, K1, Z12
+	VSHUFF64X2    $0x4e, Z11, Z11, Z11
+	VADDPS        Z12, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z12
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z12
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z12, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z12
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z12
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z12, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z12
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z12
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z12
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X12
+	VMOVUPS       X12, (R9)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X12
+	VMOVUPS       X12, (R9)(R11*2)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end3
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block3
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step2:
+	VMOVUPS       (R10), Z9
+	VMOVUPS       (R10)(DX*1), Z10
+	VMOVUPS       (SI), Z8
+	VFMADD231PS   Z9, Z8, Z0
+	VFMADD231PS   Z10, Z8, Z4
+	VMOVUPS       (SI)(AX*1), Z8
+	VFMADD231PS   Z9, Z8, Z1
+	VFMADD231PS   Z10, Z8, Z5
+	VMOVUPS       (SI)(AX*2), Z8
+	VFMADD231PS   Z9, Z8, Z2
+	VFMADD231PS   Z10, Z8, Z6
+	VMOVUPS       (SI)(CX*1), Z8
+	VFMADD231PS   Z9, Z8, Z3
+	VFMADD231PS   Z10, Z8, Z7
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	PREFETCHT0    128(DI)
+	PREFETCHT1    128(DI)(R8*1)
+	PREFETCHT0    192(DI)
+	PREFETCHT1    192(DI)(R8*1)
+	ADDQ          $0x00000100, DI
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step2
+	VBLENDMPS     Z4, Z0, K1, Z8
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VBLENDMPS     Z5, Z1, K1, Z8
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VBLENDMPS     Z6, Z2, K1, Z8
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VBLENDMPS     Z7, Z3, K1, Z8
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z8, Z3, Z3
+	VSHUFF64X2    $0x88, Z0, Z0, Z8
+	VSHUFF64X2    $0xdd, Z0, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VSHUFF64X2    $0x88, Z1, Z1, Z8
+	VSHUFF64X2    $0xdd, Z1, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VSHUFF64X2    $0x88, Z2, Z2, Z8
+	VSHUFF64X2    $0xdd, Z2, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VSHUFF64X2    $0x88, Z3, Z3, Z8
+	VSHUFF64X2    $0xdd, Z3, Z3, Z3
+	VADDPS        Z8, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z8
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z8
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z8
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X8
+	VMOVUPS       X8, (R9)(R11*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end2
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block2
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step1:
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (SI), Z4
+	VFMADD231PS Z5, Z4, Z0
+	VMOVUPS     (SI)(AX*1), Z4
+	VFMADD231PS Z5, Z4, Z1
+	VMOVUPS     (SI)(AX*2), Z4
+	VFMADD231PS Z5, Z4, Z2
+	VMOVUPS     (SI)(CX*1), Z4
+	VFMADD231PS Z5, Z4, Z3
+	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT0  64(DI)
+	PREFETCHT1  64(DI)(R8*1)
+	PREFETCHT0  128(DI)
+	PREFETCHT1  128(DI)(R8*1)
+	PREFETCHT0  192(DI)
+	PREFETCHT1  192(DI)(R8*1)
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JNE         step1
+	VBLENDMPS   Z0, Z0, K1, Z4
+	VSHUFF64X2  $0x4e, Z0, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VBLENDMPS   Z1, Z1, K1, Z4
+	VSHUFF64X2  $0x4e, Z1, Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VBLENDMPS   Z2, Z2, K1, Z4
+	VSHUFF64X2  $0x4e, Z2, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VBLENDMPS   Z3, Z3, K1, Z4
+	VSHUFF64X2  $0x4e, Z3, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VSHUFF64X2  $0x88, Z0, Z0, Z4
+	VSHUFF64X2  $0xdd, Z0, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VSHUFF64X2  $0x88, Z1, Z1, Z4
+	VSHUFF64X2  $0xdd, Z1, Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VSHUFF64X2  $0x88, Z2, Z2, Z4
+	VSHUFF64X2  $0xdd, Z2, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VSHUFF64X2  $0x88, Z3, Z3, Z4
+	VSHUFF64X2  $0xdd, Z3, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VUNPCKLPD   Z1, Z0, Z4
+	VUNPCKHPD   Z1, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VUNPCKLPD   Z3, Z2, Z4
+	VUNPCKHPD   Z3, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VSHUFPS     $0x88, Z2, Z0, Z4
+	VSHUFPS     $0xdd, Z2, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	MOVQ        stride+8(FP), R11
+	SHLQ        $0x02, R11
+	LEAQ        (R11)(R11*2), R10
+	VMOVUPS     X0, (R9)
+	MOVQ        (SP), R11
+	SUBQ        $0x04, R11
+	JEQ         end1
+	MOVQ        R11, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R9
+	SUBQ        $0x04, R11
+	JGE         block1
+	MOVQ        $0x00000004, (SP)
+	LEAQ        (R9)(R11*4), R9
+	MOVQ        R11, R10
+	IMULQ       AX, R10
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	JMP         block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoreF16AVX512(SB), NOSPLIT, $8-112
+	MOVQ  row+64(FP), AX
+	LEAQ  (AX)(AX*2), CX
+	MOVQ  qRow+40(FP), DX
+	LEAQ  (DX)(DX*2), BX
+	MOVQ  keys+56(FP), SI
+	MOVQ  ahead+96(FP), DI
+	MOVQ  later+104(FP), R8
+	MOVQ  dst+0(FP), R9
+	MOVQ  n+24(FP), R11
+	MOVQ  R11, (SP)
+	MOVL  $0x0000ff00, R10
+	KMOVW R10, K1
+	MOVQ  rows+16(FP), R11
+	CMPQ  R11, $0x01
+	JEQ   rows1
+	CMPQ  R11, $0x02
+	JEQ   rows2
+	CMPQ  R11, $0x03
+	JEQ   rows3
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step4:
+	VMOVUPS       (R10), Z17
+	VMOVUPS       (R10)(DX*1), Z18
+	VMOVUPS       (R10)(DX*2), Z19
+	VMOVUPS       (R10)(BX*1), Z20
+	VCVTPH2PS     (SI), Z16
+	VFMADD231PS   Z17, Z16, Z0
+	VFMADD231PS   Z18, Z16, Z4
+	VFMADD231PS   Z19, Z16, Z8
+	VFMADD231PS   Z20, Z16, Z12
+	VCVTPH2PS     (SI)(AX*1), Z16
+	VFMADD231PS   Z17, Z16, Z1
+	VFMADD231PS   Z18, Z16, Z5
+	VFMADD231PS   Z19, Z16, Z9
+	VFMADD231PS   Z20, Z16, Z13
+	VCVTPH2PS     (SI)(AX*2), Z16
+	VFMADD231PS   Z17, Z16, Z2
+	VFMADD231PS   Z18, Z16, Z6
+	VFMADD231PS   Z19, Z16, Z10
+	VFMADD231PS   Z20, Z16, Z14
+	VCVTPH2PS     (SI)(CX*1), Z16
+	VFMADD231PS   Z17, Z16, Z3
+	VFMADD231PS   Z18, Z16, Z7
+	VFMADD231PS   Z19, Z16, Z11
+	VFMADD231PS   Z20, Z16, Z15
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step4
+	VBLENDMPS     Z4, Z0, K1, Z16
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VBLENDMPS     Z12, Z8, K1, Z16
+	VSHUFF64X2    $0x4e, Z12, Z8, Z8
+	VADDPS        Z16, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z16
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z16, Z1, Z1
+	VBLENDMPS     Z13, Z9, K1, Z16
+	VSHUFF64X2    $0x4e, Z13, Z9, Z9
+	VADDPS        Z16, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z16
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VBLENDMPS     Z14, Z10, K1, Z16
+	VSHUFF64X2    $0x4e, Z14, Z10, Z10
+	VADDPS        Z16, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z16
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z16, Z3, Z3
+	VBLENDMPS     Z15, Z11, K1, Z16
+	VSHUFF64X2    $0x4e, Z15, Z11, Z11
+	VADDPS        Z16, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z16
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z16
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z16, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z16
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z16
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z16, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z16
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z16
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z16
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X16
+	VMOVUPS       X16, (R9)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X16
+	VMOVUPS       X16, (R9)(R11*2)
+	VEXTRACTF32X4 $0x03, Z0, X16
+	VMOVUPS       X16, (R9)(R10*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end4
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block4
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step3:
+	VMOVUPS       (R10), Z13
+	VMOVUPS       (R10)(DX*1), Z14
+	VMOVUPS       (R10)(DX*2), Z15
+	VCVTPH2PS     (SI), Z12
+	VFMADD231PS   Z13, Z12, Z0
+	VFMADD231PS   Z14, Z12, Z4
+	VFMADD231PS   Z15, Z12, Z8
+	VCVTPH2PS     (SI)(AX*1), Z12
+	VFMADD231PS   Z13, Z12, Z1
+	VFMADD231PS   Z14, Z12, Z5
+	VFMADD231PS   Z15, Z12, Z9
+	VCVTPH2PS     (SI)(AX*2), Z12
+	VFMADD231PS   Z13, Z12, Z2
+	VFMADD231PS   Z14, Z12, Z6
+	VFMADD231PS   Z15, Z12, Z10
+	VCVTPH2PS     (SI)(CX*1), Z12
+	VFMADD231PS   Z13, Z12, Z3
+	VFMADD231PS   Z14, Z12, Z7
+	VFMADD231PS   Z15, Z12, Z11
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step3
+	VBLENDMPS     Z4, Z0, K1, Z12
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VBLENDMPS     Z8, Z8, K1, Z12
+	VSHUFF64X2    $0x4e, Z8, Z8, Z8
+	VADDPS        Z12, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z12
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z12, Z1, Z1
+	VBLENDMPS     Z9, Z9, K1, Z12
+	VSHUFF64X2    $0x4e, Z9, Z9, Z9
+	VADDPS        Z12, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z12
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VBLENDMPS     Z10, Z10, K1, Z12
+	VSHUFF64X2    $0x4e, Z10, Z10, Z10
+	VADDPS        Z12, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z12
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z12, Z3, Z3
+	VBLENDMPS     Z11, Z11, K1, Z12
+	VSHUFF64X2    $0x4e, Z11, Z11, Z11
+	VADDPS        Z12, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z12
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z12
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z12, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z12
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z12
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z12, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z12
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z12
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z12
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X12
+	VMOVUPS       X12, (R9)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X12
+	VMOVUPS       X12, (R9)(R11*2)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end3
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block3
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step2:
+	VMOVUPS       (R10), Z9
+	VMOVUPS       (R10)(DX*1), Z10
+	VCVTPH2PS     (SI), Z8
+	VFMADD231PS   Z9, Z8, Z0
+	VFMADD231PS   Z10, Z8, Z4
+	VCVTPH2PS     (SI)(AX*1), Z8
+	VFMADD231PS   Z9, Z8, Z1
+	VFMADD231PS   Z10, Z8, Z5
+	VCVTPH2PS     (SI)(AX*2), Z8
+	VFMADD231PS   Z9, Z8, Z2
+	VFMADD231PS   Z10, Z8, Z6
+	VCVTPH2PS     (SI)(CX*1), Z8
+	VFMADD231PS   Z9, Z8, Z3
+	VFMADD231PS   Z10, Z8, Z7
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step2
+	VBLENDMPS     Z4, Z0, K1, Z8
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VBLENDMPS     Z5, Z1, K1, Z8
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VBLENDMPS     Z6, Z2, K1, Z8
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VBLENDMPS     Z7, Z3, K1, Z8
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z8, Z3, Z3
+	VSHUFF64X2    $0x88, Z0, Z0, Z8
+	VSHUFF64X2    $0xdd, Z0, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VSHUFF64X2    $0x88, Z1, Z1, Z8
+	VSHUFF64X2    $0xdd, Z1, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VSHUFF64X2    $0x88, Z2, Z2, Z8
+	VSHUFF64X2    $0xdd, Z2, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VSHUFF64X2    $0x88, Z3, Z3, Z8
+	VSHUFF64X2    $0xdd, Z3, Z3, Z3
+	VADDPS        Z8, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z8
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z8
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z8
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X8
+	VMOVUPS       X8, (R9)(R11*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end2
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block2
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step1:
+	VMOVUPS     (R10), Z5
+	VCVTPH2PS   (SI), Z4
+	VFMADD231PS Z5, Z4, Z0
+	VCVTPH2PS   (SI)(AX*1), Z4
+	VFMADD231PS Z5, Z4, Z1
+	VCVTPH2PS   (SI)(AX*2), Z4
+	VFMADD231PS Z5, Z4, Z2
+	VCVTPH2PS   (SI)(CX*1), Z4
+	VFMADD231PS Z5, Z4, Z3
+	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT0  64(DI)
+	PREFETCHT1  64(DI)(R8*1)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JNE         step1
+	VBLENDMPS   Z0, Z0, K1, Z4
+	VSHUFF64X2  $0x4e, Z0, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VBLENDMPS   Z1, Z1, K1, Z4
+	VSHUFF64X2  $0x4e, Z1, Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VBLENDMPS   Z2, Z2, K1, Z4
+	VSHUFF64X2  $0x4e, Z2, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VBLENDMPS   Z3, Z3, K1, Z4
+	VSHUFF64X2  $0x4e, Z3, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VSHUFF64X2  $0x88, Z0, Z0, Z4
+	VSHUFF64X2  $0xdd, Z0, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VSHUFF64X2  $0x88, Z1, Z1, Z4
+	VSHUFF64X2  $0xdd, Z1, Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VSHUFF64X2  $0x88, Z2, Z2, Z4
+	VSHUFF64X2  $0xdd, Z2, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VSHUFF64X2  $0x88, Z3, Z3, Z4
+	VSHUFF64X2  $0xdd, Z3, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VUNPCKLPD   Z1, Z0, Z4
+	VUNPCKHPD   Z1, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VUNPCKLPD   Z3, Z2, Z4
+	VUNPCKHPD   Z3, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VSHUFPS     $0x88, Z2, Z0, Z4
+	VSHUFPS     $0xdd, Z2, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	MOVQ        stride+8(FP), R11
+	SHLQ        $0x02, R11
+	LEAQ        (R11)(R11*2), R10
+	VMOVUPS     X0, (R9)
+	MOVQ        (SP), R11
+	SUBQ        $0x04, R11
+	JEQ         end1
+	MOVQ        R11, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R9
+	SUBQ        $0x04, R11
+	JGE         block1
+	MOVQ        $0x00000004, (SP)
+	LEAQ        (R9)(R11*4), R9
+	MOVQ        R11, R10
+	IMULQ       AX, R10
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	JMP         block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoreBF16AVX512(SB), NOSPLIT, $8-112
+	MOVQ  row+64(FP), AX
+	LEAQ  (AX)(AX*2), CX
+	MOVQ  qRow+40(FP), DX
+	LEAQ  (DX)(DX*2), BX
+	MOVQ  keys+56(FP), SI
+	MOVQ  ahead+96(FP), DI
+	MOVQ  later+104(FP), R8
+	MOVQ  dst+0(FP), R9
+	MOVQ  n+24(FP), R11
+	MOVQ  R11, (SP)
+	MOVL  $0x0000ff00, R10
+	KMOVW R10, K1
+	MOVQ  rows+16(FP), R11
+	CMPQ  R11, $0x01
+	JEQ   rows1
+	CMPQ  R11, $0x02
+	JEQ   rows2
+	CMPQ  R11, $0x03
+	JEQ   rows3
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step4:
+	VMOVUPS       (R10), Z17
+	VMOVUPS       (R10)(DX*1), Z18
+	VMOVUPS       (R10)(DX*2), Z19
+	VMOVUPS       (R10)(BX*1), Z20
+	VPMOVZXWD     (SI), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VFMADD231PS   Z17, Z16, Z0
+	VFMADD231PS   Z18, Z16, Z4
+	VFMADD231PS   Z19, Z16, Z8
+	VFMADD231PS   Z20, Z16, Z12
+	VPMOVZXWD     (SI)(AX*1), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VFMADD231PS   Z17, Z16, Z1
+	VFMADD231PS   Z18, Z16, Z5
+	VFMADD231PS   Z19, Z16, Z9
+	VFMADD231PS   Z20, Z16, Z13
+	VPMOVZXWD     (SI)(AX*2), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VFMADD231PS   Z17, Z16, Z2
+	VFMADD231PS   Z18, Z16, Z6
+	VFMADD231PS   Z19, Z16, Z10
+	VFMADD231PS   Z20, Z16, Z14
+	VPMOVZXWD     (SI)(CX*1), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VFMADD231PS   Z17, Z16, Z3
+	VFMADD231PS   Z18, Z16, Z7
+	VFMADD231PS   Z19, Z16, Z11
+	VFMADD231PS   Z20, Z16, Z15
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step4
+	VBLENDMPS     Z4, Z0, K1, Z16
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VBLENDMPS     Z12, Z8, K1, Z16
+	VSHUFF64X2    $0x4e, Z12, Z8, Z8
+	VADDPS        Z16, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z16
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z16, Z1, Z1
+	VBLENDMPS     Z13, Z9, K1, Z16
+	VSHUFF64X2    $0x4e, Z13, Z9, Z9
+	VADDPS        Z16, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z16
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VBLENDMPS     Z14, Z10, K1, Z16
+	VSHUFF64X2    $0x4e, Z14, Z10, Z10
+	VADDPS        Z16, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z16
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z16, Z3, Z3
+	VBLENDMPS     Z15, Z11, K1, Z16
+	VSHUFF64X2    $0x4e, Z15, Z11, Z11
+	VADDPS        Z16, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z16
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z16
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z16, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z16
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z16
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z16, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z16
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z16
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z16, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z16
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z16, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X16
+	VMOVUPS       X16, (R9)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X16
+	VMOVUPS       X16, (R9)(R11*2)
+	VEXTRACTF32X4 $0x03, Z0, X16
+	VMOVUPS       X16, (R9)(R10*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end4
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block4
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step3:
+	VMOVUPS       (R10), Z13
+	VMOVUPS       (R10)(DX*1), Z14
+	VMOVUPS       (R10)(DX*2), Z15
+	VPMOVZXWD     (SI), Z12
+	VPSLLD        $0x10, Z12, Z12
+	VFMADD231PS   Z13, Z12, Z0
+	VFMADD231PS   Z14, Z12, Z4
+	VFMADD231PS   Z15, Z12, Z8
+	VPMOVZXWD     (SI)(AX*1), Z12
+	VPSLLD        $0x10, Z12, Z12
+	VFMADD231PS   Z13, Z12, Z1
+	VFMADD231PS   Z14, Z12, Z5
+	VFMADD231PS   Z15, Z12, Z9
+	VPMOVZXWD     (SI)(AX*2), Z12
+	VPSLLD        $0x10, Z12, Z12
+	VFMADD231PS   Z13, Z12, Z2
+	VFMADD231PS   Z14, Z12, Z6
+	VFMADD231PS   Z15, Z12, Z10
+	VPMOVZXWD     (SI)(CX*1), Z12
+	VPSLLD        $0x10, Z12, Z12
+	VFMADD231PS   Z13, Z12, Z3
+	VFMADD231PS   Z14, Z12, Z7
+	VFMADD231PS   Z15, Z12, Z11
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step3
+	VBLENDMPS     Z4, Z0, K1, Z12
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VBLENDMPS     Z8, Z8, K1, Z12
+	VSHUFF64X2    $0x4e, Z8, Z8, Z8
+	VADDPS        Z12, Z8, Z8
+	VBLENDMPS     Z5, Z1, K1, Z12
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z12, Z1, Z1
+	VBLENDMPS     Z9, Z9, K1, Z12
+	VSHUFF64X2    $0x4e, Z9, Z9, Z9
+	VADDPS        Z12, Z9, Z9
+	VBLENDMPS     Z6, Z2, K1, Z12
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VBLENDMPS     Z10, Z10, K1, Z12
+	VSHUFF64X2    $0x4e, Z10, Z10, Z10
+	VADDPS        Z12, Z10, Z10
+	VBLENDMPS     Z7, Z3, K1, Z12
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z12, Z3, Z3
+	VBLENDMPS     Z11, Z11, K1, Z12
+	VSHUFF64X2    $0x4e, Z11, Z11, Z11
+	VADDPS        Z12, Z11, Z11
+	VSHUFF64X2    $0x88, Z8, Z0, Z12
+	VSHUFF64X2    $0xdd, Z8, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VSHUFF64X2    $0x88, Z9, Z1, Z12
+	VSHUFF64X2    $0xdd, Z9, Z1, Z1
+	VADDPS        Z12, Z1, Z1
+	VSHUFF64X2    $0x88, Z10, Z2, Z12
+	VSHUFF64X2    $0xdd, Z10, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VSHUFF64X2    $0x88, Z11, Z3, Z12
+	VSHUFF64X2    $0xdd, Z11, Z3, Z3
+	VADDPS        Z12, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z12
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z12
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z12, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z12
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z12, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X12
+	VMOVUPS       X12, (R9)(R11*1)
+	VEXTRACTF32X4 $0x02, Z0, X12
+	VMOVUPS       X12, (R9)(R11*2)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end3
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block3
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step2:
+	VMOVUPS       (R10), Z9
+	VMOVUPS       (R10)(DX*1), Z10
+	VPMOVZXWD     (SI), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VFMADD231PS   Z9, Z8, Z0
+	VFMADD231PS   Z10, Z8, Z4
+	VPMOVZXWD     (SI)(AX*1), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VFMADD231PS   Z9, Z8, Z1
+	VFMADD231PS   Z10, Z8, Z5
+	VPMOVZXWD     (SI)(AX*2), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VFMADD231PS   Z9, Z8, Z2
+	VFMADD231PS   Z10, Z8, Z6
+	VPMOVZXWD     (SI)(CX*1), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VFMADD231PS   Z9, Z8, Z3
+	VFMADD231PS   Z10, Z8, Z7
+	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
+	PREFETCHT0    64(DI)
+	PREFETCHT1    64(DI)(R8*1)
+	ADDQ          $0x00000080, DI
+	ADDQ          $0x20, SI
+	ADDQ          $0x40, R10
+	SUBQ          $0x10, R11
+	JNE           step2
+	VBLENDMPS     Z4, Z0, K1, Z8
+	VSHUFF64X2    $0x4e, Z4, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VBLENDMPS     Z5, Z1, K1, Z8
+	VSHUFF64X2    $0x4e, Z5, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VBLENDMPS     Z6, Z2, K1, Z8
+	VSHUFF64X2    $0x4e, Z6, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VBLENDMPS     Z7, Z3, K1, Z8
+	VSHUFF64X2    $0x4e, Z7, Z3, Z3
+	VADDPS        Z8, Z3, Z3
+	VSHUFF64X2    $0x88, Z0, Z0, Z8
+	VSHUFF64X2    $0xdd, Z0, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VSHUFF64X2    $0x88, Z1, Z1, Z8
+	VSHUFF64X2    $0xdd, Z1, Z1, Z1
+	VADDPS        Z8, Z1, Z1
+	VSHUFF64X2    $0x88, Z2, Z2, Z8
+	VSHUFF64X2    $0xdd, Z2, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VSHUFF64X2    $0x88, Z3, Z3, Z8
+	VSHUFF64X2    $0xdd, Z3, Z3, Z3
+	VADDPS        Z8, Z3, Z3
+	VUNPCKLPD     Z1, Z0, Z8
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	VUNPCKLPD     Z3, Z2, Z8
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z8, Z2, Z2
+	VSHUFPS       $0x88, Z2, Z0, Z8
+	VSHUFPS       $0xdd, Z2, Z0, Z0
+	VADDPS        Z8, Z0, Z0
+	MOVQ          stride+8(FP), R11
+	SHLQ          $0x02, R11
+	LEAQ          (R11)(R11*2), R10
+	VMOVUPS       X0, (R9)
+	VEXTRACTF32X4 $0x01, Z0, X8
+	VMOVUPS       X8, (R9)(R11*1)
+	MOVQ          (SP), R11
+	SUBQ          $0x04, R11
+	JEQ           end2
+	MOVQ          R11, (SP)
+	ADDQ          CX, SI
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R11
+	JGE           block2
+	MOVQ          $0x00000004, (SP)
+	LEAQ          (R9)(R11*4), R9
+	MOVQ          R11, R10
+	IMULQ         AX, R10
+	ADDQ          R10, SI
+	ADDQ          R10, DI
+	JMP           block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step1:
+	VMOVUPS     (R10), Z5
+	VPMOVZXWD   (SI), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS Z5, Z4, Z0
+	VPMOVZXWD   (SI)(AX*1), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS Z5, Z4, Z1
+	VPMOVZXWD   (SI)(AX*2), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS Z5, Z4, Z2
+	VPMOVZXWD   (SI)(CX*1), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS Z5, Z4, Z3
+	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT0  64(DI)
+	PREFETCHT1  64(DI)(R8*1)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JNE         step1
+	VBLENDMPS   Z0, Z0, K1, Z4
+	VSHUFF64X2  $0x4e, Z0, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VBLENDMPS   Z1, Z1, K1, Z4
+	VSHUFF64X2  $0x4e, Z1, Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VBLENDMPS   Z2, Z2, K1, Z4
+	VSHUFF64X2  $0x4e, Z2, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VBLENDMPS   Z3, Z3, K1, Z4
+	VSHUFF64X2  $0x4e, Z3, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VSHUFF64X2  $0x88, Z0, Z0, Z4
+	VSHUFF64X2  $0xdd, Z0, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VSHUFF64X2  $0x88, Z1, Z1, Z4
+	VSHUFF64X2  $0xdd, Z1, Z1, Z1
+	VADDPS      Z4, Z1, Z1
+	VSHUFF64X2  $0x88, Z2, Z2, Z4
+	VSHUFF64X2  $0xdd, Z2, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VSHUFF64X2  $0x88, Z3, Z3, Z4
+	VSHUFF64X2  $0xdd, Z3, Z3, Z3
+	VADDPS      Z4, Z3, Z3
+	VUNPCKLPD   Z1, Z0, Z4
+	VUNPCKHPD   Z1, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	VUNPCKLPD   Z3, Z2, Z4
+	VUNPCKHPD   Z3, Z2, Z2
+	VADDPS      Z4, Z2, Z2
+	VSHUFPS     $0x88, Z2, Z0, Z4
+	VSHUFPS     $0xdd, Z2, Z0, Z0
+	VADDPS      Z4, Z0, Z0
+	MOVQ        stride+8(FP), R11
+	SHLQ        $0x02, R11
+	LEAQ        (R11)(R11*2), R10
+	VMOVUPS     X0, (R9)
+	MOVQ        (SP), R11
+	SUBQ        $0x04, R11
+	JEQ         end1
+	MOVQ        R11, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R9
+	SUBQ        $0x04, R11
+	JGE         block1
+	MOVQ        $0x00000004, (SP)
+	LEAQ        (R9)(R11*4), R9
+	MOVQ        R11, R10
+	IMULQ       AX, R10
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	JMP         block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoreInt8AVX512(SB), NOSPLIT, $8-112
+	MOVQ  row+64(FP), AX
+	LEAQ  (AX)(AX*2), CX
+	MOVQ  qRow+40(FP), DX
+	LEAQ  (DX)(DX*2), BX
+	MOVQ  keys+56(FP), SI
+	MOVQ  ahead+96(FP), DI
+	MOVQ  later+104(FP), R8
+	MOVQ  dst+0(FP), R9
+	MOVQ  scales+72(FP), R10
+	MOVQ  n+24(FP), R12
+	MOVQ  R12, (SP)
+	MOVL  $0x0000ff00, R11
+	KMOVW R11, K1
+	MOVQ  rows+16(FP), R12
+	CMPQ  R12, $0x01
+	JEQ   rows1
+	CMPQ  R12, $0x02
+	JEQ   rows2
+	CMPQ  R12, $0x03
+	JEQ   rows3
+
+block4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z1, Z1, Z1
+	VPXORD Z5, Z5, Z5
+	VPXORD Z9, Z9, Z9
+	VPXORD Z13, Z13, Z13
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z10, Z10, Z10
+	VPXORD Z14, Z14, Z14
+	VPXORD Z3, Z3, Z3
+	VPXORD Z7, Z7, Z7
+	VPXORD Z11, Z11, Z11
+	VPXORD Z15, Z15, Z15
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+
+step4:
+	VMOVUPS         (R11), Z17
+	VMOVUPS         (R11)(DX*1), Z18
+	VMOVUPS         (R11)(DX*2), Z19
+	VMOVUPS         (R11)(BX*1), Z20
 	VPMOVSXBD       (SI), Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z17, Z16, Z0
@@ -1443,10 +1479,11 @@ step4:
 	VFMADD231PS     Z19, Z16, Z11
 	VFMADD231PS     Z20, Z16, Z15
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step4
 	VBLENDMPS       Z4, Z0, K1, Z16
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -1493,34 +1530,34 @@ step4:
 	VSHUFPS         $0x88, Z2, Z0, Z16
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z16, Z0, Z0
-	VBROADCASTF32X4 (R9), Z16
+	VBROADCASTF32X4 (R10), Z16
 	VMULPS          Z16, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X16
-	VMOVUPS         X16, (R8)(R11*1)
+	VMOVUPS         X16, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X16
-	VMOVUPS         X16, (R8)(R11*2)
+	VMOVUPS         X16, (R9)(R12*2)
 	VEXTRACTF32X4   $0x03, Z0, X16
-	VMOVUPS         X16, (R8)(R10*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X16, (R9)(R11*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end4
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block4
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block4
 
 end4:
@@ -1541,14 +1578,14 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step3:
-	VMOVUPS         (R10), Z13
-	VMOVUPS         (R10)(DX*1), Z14
-	VMOVUPS         (R10)(DX*2), Z15
+	VMOVUPS         (R11), Z13
+	VMOVUPS         (R11)(DX*1), Z14
+	VMOVUPS         (R11)(DX*2), Z15
 	VPMOVSXBD       (SI), Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z13, Z12, Z0
@@ -1570,10 +1607,11 @@ step3:
 	VFMADD231PS     Z14, Z12, Z7
 	VFMADD231PS     Z15, Z12, Z11
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step3
 	VBLENDMPS       Z4, Z0, K1, Z12
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -1620,32 +1658,32 @@ step3:
 	VSHUFPS         $0x88, Z2, Z0, Z12
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z12, Z0, Z0
-	VBROADCASTF32X4 (R9), Z12
+	VBROADCASTF32X4 (R10), Z12
 	VMULPS          Z12, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X12
-	VMOVUPS         X12, (R8)(R11*1)
+	VMOVUPS         X12, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X12
-	VMOVUPS         X12, (R8)(R11*2)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X12, (R9)(R12*2)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end3
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block3
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block3
 
 end3:
@@ -1662,13 +1700,13 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step2:
-	VMOVUPS         (R10), Z9
-	VMOVUPS         (R10)(DX*1), Z10
+	VMOVUPS         (R11), Z9
+	VMOVUPS         (R11)(DX*1), Z10
 	VPMOVSXBD       (SI), Z8
 	VCVTDQ2PS       Z8, Z8
 	VFMADD231PS     Z9, Z8, Z0
@@ -1686,10 +1724,11 @@ step2:
 	VFMADD231PS     Z9, Z8, Z3
 	VFMADD231PS     Z10, Z8, Z7
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step2
 	VBLENDMPS       Z4, Z0, K1, Z8
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -1724,30 +1763,30 @@ step2:
 	VSHUFPS         $0x88, Z2, Z0, Z8
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z8, Z0, Z0
-	VBROADCASTF32X4 (R9), Z8
+	VBROADCASTF32X4 (R10), Z8
 	VMULPS          Z8, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X8
-	VMOVUPS         X8, (R8)(R11*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X8, (R9)(R12*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end2
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block2
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block2
 
 end2:
@@ -1760,12 +1799,12 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step1:
-	VMOVUPS         (R10), Z5
+	VMOVUPS         (R11), Z5
 	VPMOVSXBD       (SI), Z4
 	VCVTDQ2PS       Z4, Z4
 	VFMADD231PS     Z5, Z4, Z0
@@ -1779,10 +1818,11 @@ step1:
 	VCVTDQ2PS       Z4, Z4
 	VFMADD231PS     Z5, Z4, Z3
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step1
 	VBLENDMPS       Z0, Z0, K1, Z4
 	VSHUFF64X2      $0x4e, Z0, Z0, Z0
@@ -1817,57 +1857,58 @@ step1:
 	VSHUFPS         $0x88, Z2, Z0, Z4
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z4, Z0, Z0
-	VBROADCASTF32X4 (R9), Z4
+	VBROADCASTF32X4 (R10), Z4
 	VMULPS          Z4, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end1
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block1
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $8-104
+TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $8-112
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
 	MOVQ  qRow+40(FP), DX
 	LEAQ  (DX)(DX*2), BX
 	MOVQ  keys+56(FP), SI
 	MOVQ  ahead+96(FP), DI
-	MOVQ  dst+0(FP), R8
-	MOVQ  scales+72(FP), R9
-	MOVQ  scale+80(FP), R10
-	LEAQ  (R10)(R10*2), R11
-	MOVQ  n+24(FP), R14
-	MOVQ  R14, (SP)
-	MOVL  $0x0000ff00, R12
-	KMOVW R12, K1
-	MOVQ  rows+16(FP), R14
-	CMPQ  R14, $0x01
+	MOVQ  later+104(FP), R8
+	MOVQ  dst+0(FP), R9
+	MOVQ  scales+72(FP), R10
+	MOVQ  scale+80(FP), R11
+	LEAQ  (R11)(R11*2), R12
+	MOVQ  n+24(FP), R15
+	MOVQ  R15, (SP)
+	MOVL  $0x0000ff00, R13
+	KMOVW R13, K1
+	MOVQ  rows+16(FP), R15
+	CMPQ  R15, $0x01
 	JEQ   rows1
-	CMPQ  R14, $0x02
+	CMPQ  R15, $0x02
 	JEQ   rows2
-	CMPQ  R14, $0x03
+	CMPQ  R15, $0x03
 	JEQ   rows3
 
 block4:
@@ -1887,61 +1928,62 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group4:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step4:
-	VMOVUPS          (R13), Z17
-	VMOVUPS          (R13)(DX*1), Z18
-	VMOVUPS          (R13)(DX*2), Z19
-	VMOVUPS          (R13)(BX*1), Z20
+	VMOVUPS          (R14), Z17
+	VMOVUPS          (R14)(DX*1), Z18
+	VMOVUPS          (R14)(DX*2), Z19
+	VMOVUPS          (R14)(BX*1), Z20
 	VPMOVZXBD        (SI), Z16
 	VCVTDQ2PS        Z16, Z16
-	VBROADCASTSS     (R9), Z22
-	VFMADD213PS.BCST 4(R9), Z22, Z16
+	VBROADCASTSS     (R10), Z22
+	VFMADD213PS.BCST 4(R10), Z22, Z16
 	VFMADD231PS      Z17, Z16, Z0
 	VFMADD231PS      Z18, Z16, Z4
 	VFMADD231PS      Z19, Z16, Z8
 	VFMADD231PS      Z20, Z16, Z12
 	VPMOVZXBD        (SI)(AX*1), Z16
 	VCVTDQ2PS        Z16, Z16
-	VBROADCASTSS     (R9)(R10*1), Z22
-	VFMADD213PS.BCST 4(R9)(R10*1), Z22, Z16
+	VBROADCASTSS     (R10)(R11*1), Z22
+	VFMADD213PS.BCST 4(R10)(R11*1), Z22, Z16
 	VFMADD231PS      Z17, Z16, Z1
 	VFMADD231PS      Z18, Z16, Z5
 	VFMADD231PS      Z19, Z16, Z9
 	VFMADD231PS      Z20, Z16, Z13
 	VPMOVZXBD        (SI)(AX*2), Z16
 	VCVTDQ2PS        Z16, Z16
-	VBROADCASTSS     (R9)(R10*2), Z22
-	VFMADD213PS.BCST 4(R9)(R10*2), Z22, Z16
+	VBROADCASTSS     (R10)(R11*2), Z22
+	VFMADD213PS.BCST 4(R10)(R11*2), Z22, Z16
 	VFMADD231PS      Z17, Z16, Z2
 	VFMADD231PS      Z18, Z16, Z6
 	VFMADD231PS      Z19, Z16, Z10
 	VFMADD231PS      Z20, Z16, Z14
 	VPMOVZXBD        (SI)(CX*1), Z16
 	VCVTDQ2PS        Z16, Z16
-	VBROADCASTSS     (R9)(R11*1), Z22
-	VFMADD213PS.BCST 4(R9)(R11*1), Z22, Z16
+	VBROADCASTSS     (R10)(R12*1), Z22
+	VFMADD213PS.BCST 4(R10)(R12*1), Z22, Z16
 	VFMADD231PS      Z17, Z16, Z3
 	VFMADD231PS      Z18, Z16, Z7
 	VFMADD231PS      Z19, Z16, Z11
 	VFMADD231PS      Z20, Z16, Z15
 	PREFETCHT0       (DI)
+	PREFETCHT1       (DI)(R8*1)
 	ADDQ             $0x00000040, DI
 	ADDQ             $0x10, SI
-	ADDQ             $0x40, R13
-	SUBQ             $0x10, R12
+	ADDQ             $0x40, R14
+	SUBQ             $0x10, R13
 	JNE              step4
-	ADDQ             $0x08, R9
-	TESTQ            R14, R14
+	ADDQ             $0x08, R10
+	TESTQ            R15, R15
 	JNE              group4
 	VBLENDMPS        Z4, Z0, K1, Z16
 	VSHUFF64X2       $0x4e, Z4, Z0, Z0
@@ -1988,33 +2030,33 @@ step4:
 	VSHUFPS          $0x88, Z2, Z0, Z16
 	VSHUFPS          $0xdd, Z2, Z0, Z0
 	VADDPS           Z16, Z0, Z0
-	MOVQ             stride+8(FP), R14
-	SHLQ             $0x02, R14
-	LEAQ             (R14)(R14*2), R13
-	VMOVUPS          X0, (R8)
+	MOVQ             stride+8(FP), R15
+	SHLQ             $0x02, R15
+	LEAQ             (R15)(R15*2), R14
+	VMOVUPS          X0, (R9)
 	VEXTRACTF32X4    $0x01, Z0, X16
-	VMOVUPS          X16, (R8)(R14*1)
+	VMOVUPS          X16, (R9)(R15*1)
 	VEXTRACTF32X4    $0x02, Z0, X16
-	VMOVUPS          X16, (R8)(R14*2)
+	VMOVUPS          X16, (R9)(R15*2)
 	VEXTRACTF32X4    $0x03, Z0, X16
-	VMOVUPS          X16, (R8)(R13*1)
-	MOVQ             (SP), R14
-	SUBQ             $0x04, R14
+	VMOVUPS          X16, (R9)(R14*1)
+	MOVQ             (SP), R15
+	SUBQ             $0x04, R15
 	JEQ              end4
-	MOVQ             R14, (SP)
+	MOVQ             R15, (SP)
 	ADDQ             CX, SI
-	ADDQ             $0x10, R8
-	ADDQ             R11, R9
-	SUBQ             $0x04, R14
+	ADDQ             $0x10, R9
+	ADDQ             R12, R10
+	SUBQ             $0x04, R15
 	JGE              block4
 	MOVQ             $0x00000004, (SP)
-	LEAQ             (R8)(R14*4), R8
-	MOVQ             R14, R13
-	IMULQ            AX, R13
-	ADDQ             R13, SI
-	ADDQ             R13, DI
-	IMULQ            R10, R14
-	ADDQ             R14, R9
+	LEAQ             (R9)(R15*4), R9
+	MOVQ             R15, R14
+	IMULQ            AX, R14
+	ADDQ             R14, SI
+	ADDQ             R14, DI
+	IMULQ            R11, R15
+	ADDQ             R15, R10
 	JMP              block4
 
 end4:
@@ -2035,56 +2077,57 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group3:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step3:
-	VMOVUPS          (R13), Z13
-	VMOVUPS          (R13)(DX*1), Z14
-	VMOVUPS          (R13)(DX*2), Z15
+	VMOVUPS          (R14), Z13
+	VMOVUPS          (R14)(DX*1), Z14
+	VMOVUPS          (R14)(DX*2), Z15
 	VPMOVZXBD        (SI), Z12
 	VCVTDQ2PS        Z12, Z12
-	VBROADCASTSS     (R9), Z17
-	VFMADD213PS.BCST 4(R9), Z17, Z12
+	VBROADCASTSS     (R10), Z17
+	VFMADD213PS.BCST 4(R10), Z17, Z12
 	VFMADD231PS      Z13, Z12, Z0
 	VFMADD231PS      Z14, Z12, Z4
 	VFMADD231PS      Z15, Z12, Z8
 	VPMOVZXBD        (SI)(AX*1), Z12
 	VCVTDQ2PS        Z12, Z12
-	VBROADCASTSS     (R9)(R10*1), Z17
-	VFMADD213PS.BCST 4(R9)(R10*1), Z17, Z12
+	VBROADCASTSS     (R10)(R11*1), Z17
+	VFMADD213PS.BCST 4(R10)(R11*1), Z17, Z12
 	VFMADD231PS      Z13, Z12, Z1
 	VFMADD231PS      Z14, Z12, Z5
 	VFMADD231PS      Z15, Z12, Z9
 	VPMOVZXBD        (SI)(AX*2), Z12
 	VCVTDQ2PS        Z12, Z12
-	VBROADCASTSS     (R9)(R10*2), Z17
-	VFMADD213PS.BCST 4(R9)(R10*2), Z17, Z12
+	VBROADCASTSS     (R10)(R11*2), Z17
+	VFMADD213PS.BCST 4(R10)(R11*2), Z17, Z12
 	VFMADD231PS      Z13, Z12, Z2
 	VFMADD231PS      Z14, Z12, Z6
 	VFMADD231PS      Z15, Z12, Z10
 	VPMOVZXBD        (SI)(CX*1), Z12
 	VCVTDQ2PS        Z12, Z12
-	VBROADCASTSS     (R9)(R11*1), Z17
-	VFMADD213PS.BCST 4(R9)(R11*1), Z17, Z12
+	VBROADCASTSS     (R10)(R12*1), Z17
+	VFMADD213PS.BCST 4(R10)(R12*1), Z17, Z12
 	VFMADD231PS      Z13, Z12, Z3
 	VFMADD231PS      Z14, Z12, Z7
 	VFMADD231PS      Z15, Z12, Z11
 	PREFETCHT0       (DI)
+	PREFETCHT1       (DI)(R8*1)
 	ADDQ             $0x00000040, DI
 	ADDQ             $0x10, SI
-	ADDQ             $0x40, R13
-	SUBQ             $0x10, R12
+	ADDQ             $0x40, R14
+	SUBQ             $0x10, R13
 	JNE              step3
-	ADDQ             $0x08, R9
-	TESTQ            R14, R14
+	ADDQ             $0x08, R10
+	TESTQ            R15, R15
 	JNE              group3
 	VBLENDMPS        Z4, Z0, K1, Z12
 	VSHUFF64X2       $0x4e, Z4, Z0, Z0
@@ -2131,31 +2174,31 @@ step3:
 	VSHUFPS          $0x88, Z2, Z0, Z12
 	VSHUFPS          $0xdd, Z2, Z0, Z0
 	VADDPS           Z12, Z0, Z0
-	MOVQ             stride+8(FP), R14
-	SHLQ             $0x02, R14
-	LEAQ             (R14)(R14*2), R13
-	VMOVUPS          X0, (R8)
+	MOVQ             stride+8(FP), R15
+	SHLQ             $0x02, R15
+	LEAQ             (R15)(R15*2), R14
+	VMOVUPS          X0, (R9)
 	VEXTRACTF32X4    $0x01, Z0, X12
-	VMOVUPS          X12, (R8)(R14*1)
+	VMOVUPS          X12, (R9)(R15*1)
 	VEXTRACTF32X4    $0x02, Z0, X12
-	VMOVUPS          X12, (R8)(R14*2)
-	MOVQ             (SP), R14
-	SUBQ             $0x04, R14
+	VMOVUPS          X12, (R9)(R15*2)
+	MOVQ             (SP), R15
+	SUBQ             $0x04, R15
 	JEQ              end3
-	MOVQ             R14, (SP)
+	MOVQ             R15, (SP)
 	ADDQ             CX, SI
-	ADDQ             $0x10, R8
-	ADDQ             R11, R9
-	SUBQ             $0x04, R14
+	ADDQ             $0x10, R9
+	ADDQ             R12, R10
+	SUBQ             $0x04, R15
 	JGE              block3
 	MOVQ             $0x00000004, (SP)
-	LEAQ             (R8)(R14*4), R8
-	MOVQ             R14, R13
-	IMULQ            AX, R13
-	ADDQ             R13, SI
-	ADDQ             R13, DI
-	IMULQ            R10, R14
-	ADDQ             R14, R9
+	LEAQ             (R9)(R15*4), R9
+	MOVQ             R15, R14
+	IMULQ            AX, R14
+	ADDQ             R14, SI
+	ADDQ             R14, DI
+	IMULQ            R11, R15
+	ADDQ             R15, R10
 	JMP              block3
 
 end3:
@@ -2172,51 +2215,52 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group2:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step2:
-	VMOVUPS          (R13), Z9
-	VMOVUPS          (R13)(DX*1), Z10
+	VMOVUPS          (R14), Z9
+	VMOVUPS          (R14)(DX*1), Z10
 	VPMOVZXBD        (SI), Z8
 	VCVTDQ2PS        Z8, Z8
-	VBROADCASTSS     (R9), Z12
-	VFMADD213PS.BCST 4(R9), Z12, Z8
+	VBROADCASTSS     (R10), Z12
+	VFMADD213PS.BCST 4(R10), Z12, Z8
 	VFMADD231PS      Z9, Z8, Z0
 	VFMADD231PS      Z10, Z8, Z4
 	VPMOVZXBD        (SI)(AX*1), Z8
 	VCVTDQ2PS        Z8, Z8
-	VBROADCASTSS     (R9)(R10*1), Z12
-	VFMADD213PS.BCST 4(R9)(R10*1), Z12, Z8
+	VBROADCASTSS     (R10)(R11*1), Z12
+	VFMADD213PS.BCST 4(R10)(R11*1), Z12, Z8
 	VFMADD231PS      Z9, Z8, Z1
 	VFMADD231PS      Z10, Z8, Z5
 	VPMOVZXBD        (SI)(AX*2), Z8
 	VCVTDQ2PS        Z8, Z8
-	VBROADCASTSS     (R9)(R10*2), Z12
-	VFMADD213PS.BCST 4(R9)(R10*2), Z12, Z8
+	VBROADCASTSS     (R10)(R11*2), Z12
+	VFMADD213PS.BCST 4(R10)(R11*2), Z12, Z8
 	VFMADD231PS      Z9, Z8, Z2
 	VFMADD231PS      Z10, Z8, Z6
 	VPMOVZXBD        (SI)(CX*1), Z8
 	VCVTDQ2PS        Z8, Z8
-	VBROADCASTSS     (R9)(R11*1), Z12
-	VFMADD213PS.BCST 4(R9)(R11*1), Z12, Z8
+	VBROADCASTSS     (R10)(R12*1), Z12
+	VFMADD213PS.BCST 4(R10)(R12*1), Z12, Z8
 	VFMADD231PS      Z9, Z8, Z3
 	VFMADD231PS      Z10, Z8, Z7
 	PREFETCHT0       (DI)
+	PREFETCHT1       (DI)(R8*1)
 	ADDQ             $0x00000040, DI
 	ADDQ             $0x10, SI
-	ADDQ             $0x40, R13
-	SUBQ             $0x10, R12
+	ADDQ             $0x40, R14
+	SUBQ             $0x10, R13
 	JNE              step2
-	ADDQ             $0x08, R9
-	TESTQ            R14, R14
+	ADDQ             $0x08, R10
+	TESTQ            R15, R15
 	JNE              group2
 	VBLENDMPS        Z4, Z0, K1, Z8
 	VSHUFF64X2       $0x4e, Z4, Z0, Z0
@@ -2251,29 +2295,29 @@ step2:
 	VSHUFPS          $0x88, Z2, Z0, Z8
 	VSHUFPS          $0xdd, Z2, Z0, Z0
 	VADDPS           Z8, Z0, Z0
-	MOVQ             stride+8(FP), R14
-	SHLQ             $0x02, R14
-	LEAQ             (R14)(R14*2), R13
-	VMOVUPS          X0, (R8)
+	MOVQ             stride+8(FP), R15
+	SHLQ             $0x02, R15
+	LEAQ             (R15)(R15*2), R14
+	VMOVUPS          X0, (R9)
 	VEXTRACTF32X4    $0x01, Z0, X8
-	VMOVUPS          X8, (R8)(R14*1)
-	MOVQ             (SP), R14
-	SUBQ             $0x04, R14
+	VMOVUPS          X8, (R9)(R15*1)
+	MOVQ             (SP), R15
+	SUBQ             $0x04, R15
 	JEQ              end2
-	MOVQ             R14, (SP)
+	MOVQ             R15, (SP)
 	ADDQ             CX, SI
-	ADDQ             $0x10, R8
-	ADDQ             R11, R9
-	SUBQ             $0x04, R14
+	ADDQ             $0x10, R9
+	ADDQ             R12, R10
+	SUBQ             $0x04, R15
 	JGE              block2
 	MOVQ             $0x00000004, (SP)
-	LEAQ             (R8)(R14*4), R8
-	MOVQ             R14, R13
-	IMULQ            AX, R13
-	ADDQ             R13, SI
-	ADDQ             R13, DI
-	IMULQ            R10, R14
-	ADDQ             R14, R9
+	LEAQ             (R9)(R15*4), R9
+	MOVQ             R15, R14
+	IMULQ            AX, R14
+	ADDQ             R14, SI
+	ADDQ             R14, DI
+	IMULQ            R11, R15
+	ADDQ             R15, R10
 	JMP              block2
 
 end2:
@@ -2286,46 +2330,47 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group1:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step1:
-	VMOVUPS          (R13), Z5
+	VMOVUPS          (R14), Z5
 	VPMOVZXBD        (SI), Z4
 	VCVTDQ2PS        Z4, Z4
-	VBROADCASTSS     (R9), Z7
-	VFMADD213PS.BCST 4(R9), Z7, Z4
+	VBROADCASTSS     (R10), Z7
+	VFMADD213PS.BCST 4(R10), Z7, Z4
 	VFMADD231PS      Z5, Z4, Z0
 	VPMOVZXBD        (SI)(AX*1), Z4
 	VCVTDQ2PS        Z4, Z4
-	VBROADCASTSS     (R9)(R10*1), Z7
-	VFMADD213PS.BCST 4(R9)(R10*1), Z7, Z4
+	VBROADCASTSS     (R10)(R11*1), Z7
+	VFMADD213PS.BCST 4(R10)(R11*1), Z7, Z4
 	VFMADD231PS      Z5, Z4, Z1
 	VPMOVZXBD        (SI)(AX*2), Z4
 	VCVTDQ2PS        Z4, Z4
-	VBROADCASTSS     (R9)(R10*2), Z7
-	VFMADD213PS.BCST 4(R9)(R10*2), Z7, Z4
+	VBROADCASTSS     (R10)(R11*2), Z7
+	VFMADD213PS.BCST 4(R10)(R11*2), Z7, Z4
 	VFMADD231PS      Z5, Z4, Z2
 	VPMOVZXBD        (SI)(CX*1), Z4
 	VCVTDQ2PS        Z4, Z4
-	VBROADCASTSS     (R9)(R11*1), Z7
-	VFMADD213PS.BCST 4(R9)(R11*1), Z7, Z4
+	VBROADCASTSS     (R10)(R12*1), Z7
+	VFMADD213PS.BCST 4(R10)(R12*1), Z7, Z4
 	VFMADD231PS      Z5, Z4, Z3
 	PREFETCHT0       (DI)
+	PREFETCHT1       (DI)(R8*1)
 	ADDQ             $0x00000040, DI
 	ADDQ             $0x10, SI
-	ADDQ             $0x40, R13
-	SUBQ             $0x10, R12
+	ADDQ             $0x40, R14
+	SUBQ             $0x10, R13
 	JNE              step1
-	ADDQ             $0x08, R9
-	TESTQ            R14, R14
+	ADDQ             $0x08, R10
+	TESTQ            R15, R15
 	JNE              group1
 	VBLENDMPS        Z0, Z0, K1, Z4
 	VSHUFF64X2       $0x4e, Z0, Z0, Z0
@@ -2360,54 +2405,55 @@ step1:
 	VSHUFPS          $0x88, Z2, Z0, Z4
 	VSHUFPS          $0xdd, Z2, Z0, Z0
 	VADDPS           Z4, Z0, Z0
-	MOVQ             stride+8(FP), R14
-	SHLQ             $0x02, R14
-	LEAQ             (R14)(R14*2), R13
-	VMOVUPS          X0, (R8)
-	MOVQ             (SP), R14
-	SUBQ             $0x04, R14
+	MOVQ             stride+8(FP), R15
+	SHLQ             $0x02, R15
+	LEAQ             (R15)(R15*2), R14
+	VMOVUPS          X0, (R9)
+	MOVQ             (SP), R15
+	SUBQ             $0x04, R15
 	JEQ              end1
-	MOVQ             R14, (SP)
+	MOVQ             R15, (SP)
 	ADDQ             CX, SI
-	ADDQ             $0x10, R8
-	ADDQ             R11, R9
-	SUBQ             $0x04, R14
+	ADDQ             $0x10, R9
+	ADDQ             R12, R10
+	SUBQ             $0x04, R15
 	JGE              block1
 	MOVQ             $0x00000004, (SP)
-	LEAQ             (R8)(R14*4), R8
-	MOVQ             R14, R13
-	IMULQ            AX, R13
-	ADDQ             R13, SI
-	ADDQ             R13, DI
-	IMULQ            R10, R14
-	ADDQ             R14, R9
+	LEAQ             (R9)(R15*4), R9
+	MOVQ             R15, R14
+	IMULQ            AX, R14
+	ADDQ             R14, SI
+	ADDQ             R14, DI
+	IMULQ            R11, R15
+	ADDQ             R15, R10
 	JMP              block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, MMX+
-TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $8-104
+TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $8-112
 	MOVQ      row+64(FP), AX
 	LEAQ      (AX)(AX*2), CX
 	MOVQ      qRow+40(FP), DX
 	LEAQ      (DX)(DX*2), BX
 	MOVQ      keys+56(FP), SI
 	MOVQ      ahead+96(FP), DI
-	MOVQ      dst+0(FP), R8
-	MOVQ      scales+72(FP), R9
-	MOVQ      n+24(FP), R11
-	MOVQ      R11, (SP)
-	MOVL      $0x0000ff00, R10
-	KMOVW     R10, K1
-	MOVQ      rows+16(FP), R11
-	CMPQ      R11, $0x01
+	MOVQ      later+104(FP), R8
+	MOVQ      dst+0(FP), R9
+	MOVQ      scales+72(FP), R10
+	MOVQ      n+24(FP), R12
+	MOVQ      R12, (SP)
+	MOVL      $0x0000ff00, R11
+	KMOVW     R11, K1
+	MOVQ      rows+16(FP), R12
+	CMPQ      R12, $0x01
 	JEQ       rows1
-	CMPQ      R11, $0x02
+	CMPQ      R12, $0x02
 	JEQ       rows2
-	CMPQ      R11, $0x03
+	CMPQ      R12, $0x03
 	JEQ       rows3
 	VMOVDQU32 one16AVX512<>+0(SB), Z21
 	VMOVDQU32 bit7AVX512<>+0(SB), Z22
@@ -2429,15 +2475,15 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step4:
-	VMOVUPS         (R10), Z17
-	VMOVUPS         (R10)(DX*1), Z18
-	VMOVUPS         (R10)(DX*2), Z19
-	VMOVUPS         (R10)(BX*1), Z20
+	VMOVUPS         (R11), Z17
+	VMOVUPS         (R11)(DX*1), Z18
+	VMOVUPS         (R11)(DX*2), Z19
+	VMOVUPS         (R11)(BX*1), Z20
 	VPMOVSXBW       (SI), Y16
 	VPADDW          Y21, Y16, Y23
 	VPTERNLOGD      $0x78, Y22, Y23, Y16
@@ -2475,10 +2521,11 @@ step4:
 	VFMADD231PS     Z19, Z16, Z11
 	VFMADD231PS     Z20, Z16, Z15
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step4
 	VBLENDMPS       Z4, Z0, K1, Z16
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -2525,34 +2572,34 @@ step4:
 	VSHUFPS         $0x88, Z2, Z0, Z16
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z16, Z0, Z0
-	VBROADCASTF32X4 (R9), Z16
+	VBROADCASTF32X4 (R10), Z16
 	VMULPS          Z16, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X16
-	VMOVUPS         X16, (R8)(R11*1)
+	VMOVUPS         X16, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X16
-	VMOVUPS         X16, (R8)(R11*2)
+	VMOVUPS         X16, (R9)(R12*2)
 	VEXTRACTF32X4   $0x03, Z0, X16
-	VMOVUPS         X16, (R8)(R10*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X16, (R9)(R11*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end4
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block4
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block4
 
 end4:
@@ -2576,14 +2623,14 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step3:
-	VMOVUPS         (R10), Z13
-	VMOVUPS         (R10)(DX*1), Z14
-	VMOVUPS         (R10)(DX*2), Z15
+	VMOVUPS         (R11), Z13
+	VMOVUPS         (R11)(DX*1), Z14
+	VMOVUPS         (R11)(DX*2), Z15
 	VPMOVSXBW       (SI), Y12
 	VPADDW          Y16, Y12, Y18
 	VPTERNLOGD      $0x78, Y17, Y18, Y12
@@ -2617,10 +2664,11 @@ step3:
 	VFMADD231PS     Z14, Z12, Z7
 	VFMADD231PS     Z15, Z12, Z11
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step3
 	VBLENDMPS       Z4, Z0, K1, Z12
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -2667,32 +2715,32 @@ step3:
 	VSHUFPS         $0x88, Z2, Z0, Z12
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z12, Z0, Z0
-	VBROADCASTF32X4 (R9), Z12
+	VBROADCASTF32X4 (R10), Z12
 	VMULPS          Z12, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X12
-	VMOVUPS         X12, (R8)(R11*1)
+	VMOVUPS         X12, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X12
-	VMOVUPS         X12, (R8)(R11*2)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X12, (R9)(R12*2)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end3
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block3
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block3
 
 end3:
@@ -2712,13 +2760,13 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step2:
-	VMOVUPS         (R10), Z9
-	VMOVUPS         (R10)(DX*1), Z10
+	VMOVUPS         (R11), Z9
+	VMOVUPS         (R11)(DX*1), Z10
 	VPMOVSXBW       (SI), Y8
 	VPADDW          Y11, Y8, Y13
 	VPTERNLOGD      $0x78, Y12, Y13, Y8
@@ -2748,10 +2796,11 @@ step2:
 	VFMADD231PS     Z9, Z8, Z3
 	VFMADD231PS     Z10, Z8, Z7
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step2
 	VBLENDMPS       Z4, Z0, K1, Z8
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -2786,30 +2835,30 @@ step2:
 	VSHUFPS         $0x88, Z2, Z0, Z8
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z8, Z0, Z0
-	VBROADCASTF32X4 (R9), Z8
+	VBROADCASTF32X4 (R10), Z8
 	VMULPS          Z8, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X8
-	VMOVUPS         X8, (R8)(R11*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X8, (R9)(R12*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end2
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block2
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block2
 
 end2:
@@ -2825,12 +2874,12 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step1:
-	VMOVUPS         (R10), Z5
+	VMOVUPS         (R11), Z5
 	VPMOVSXBW       (SI), Y4
 	VPADDW          Y6, Y4, Y8
 	VPTERNLOGD      $0x78, Y7, Y8, Y4
@@ -2856,10 +2905,11 @@ step1:
 	VCVTPH2PS       Y4, Z4
 	VFMADD231PS     Z5, Z4, Z3
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step1
 	VBLENDMPS       Z0, Z0, K1, Z4
 	VSHUFF64X2      $0x4e, Z0, Z0, Z0
@@ -2894,28 +2944,28 @@ step1:
 	VSHUFPS         $0x88, Z2, Z0, Z4
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z4, Z0, Z0
-	VBROADCASTF32X4 (R9), Z4
+	VBROADCASTF32X4 (R10), Z4
 	VMULPS          Z4, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end1
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block1
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block1
 
 end1:
@@ -2958,27 +3008,28 @@ DATA bit7AVX512<>+56(SB)/4, $0x00800080
 DATA bit7AVX512<>+60(SB)/4, $0x00800080
 GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $8-104
+TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $8-112
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
 	MOVQ  qRow+40(FP), DX
 	LEAQ  (DX)(DX*2), BX
 	MOVQ  keys+56(FP), SI
 	MOVQ  ahead+96(FP), DI
-	MOVQ  dst+0(FP), R8
-	MOVQ  scales+72(FP), R9
-	MOVQ  n+24(FP), R11
-	MOVQ  R11, (SP)
-	MOVL  $0x0000ff00, R10
-	KMOVW R10, K1
-	MOVQ  rows+16(FP), R11
-	CMPQ  R11, $0x01
+	MOVQ  later+104(FP), R8
+	MOVQ  dst+0(FP), R9
+	MOVQ  scales+72(FP), R10
+	MOVQ  n+24(FP), R12
+	MOVQ  R12, (SP)
+	MOVL  $0x0000ff00, R11
+	KMOVW R11, K1
+	MOVQ  rows+16(FP), R12
+	CMPQ  R12, $0x01
 	JEQ   rows1
-	CMPQ  R11, $0x02
+	CMPQ  R12, $0x02
 	JEQ   rows2
-	CMPQ  R11, $0x03
+	CMPQ  R12, $0x03
 	JEQ   rows3
 
 block4:
@@ -2998,15 +3049,15 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step4:
-	VMOVUPS         (R10), Z17
-	VMOVUPS         (R10)(DX*1), Z18
-	VMOVUPS         (R10)(DX*2), Z19
-	VMOVUPS         (R10)(BX*1), Z20
+	VMOVUPS         (R11), Z17
+	VMOVUPS         (R11)(DX*1), Z18
+	VMOVUPS         (R11)(DX*2), Z19
+	VMOVUPS         (R11)(BX*1), Z20
 	VPMOVZXBW       (SI), Y16
 	VPSLLW          $0x08, Y16, Y16
 	VCVTPH2PS       Y16, Z16
@@ -3036,10 +3087,11 @@ step4:
 	VFMADD231PS     Z19, Z16, Z11
 	VFMADD231PS     Z20, Z16, Z15
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step4
 	VBLENDMPS       Z4, Z0, K1, Z16
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -3086,34 +3138,34 @@ step4:
 	VSHUFPS         $0x88, Z2, Z0, Z16
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z16, Z0, Z0
-	VBROADCASTF32X4 (R9), Z16
+	VBROADCASTF32X4 (R10), Z16
 	VMULPS          Z16, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X16
-	VMOVUPS         X16, (R8)(R11*1)
+	VMOVUPS         X16, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X16
-	VMOVUPS         X16, (R8)(R11*2)
+	VMOVUPS         X16, (R9)(R12*2)
 	VEXTRACTF32X4   $0x03, Z0, X16
-	VMOVUPS         X16, (R8)(R10*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X16, (R9)(R11*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end4
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block4
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block4
 
 end4:
@@ -3134,14 +3186,14 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step3:
-	VMOVUPS         (R10), Z13
-	VMOVUPS         (R10)(DX*1), Z14
-	VMOVUPS         (R10)(DX*2), Z15
+	VMOVUPS         (R11), Z13
+	VMOVUPS         (R11)(DX*1), Z14
+	VMOVUPS         (R11)(DX*2), Z15
 	VPMOVZXBW       (SI), Y12
 	VPSLLW          $0x08, Y12, Y12
 	VCVTPH2PS       Y12, Z12
@@ -3167,10 +3219,11 @@ step3:
 	VFMADD231PS     Z14, Z12, Z7
 	VFMADD231PS     Z15, Z12, Z11
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step3
 	VBLENDMPS       Z4, Z0, K1, Z12
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -3217,32 +3270,32 @@ step3:
 	VSHUFPS         $0x88, Z2, Z0, Z12
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z12, Z0, Z0
-	VBROADCASTF32X4 (R9), Z12
+	VBROADCASTF32X4 (R10), Z12
 	VMULPS          Z12, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X12
-	VMOVUPS         X12, (R8)(R11*1)
+	VMOVUPS         X12, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X12
-	VMOVUPS         X12, (R8)(R11*2)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X12, (R9)(R12*2)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end3
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block3
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block3
 
 end3:
@@ -3259,13 +3312,13 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step2:
-	VMOVUPS         (R10), Z9
-	VMOVUPS         (R10)(DX*1), Z10
+	VMOVUPS         (R11), Z9
+	VMOVUPS         (R11)(DX*1), Z10
 	VPMOVZXBW       (SI), Y8
 	VPSLLW          $0x08, Y8, Y8
 	VCVTPH2PS       Y8, Z8
@@ -3287,10 +3340,11 @@ step2:
 	VFMADD231PS     Z9, Z8, Z3
 	VFMADD231PS     Z10, Z8, Z7
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step2
 	VBLENDMPS       Z4, Z0, K1, Z8
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
@@ -3325,30 +3379,30 @@ step2:
 	VSHUFPS         $0x88, Z2, Z0, Z8
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z8, Z0, Z0
-	VBROADCASTF32X4 (R9), Z8
+	VBROADCASTF32X4 (R10), Z8
 	VMULPS          Z8, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X8
-	VMOVUPS         X8, (R8)(R11*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X8, (R9)(R12*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end2
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block2
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block2
 
 end2:
@@ -3361,12 +3415,12 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step1:
-	VMOVUPS         (R10), Z5
+	VMOVUPS         (R11), Z5
 	VPMOVZXBW       (SI), Y4
 	VPSLLW          $0x08, Y4, Y4
 	VCVTPH2PS       Y4, Z4
@@ -3384,10 +3438,11 @@ step1:
 	VCVTPH2PS       Y4, Z4
 	VFMADD231PS     Z5, Z4, Z3
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	ADDQ            $0x00000040, DI
 	ADDQ            $0x10, SI
-	ADDQ            $0x40, R10
-	SUBQ            $0x10, R11
+	ADDQ            $0x40, R11
+	SUBQ            $0x10, R12
 	JNE             step1
 	VBLENDMPS       Z0, Z0, K1, Z4
 	VSHUFF64X2      $0x4e, Z0, Z0, Z0
@@ -3422,57 +3477,58 @@ step1:
 	VSHUFPS         $0x88, Z2, Z0, Z4
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z4, Z0, Z0
-	VBROADCASTF32X4 (R9), Z4
+	VBROADCASTF32X4 (R10), Z4
 	VMULPS          Z4, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end1
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block1
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·scoreInt4AVX512(SB), NOSPLIT, $8-104
+TEXT ·scoreInt4AVX512(SB), NOSPLIT, $8-112
 	MOVQ      row+64(FP), AX
 	LEAQ      (AX)(AX*2), CX
 	MOVQ      qRow+40(FP), DX
 	LEAQ      (DX)(DX*2), BX
 	MOVQ      keys+56(FP), SI
 	MOVQ      ahead+96(FP), DI
-	MOVQ      dst+0(FP), R8
-	MOVQ      scales+72(FP), R9
-	MOVQ      scale+80(FP), R10
-	LEAQ      (R10)(R10*2), R11
-	MOVQ      n+24(FP), R14
-	MOVQ      R14, (SP)
-	MOVL      $0x0000ff00, R12
-	KMOVW     R12, K1
-	MOVQ      rows+16(FP), R14
-	CMPQ      R14, $0x01
+	MOVQ      later+104(FP), R8
+	MOVQ      dst+0(FP), R9
+	MOVQ      scales+72(FP), R10
+	MOVQ      scale+80(FP), R11
+	LEAQ      (R11)(R11*2), R12
+	MOVQ      n+24(FP), R15
+	MOVQ      R15, (SP)
+	MOVL      $0x0000ff00, R13
+	KMOVW     R13, K1
+	MOVQ      rows+16(FP), R15
+	CMPQ      R15, $0x01
 	JEQ       rows1
-	CMPQ      R14, $0x02
+	CMPQ      R15, $0x02
 	JEQ       rows2
-	CMPQ      R14, $0x03
+	CMPQ      R15, $0x03
 	JEQ       rows3
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
@@ -3495,29 +3551,29 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group4:
-	MOVQ             group+88(FP), R12
-	CMPQ             R12, R14
-	CMOVQGT          R14, R12
-	SUBQ             R12, R14
-	VBROADCASTSS     4(R9), Z25
-	VFMADD231PS.BCST (R9), Z23, Z25
-	VBROADCASTSS     4(R9)(R10*1), Z26
-	VFMADD231PS.BCST (R9)(R10*1), Z23, Z26
-	VBROADCASTSS     4(R9)(R10*2), Z27
-	VFMADD231PS.BCST (R9)(R10*2), Z23, Z27
-	VBROADCASTSS     4(R9)(R11*1), Z28
-	VFMADD231PS.BCST (R9)(R11*1), Z23, Z28
+	MOVQ             group+88(FP), R13
+	CMPQ             R13, R15
+	CMOVQGT          R15, R13
+	SUBQ             R13, R15
+	VBROADCASTSS     4(R10), Z25
+	VFMADD231PS.BCST (R10), Z23, Z25
+	VBROADCASTSS     4(R10)(R11*1), Z26
+	VFMADD231PS.BCST (R10)(R11*1), Z23, Z26
+	VBROADCASTSS     4(R10)(R11*2), Z27
+	VFMADD231PS.BCST (R10)(R11*2), Z23, Z27
+	VBROADCASTSS     4(R10)(R12*1), Z28
+	VFMADD231PS.BCST (R10)(R12*1), Z23, Z28
 
 step4:
-	VMOVUPS       (R13), Z17
-	VMOVUPS       (R13)(DX*1), Z18
-	VMOVUPS       (R13)(DX*2), Z19
-	VMOVUPS       (R13)(BX*1), Z20
+	VMOVUPS       (R14), Z17
+	VMOVUPS       (R14)(DX*1), Z18
+	VMOVUPS       (R14)(DX*2), Z19
+	VMOVUPS       (R14)(BX*1), Z20
 	VPBROADCASTQ  (SI), Z16
 	VPSHUFB       Z21, Z16, Z16
 	VPSRLVD       Z22, Z16, Z16
@@ -3551,13 +3607,14 @@ step4:
 	VFMADD231PS   Z19, Z16, Z11
 	VFMADD231PS   Z20, Z16, Z15
 	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
 	ADDQ          $0x00000020, DI
 	ADDQ          $0x08, SI
-	ADDQ          $0x40, R13
-	SUBQ          $0x10, R12
+	ADDQ          $0x40, R14
+	SUBQ          $0x10, R13
 	JNE           step4
-	ADDQ          $0x08, R9
-	TESTQ         R14, R14
+	ADDQ          $0x08, R10
+	TESTQ         R15, R15
 	JNE           group4
 	VBLENDMPS     Z4, Z0, K1, Z16
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -3604,33 +3661,33 @@ step4:
 	VSHUFPS       $0x88, Z2, Z0, Z16
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z16, Z0, Z0
-	MOVQ          stride+8(FP), R14
-	SHLQ          $0x02, R14
-	LEAQ          (R14)(R14*2), R13
-	VMOVUPS       X0, (R8)
+	MOVQ          stride+8(FP), R15
+	SHLQ          $0x02, R15
+	LEAQ          (R15)(R15*2), R14
+	VMOVUPS       X0, (R9)
 	VEXTRACTF32X4 $0x01, Z0, X16
-	VMOVUPS       X16, (R8)(R14*1)
+	VMOVUPS       X16, (R9)(R15*1)
 	VEXTRACTF32X4 $0x02, Z0, X16
-	VMOVUPS       X16, (R8)(R14*2)
+	VMOVUPS       X16, (R9)(R15*2)
 	VEXTRACTF32X4 $0x03, Z0, X16
-	VMOVUPS       X16, (R8)(R13*1)
-	MOVQ          (SP), R14
-	SUBQ          $0x04, R14
+	VMOVUPS       X16, (R9)(R14*1)
+	MOVQ          (SP), R15
+	SUBQ          $0x04, R15
 	JEQ           end4
-	MOVQ          R14, (SP)
+	MOVQ          R15, (SP)
 	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	ADDQ          R11, R9
-	SUBQ          $0x04, R14
+	ADDQ          $0x10, R9
+	ADDQ          R12, R10
+	SUBQ          $0x04, R15
 	JGE           block4
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R14*4), R8
-	MOVQ          R14, R13
-	IMULQ         AX, R13
-	ADDQ          R13, SI
-	ADDQ          R13, DI
-	IMULQ         R10, R14
-	ADDQ          R14, R9
+	LEAQ          (R9)(R15*4), R9
+	MOVQ          R15, R14
+	IMULQ         AX, R14
+	ADDQ          R14, SI
+	ADDQ          R14, DI
+	IMULQ         R11, R15
+	ADDQ          R15, R10
 	JMP           block4
 
 end4:
@@ -3655,28 +3712,28 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group3:
-	MOVQ             group+88(FP), R12
-	CMPQ             R12, R14
-	CMOVQGT          R14, R12
-	SUBQ             R12, R14
-	VBROADCASTSS     4(R9), Z20
-	VFMADD231PS.BCST (R9), Z18, Z20
-	VBROADCASTSS     4(R9)(R10*1), Z21
-	VFMADD231PS.BCST (R9)(R10*1), Z18, Z21
-	VBROADCASTSS     4(R9)(R10*2), Z22
-	VFMADD231PS.BCST (R9)(R10*2), Z18, Z22
-	VBROADCASTSS     4(R9)(R11*1), Z23
-	VFMADD231PS.BCST (R9)(R11*1), Z18, Z23
+	MOVQ             group+88(FP), R13
+	CMPQ             R13, R15
+	CMOVQGT          R15, R13
+	SUBQ             R13, R15
+	VBROADCASTSS     4(R10), Z20
+	VFMADD231PS.BCST (R10), Z18, Z20
+	VBROADCASTSS     4(R10)(R11*1), Z21
+	VFMADD231PS.BCST (R10)(R11*1), Z18, Z21
+	VBROADCASTSS     4(R10)(R11*2), Z22
+	VFMADD231PS.BCST (R10)(R11*2), Z18, Z22
+	VBROADCASTSS     4(R10)(R12*1), Z23
+	VFMADD231PS.BCST (R10)(R12*1), Z18, Z23
 
 step3:
-	VMOVUPS       (R13), Z13
-	VMOVUPS       (R13)(DX*1), Z14
-	VMOVUPS       (R13)(DX*2), Z15
+	VMOVUPS       (R14), Z13
+	VMOVUPS       (R14)(DX*1), Z14
+	VMOVUPS       (R14)(DX*2), Z15
 	VPBROADCASTQ  (SI), Z12
 	VPSHUFB       Z16, Z12, Z12
 	VPSRLVD       Z17, Z12, Z12
@@ -3706,13 +3763,14 @@ step3:
 	VFMADD231PS   Z14, Z12, Z7
 	VFMADD231PS   Z15, Z12, Z11
 	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
 	ADDQ          $0x00000020, DI
 	ADDQ          $0x08, SI
-	ADDQ          $0x40, R13
-	SUBQ          $0x10, R12
+	ADDQ          $0x40, R14
+	SUBQ          $0x10, R13
 	JNE           step3
-	ADDQ          $0x08, R9
-	TESTQ         R14, R14
+	ADDQ          $0x08, R10
+	TESTQ         R15, R15
 	JNE           group3
 	VBLENDMPS     Z4, Z0, K1, Z12
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -3759,31 +3817,31 @@ step3:
 	VSHUFPS       $0x88, Z2, Z0, Z12
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z12, Z0, Z0
-	MOVQ          stride+8(FP), R14
-	SHLQ          $0x02, R14
-	LEAQ          (R14)(R14*2), R13
-	VMOVUPS       X0, (R8)
+	MOVQ          stride+8(FP), R15
+	SHLQ          $0x02, R15
+	LEAQ          (R15)(R15*2), R14
+	VMOVUPS       X0, (R9)
 	VEXTRACTF32X4 $0x01, Z0, X12
-	VMOVUPS       X12, (R8)(R14*1)
+	VMOVUPS       X12, (R9)(R15*1)
 	VEXTRACTF32X4 $0x02, Z0, X12
-	VMOVUPS       X12, (R8)(R14*2)
-	MOVQ          (SP), R14
-	SUBQ          $0x04, R14
+	VMOVUPS       X12, (R9)(R15*2)
+	MOVQ          (SP), R15
+	SUBQ          $0x04, R15
 	JEQ           end3
-	MOVQ          R14, (SP)
+	MOVQ          R15, (SP)
 	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	ADDQ          R11, R9
-	SUBQ          $0x04, R14
+	ADDQ          $0x10, R9
+	ADDQ          R12, R10
+	SUBQ          $0x04, R15
 	JGE           block3
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R14*4), R8
-	MOVQ          R14, R13
-	IMULQ         AX, R13
-	ADDQ          R13, SI
-	ADDQ          R13, DI
-	IMULQ         R10, R14
-	ADDQ          R14, R9
+	LEAQ          (R9)(R15*4), R9
+	MOVQ          R15, R14
+	IMULQ         AX, R14
+	ADDQ          R14, SI
+	ADDQ          R14, DI
+	IMULQ         R11, R15
+	ADDQ          R15, R10
 	JMP           block3
 
 end3:
@@ -3804,27 +3862,27 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group2:
-	MOVQ             group+88(FP), R12
-	CMPQ             R12, R14
-	CMOVQGT          R14, R12
-	SUBQ             R12, R14
-	VBROADCASTSS     4(R9), Z15
-	VFMADD231PS.BCST (R9), Z13, Z15
-	VBROADCASTSS     4(R9)(R10*1), Z16
-	VFMADD231PS.BCST (R9)(R10*1), Z13, Z16
-	VBROADCASTSS     4(R9)(R10*2), Z17
-	VFMADD231PS.BCST (R9)(R10*2), Z13, Z17
-	VBROADCASTSS     4(R9)(R11*1), Z18
-	VFMADD231PS.BCST (R9)(R11*1), Z13, Z18
+	MOVQ             group+88(FP), R13
+	CMPQ             R13, R15
+	CMOVQGT          R15, R13
+	SUBQ             R13, R15
+	VBROADCASTSS     4(R10), Z15
+	VFMADD231PS.BCST (R10), Z13, Z15
+	VBROADCASTSS     4(R10)(R11*1), Z16
+	VFMADD231PS.BCST (R10)(R11*1), Z13, Z16
+	VBROADCASTSS     4(R10)(R11*2), Z17
+	VFMADD231PS.BCST (R10)(R11*2), Z13, Z17
+	VBROADCASTSS     4(R10)(R12*1), Z18
+	VFMADD231PS.BCST (R10)(R12*1), Z13, Z18
 
 step2:
-	VMOVUPS       (R13), Z9
-	VMOVUPS       (R13)(DX*1), Z10
+	VMOVUPS       (R14), Z9
+	VMOVUPS       (R14)(DX*1), Z10
 	VPBROADCASTQ  (SI), Z8
 	VPSHUFB       Z11, Z8, Z8
 	VPSRLVD       Z12, Z8, Z8
@@ -3850,13 +3908,14 @@ step2:
 	VFMADD231PS   Z9, Z8, Z3
 	VFMADD231PS   Z10, Z8, Z7
 	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
 	ADDQ          $0x00000020, DI
 	ADDQ          $0x08, SI
-	ADDQ          $0x40, R13
-	SUBQ          $0x10, R12
+	ADDQ          $0x40, R14
+	SUBQ          $0x10, R13
 	JNE           step2
-	ADDQ          $0x08, R9
-	TESTQ         R14, R14
+	ADDQ          $0x08, R10
+	TESTQ         R15, R15
 	JNE           group2
 	VBLENDMPS     Z4, Z0, K1, Z8
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -3891,29 +3950,29 @@ step2:
 	VSHUFPS       $0x88, Z2, Z0, Z8
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z8, Z0, Z0
-	MOVQ          stride+8(FP), R14
-	SHLQ          $0x02, R14
-	LEAQ          (R14)(R14*2), R13
-	VMOVUPS       X0, (R8)
+	MOVQ          stride+8(FP), R15
+	SHLQ          $0x02, R15
+	LEAQ          (R15)(R15*2), R14
+	VMOVUPS       X0, (R9)
 	VEXTRACTF32X4 $0x01, Z0, X8
-	VMOVUPS       X8, (R8)(R14*1)
-	MOVQ          (SP), R14
-	SUBQ          $0x04, R14
+	VMOVUPS       X8, (R9)(R15*1)
+	MOVQ          (SP), R15
+	SUBQ          $0x04, R15
 	JEQ           end2
-	MOVQ          R14, (SP)
+	MOVQ          R15, (SP)
 	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	ADDQ          R11, R9
-	SUBQ          $0x04, R14
+	ADDQ          $0x10, R9
+	ADDQ          R12, R10
+	SUBQ          $0x04, R15
 	JGE           block2
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R14*4), R8
-	MOVQ          R14, R13
-	IMULQ         AX, R13
-	ADDQ          R13, SI
-	ADDQ          R13, DI
-	IMULQ         R10, R14
-	ADDQ          R14, R9
+	LEAQ          (R9)(R15*4), R9
+	MOVQ          R15, R14
+	IMULQ         AX, R14
+	ADDQ          R14, SI
+	ADDQ          R14, DI
+	IMULQ         R11, R15
+	ADDQ          R15, R10
 	JMP           block2
 
 end2:
@@ -3930,26 +3989,26 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group1:
-	MOVQ             group+88(FP), R12
-	CMPQ             R12, R14
-	CMOVQGT          R14, R12
-	SUBQ             R12, R14
-	VBROADCASTSS     4(R9), Z10
-	VFMADD231PS.BCST (R9), Z8, Z10
-	VBROADCASTSS     4(R9)(R10*1), Z11
-	VFMADD231PS.BCST (R9)(R10*1), Z8, Z11
-	VBROADCASTSS     4(R9)(R10*2), Z12
-	VFMADD231PS.BCST (R9)(R10*2), Z8, Z12
-	VBROADCASTSS     4(R9)(R11*1), Z13
-	VFMADD231PS.BCST (R9)(R11*1), Z8, Z13
+	MOVQ             group+88(FP), R13
+	CMPQ             R13, R15
+	CMOVQGT          R15, R13
+	SUBQ             R13, R15
+	VBROADCASTSS     4(R10), Z10
+	VFMADD231PS.BCST (R10), Z8, Z10
+	VBROADCASTSS     4(R10)(R11*1), Z11
+	VFMADD231PS.BCST (R10)(R11*1), Z8, Z11
+	VBROADCASTSS     4(R10)(R11*2), Z12
+	VFMADD231PS.BCST (R10)(R11*2), Z8, Z12
+	VBROADCASTSS     4(R10)(R12*1), Z13
+	VFMADD231PS.BCST (R10)(R12*1), Z8, Z13
 
 step1:
-	VMOVUPS      (R13), Z5
+	VMOVUPS      (R14), Z5
 	VPBROADCASTQ (SI), Z4
 	VPSHUFB      Z6, Z4, Z4
 	VPSRLVD      Z7, Z4, Z4
@@ -3971,13 +4030,14 @@ step1:
 	VPERMPS      Z13, Z4, Z4
 	VFMADD231PS  Z5, Z4, Z3
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x08, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step1
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group1
 	VBLENDMPS    Z0, Z0, K1, Z4
 	VSHUFF64X2   $0x4e, Z0, Z0, Z0
@@ -4012,27 +4072,27 @@ step1:
 	VSHUFPS      $0x88, Z2, Z0, Z4
 	VSHUFPS      $0xdd, Z2, Z0, Z0
 	VADDPS       Z4, Z0, Z0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end1
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block1
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block1
 
 end1:
@@ -4093,27 +4153,28 @@ DATA codesAVX512<>+56(SB)/4, $0x41600000
 DATA codesAVX512<>+60(SB)/4, $0x41700000
 GLOBL codesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $8-104
+TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $8-112
 	MOVQ      row+64(FP), AX
 	LEAQ      (AX)(AX*2), CX
 	MOVQ      qRow+40(FP), DX
 	LEAQ      (DX)(DX*2), BX
 	MOVQ      keys+56(FP), SI
 	MOVQ      ahead+96(FP), DI
-	MOVQ      dst+0(FP), R8
-	MOVQ      scales+72(FP), R9
-	MOVQ      n+24(FP), R11
-	MOVQ      R11, (SP)
-	MOVL      $0x0000ff00, R9
-	KMOVW     R9, K1
-	MOVQ      rows+16(FP), R11
-	CMPQ      R11, $0x01
+	MOVQ      later+104(FP), R8
+	MOVQ      dst+0(FP), R9
+	MOVQ      scales+72(FP), R10
+	MOVQ      n+24(FP), R12
+	MOVQ      R12, (SP)
+	MOVL      $0x0000ff00, R10
+	KMOVW     R10, K1
+	MOVQ      rows+16(FP), R12
+	CMPQ      R12, $0x01
 	JEQ       rows1
-	CMPQ      R11, $0x02
+	CMPQ      R12, $0x02
 	JEQ       rows2
-	CMPQ      R11, $0x03
+	CMPQ      R12, $0x03
 	JEQ       rows3
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
@@ -4136,21 +4197,21 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step4:
-	VMOVUPS       (R10), Z17
-	VMOVUPS       (R10)(DX*1), Z18
-	VMOVUPS       (R10)(DX*2), Z19
-	VMOVUPS       (R10)(BX*1), Z20
+	VMOVUPS       (R11), Z17
+	VMOVUPS       (R11)(DX*1), Z18
+	VMOVUPS       (R11)(DX*2), Z19
+	VMOVUPS       (R11)(BX*1), Z20
 	VPBROADCASTQ  (SI), Z16
 	VPSHUFB       Z21, Z16, Z16
 	VPSRLVD       Z22, Z16, Z16
 	VPERMPS       Z23, Z16, Z16
-	VADDPS        (R9), Z16, Z16
+	VADDPS        (R10), Z16, Z16
 	VFMADD231PS   Z17, Z16, Z0
 	VFMADD231PS   Z18, Z16, Z4
 	VFMADD231PS   Z19, Z16, Z8
@@ -4159,7 +4220,7 @@ step4:
 	VPSHUFB       Z21, Z16, Z16
 	VPSRLVD       Z22, Z16, Z16
 	VPERMPS       Z23, Z16, Z16
-	VADDPS        (R9), Z16, Z16
+	VADDPS        (R10), Z16, Z16
 	VFMADD231PS   Z17, Z16, Z1
 	VFMADD231PS   Z18, Z16, Z5
 	VFMADD231PS   Z19, Z16, Z9
@@ -4168,7 +4229,7 @@ step4:
 	VPSHUFB       Z21, Z16, Z16
 	VPSRLVD       Z22, Z16, Z16
 	VPERMPS       Z23, Z16, Z16
-	VADDPS        (R9), Z16, Z16
+	VADDPS        (R10), Z16, Z16
 	VFMADD231PS   Z17, Z16, Z2
 	VFMADD231PS   Z18, Z16, Z6
 	VFMADD231PS   Z19, Z16, Z10
@@ -4177,17 +4238,18 @@ step4:
 	VPSHUFB       Z21, Z16, Z16
 	VPSRLVD       Z22, Z16, Z16
 	VPERMPS       Z23, Z16, Z16
-	VADDPS        (R9), Z16, Z16
+	VADDPS        (R10), Z16, Z16
 	VFMADD231PS   Z17, Z16, Z3
 	VFMADD231PS   Z18, Z16, Z7
 	VFMADD231PS   Z19, Z16, Z11
 	VFMADD231PS   Z20, Z16, Z15
 	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
 	ADDQ          $0x00000020, DI
 	ADDQ          $0x08, SI
+	ADDQ          $0x40, R11
 	ADDQ          $0x40, R10
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R11
+	SUBQ          $0x10, R12
 	JNE           step4
 	VBLENDMPS     Z4, Z0, K1, Z16
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -4234,30 +4296,30 @@ step4:
 	VSHUFPS       $0x88, Z2, Z0, Z16
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z16, Z0, Z0
-	MOVQ          stride+8(FP), R11
-	SHLQ          $0x02, R11
-	LEAQ          (R11)(R11*2), R10
-	VMOVUPS       X0, (R8)
+	MOVQ          stride+8(FP), R12
+	SHLQ          $0x02, R12
+	LEAQ          (R12)(R12*2), R11
+	VMOVUPS       X0, (R9)
 	VEXTRACTF32X4 $0x01, Z0, X16
-	VMOVUPS       X16, (R8)(R11*1)
+	VMOVUPS       X16, (R9)(R12*1)
 	VEXTRACTF32X4 $0x02, Z0, X16
-	VMOVUPS       X16, (R8)(R11*2)
+	VMOVUPS       X16, (R9)(R12*2)
 	VEXTRACTF32X4 $0x03, Z0, X16
-	VMOVUPS       X16, (R8)(R10*1)
-	MOVQ          (SP), R11
-	SUBQ          $0x04, R11
+	VMOVUPS       X16, (R9)(R11*1)
+	MOVQ          (SP), R12
+	SUBQ          $0x04, R12
 	JEQ           end4
-	MOVQ          R11, (SP)
+	MOVQ          R12, (SP)
 	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R11
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R12
 	JGE           block4
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R11*4), R8
-	MOVQ          R11, R10
-	IMULQ         AX, R10
-	ADDQ          R10, SI
-	ADDQ          R10, DI
+	LEAQ          (R9)(R12*4), R9
+	MOVQ          R12, R11
+	IMULQ         AX, R11
+	ADDQ          R11, SI
+	ADDQ          R11, DI
 	JMP           block4
 
 end4:
@@ -4282,20 +4344,20 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step3:
-	VMOVUPS       (R10), Z13
-	VMOVUPS       (R10)(DX*1), Z14
-	VMOVUPS       (R10)(DX*2), Z15
+	VMOVUPS       (R11), Z13
+	VMOVUPS       (R11)(DX*1), Z14
+	VMOVUPS       (R11)(DX*2), Z15
 	VPBROADCASTQ  (SI), Z12
 	VPSHUFB       Z16, Z12, Z12
 	VPSRLVD       Z17, Z12, Z12
 	VPERMPS       Z18, Z12, Z12
-	VADDPS        (R9), Z12, Z12
+	VADDPS        (R10), Z12, Z12
 	VFMADD231PS   Z13, Z12, Z0
 	VFMADD231PS   Z14, Z12, Z4
 	VFMADD231PS   Z15, Z12, Z8
@@ -4303,7 +4365,7 @@ step3:
 	VPSHUFB       Z16, Z12, Z12
 	VPSRLVD       Z17, Z12, Z12
 	VPERMPS       Z18, Z12, Z12
-	VADDPS        (R9), Z12, Z12
+	VADDPS        (R10), Z12, Z12
 	VFMADD231PS   Z13, Z12, Z1
 	VFMADD231PS   Z14, Z12, Z5
 	VFMADD231PS   Z15, Z12, Z9
@@ -4311,7 +4373,7 @@ step3:
 	VPSHUFB       Z16, Z12, Z12
 	VPSRLVD       Z17, Z12, Z12
 	VPERMPS       Z18, Z12, Z12
-	VADDPS        (R9), Z12, Z12
+	VADDPS        (R10), Z12, Z12
 	VFMADD231PS   Z13, Z12, Z2
 	VFMADD231PS   Z14, Z12, Z6
 	VFMADD231PS   Z15, Z12, Z10
@@ -4319,16 +4381,17 @@ step3:
 	VPSHUFB       Z16, Z12, Z12
 	VPSRLVD       Z17, Z12, Z12
 	VPERMPS       Z18, Z12, Z12
-	VADDPS        (R9), Z12, Z12
+	VADDPS        (R10), Z12, Z12
 	VFMADD231PS   Z13, Z12, Z3
 	VFMADD231PS   Z14, Z12, Z7
 	VFMADD231PS   Z15, Z12, Z11
 	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
 	ADDQ          $0x00000020, DI
 	ADDQ          $0x08, SI
+	ADDQ          $0x40, R11
 	ADDQ          $0x40, R10
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R11
+	SUBQ          $0x10, R12
 	JNE           step3
 	VBLENDMPS     Z4, Z0, K1, Z12
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -4375,28 +4438,28 @@ step3:
 	VSHUFPS       $0x88, Z2, Z0, Z12
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z12, Z0, Z0
-	MOVQ          stride+8(FP), R11
-	SHLQ          $0x02, R11
-	LEAQ          (R11)(R11*2), R10
-	VMOVUPS       X0, (R8)
+	MOVQ          stride+8(FP), R12
+	SHLQ          $0x02, R12
+	LEAQ          (R12)(R12*2), R11
+	VMOVUPS       X0, (R9)
 	VEXTRACTF32X4 $0x01, Z0, X12
-	VMOVUPS       X12, (R8)(R11*1)
+	VMOVUPS       X12, (R9)(R12*1)
 	VEXTRACTF32X4 $0x02, Z0, X12
-	VMOVUPS       X12, (R8)(R11*2)
-	MOVQ          (SP), R11
-	SUBQ          $0x04, R11
+	VMOVUPS       X12, (R9)(R12*2)
+	MOVQ          (SP), R12
+	SUBQ          $0x04, R12
 	JEQ           end3
-	MOVQ          R11, (SP)
+	MOVQ          R12, (SP)
 	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R11
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R12
 	JGE           block3
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R11*4), R8
-	MOVQ          R11, R10
-	IMULQ         AX, R10
-	ADDQ          R10, SI
-	ADDQ          R10, DI
+	LEAQ          (R9)(R12*4), R9
+	MOVQ          R12, R11
+	IMULQ         AX, R11
+	ADDQ          R11, SI
+	ADDQ          R11, DI
 	JMP           block3
 
 end3:
@@ -4417,48 +4480,49 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step2:
-	VMOVUPS       (R10), Z9
-	VMOVUPS       (R10)(DX*1), Z10
+	VMOVUPS       (R11), Z9
+	VMOVUPS       (R11)(DX*1), Z10
 	VPBROADCASTQ  (SI), Z8
 	VPSHUFB       Z11, Z8, Z8
 	VPSRLVD       Z12, Z8, Z8
 	VPERMPS       Z13, Z8, Z8
-	VADDPS        (R9), Z8, Z8
+	VADDPS        (R10), Z8, Z8
 	VFMADD231PS   Z9, Z8, Z0
 	VFMADD231PS   Z10, Z8, Z4
 	VPBROADCASTQ  (SI)(AX*1), Z8
 	VPSHUFB       Z11, Z8, Z8
 	VPSRLVD       Z12, Z8, Z8
 	VPERMPS       Z13, Z8, Z8
-	VADDPS        (R9), Z8, Z8
+	VADDPS        (R10), Z8, Z8
 	VFMADD231PS   Z9, Z8, Z1
 	VFMADD231PS   Z10, Z8, Z5
 	VPBROADCASTQ  (SI)(AX*2), Z8
 	VPSHUFB       Z11, Z8, Z8
 	VPSRLVD       Z12, Z8, Z8
 	VPERMPS       Z13, Z8, Z8
-	VADDPS        (R9), Z8, Z8
+	VADDPS        (R10), Z8, Z8
 	VFMADD231PS   Z9, Z8, Z2
 	VFMADD231PS   Z10, Z8, Z6
 	VPBROADCASTQ  (SI)(CX*1), Z8
 	VPSHUFB       Z11, Z8, Z8
 	VPSRLVD       Z12, Z8, Z8
 	VPERMPS       Z13, Z8, Z8
-	VADDPS        (R9), Z8, Z8
+	VADDPS        (R10), Z8, Z8
 	VFMADD231PS   Z9, Z8, Z3
 	VFMADD231PS   Z10, Z8, Z7
 	PREFETCHT0    (DI)
+	PREFETCHT1    (DI)(R8*1)
 	ADDQ          $0x00000020, DI
 	ADDQ          $0x08, SI
+	ADDQ          $0x40, R11
 	ADDQ          $0x40, R10
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R11
+	SUBQ          $0x10, R12
 	JNE           step2
 	VBLENDMPS     Z4, Z0, K1, Z8
 	VSHUFF64X2    $0x4e, Z4, Z0, Z0
@@ -4493,26 +4557,26 @@ step2:
 	VSHUFPS       $0x88, Z2, Z0, Z8
 	VSHUFPS       $0xdd, Z2, Z0, Z0
 	VADDPS        Z8, Z0, Z0
-	MOVQ          stride+8(FP), R11
-	SHLQ          $0x02, R11
-	LEAQ          (R11)(R11*2), R10
-	VMOVUPS       X0, (R8)
+	MOVQ          stride+8(FP), R12
+	SHLQ          $0x02, R12
+	LEAQ          (R12)(R12*2), R11
+	VMOVUPS       X0, (R9)
 	VEXTRACTF32X4 $0x01, Z0, X8
-	VMOVUPS       X8, (R8)(R11*1)
-	MOVQ          (SP), R11
-	SUBQ          $0x04, R11
+	VMOVUPS       X8, (R9)(R12*1)
+	MOVQ          (SP), R12
+	SUBQ          $0x04, R12
 	JEQ           end2
-	MOVQ          R11, (SP)
+	MOVQ          R12, (SP)
 	ADDQ          CX, SI
-	ADDQ          $0x10, R8
-	SUBQ          $0x04, R11
+	ADDQ          $0x10, R9
+	SUBQ          $0x04, R12
 	JGE           block2
 	MOVQ          $0x00000004, (SP)
-	LEAQ          (R8)(R11*4), R8
-	MOVQ          R11, R10
-	IMULQ         AX, R10
-	ADDQ          R10, SI
-	ADDQ          R10, DI
+	LEAQ          (R9)(R12*4), R9
+	MOVQ          R12, R11
+	IMULQ         AX, R11
+	ADDQ          R11, SI
+	ADDQ          R11, DI
 	JMP           block2
 
 end2:
@@ -4529,43 +4593,44 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step1:
-	VMOVUPS      (R10), Z5
+	VMOVUPS      (R11), Z5
 	VPBROADCASTQ (SI), Z4
 	VPSHUFB      Z6, Z4, Z4
 	VPSRLVD      Z7, Z4, Z4
 	VPERMPS      Z8, Z4, Z4
-	VADDPS       (R9), Z4, Z4
+	VADDPS       (R10), Z4, Z4
 	VFMADD231PS  Z5, Z4, Z0
 	VPBROADCASTQ (SI)(AX*1), Z4
 	VPSHUFB      Z6, Z4, Z4
 	VPSRLVD      Z7, Z4, Z4
 	VPERMPS      Z8, Z4, Z4
-	VADDPS       (R9), Z4, Z4
+	VADDPS       (R10), Z4, Z4
 	VFMADD231PS  Z5, Z4, Z1
 	VPBROADCASTQ (SI)(AX*2), Z4
 	VPSHUFB      Z6, Z4, Z4
 	VPSRLVD      Z7, Z4, Z4
 	VPERMPS      Z8, Z4, Z4
-	VADDPS       (R9), Z4, Z4
+	VADDPS       (R10), Z4, Z4
 	VFMADD231PS  Z5, Z4, Z2
 	VPBROADCASTQ (SI)(CX*1), Z4
 	VPSHUFB      Z6, Z4, Z4
 	VPSRLVD      Z7, Z4, Z4
 	VPERMPS      Z8, Z4, Z4
-	VADDPS       (R9), Z4, Z4
+	VADDPS       (R10), Z4, Z4
 	VFMADD231PS  Z5, Z4, Z3
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x08, SI
+	ADDQ         $0x40, R11
 	ADDQ         $0x40, R10
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JNE          step1
 	VBLENDMPS    Z0, Z0, K1, Z4
 	VSHUFF64X2   $0x4e, Z0, Z0, Z0
@@ -4600,59 +4665,67 @@ step1:
 	VSHUFPS      $0x88, Z2, Z0, Z4
 	VSHUFPS      $0xdd, Z2, Z0, Z0
 	VADDPS       Z4, Z0, Z0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVUPS      X0, (R8)
-	MOVQ         (SP), R11
-	SUBQ         $0x04, R11
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVUPS      X0, (R9)
+	MOVQ         (SP), R12
+	SUBQ         $0x04, R12
 	JEQ          end1
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R11
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R12
 	JGE          block1
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
 	JMP          block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productInt8AVX512(SB), NOSPLIT, $8-104
+TEXT ·productInt8AVX512(SB), NOSPLIT, $8-112
 	MOVQ            row+64(FP), AX
 	LEAQ            (AX)(AX*2), CX
 	MOVQ            qRow+40(FP), DX
 	LEAQ            (DX)(DX*2), BX
 	MOVQ            keys+56(FP), SI
 	MOVQ            ahead+96(FP), DI
-	MOVQ            dst+0(FP), R8
-	MOVQ            scales+72(FP), R9
-	MOVQ            n+24(FP), R11
-	MOVQ            R11, (SP)
-	MOVL            $0x0000ff00, R10
-	KMOVW           R10, K1
-	MOVQ            rows+16(FP), R11
-	CMPQ            R11, $0x01
+	MOVQ            later+104(FP), R8
+	MOVQ            dst+0(FP), R9
+	MOVQ            scales+72(FP), R10
+	MOVQ            n+24(FP), R12
+	MOVQ            R12, (SP)
+	MOVL            $0x0000ff00, R11
+	KMOVW           R11, K1
+	MOVQ            rows+16(FP), R12
+	CMPQ            R12, $0x01
 	JEQ             rows1
-	CMPQ            R11, $0x02
+	CMPQ            R12, $0x02
 	JEQ             rows2
-	CMPQ            R11, $0x03
+	CMPQ            R12, $0x03
 	JEQ             rows3
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z17
-	MOVQ            qScales+48(FP), R10
-	VBROADCASTF32X4 (R10), Z19
+	MOVQ            qScales+48(FP), R11
+	VBROADCASTF32X4 (R11), Z19
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z19, Z16, Z19
-	MOVQ            qScales+48(FP), R10
-	VBROADCASTF32X4 16(R10), Z20
+	MOVQ            qScales+48(FP), R11
+	VBROADCASTF32X4 16(R11), Z20
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z20, Z16, Z20
 
@@ -4673,26 +4746,21 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step4:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole4
-	MOVQ  R11, R12
-	SHRQ  $0x02, R12
-	XORQ  R13, R13
-	BTSQ  R12, R13
-	DECQ  R13
-	KMOVW R13, K2
+	KMOVW K3, K2
 
 whole4:
-	VMOVDQU32.Z     (R10), K2, Z21
-	VMOVDQU32.Z     (R10)(DX*1), K2, Z22
-	VMOVDQU32.Z     (R10)(DX*2), K2, Z23
-	VMOVDQU32.Z     (R10)(BX*1), K2, Z24
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z21
+	VMOVDQU32.Z     (R11)(DX*1), K2, Z22
+	VMOVDQU32.Z     (R11)(DX*2), K2, Z23
+	VMOVDQU32.Z     (R11)(BX*1), K2, Z24
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z16
 	VPXORD          Z17, Z16, Z16
 	VPDPBUSD        Z21, Z16, Z0
@@ -4718,15 +4786,19 @@ whole4:
 	VPDPBUSD        Z23, Z16, Z11
 	VPDPBUSD        Z24, Z16, Z15
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step4
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z4, Z0, K1, Z16
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VPADDD          Z16, Z0, Z0
@@ -4772,38 +4844,38 @@ whole4:
 	VSHUFPS         $0x88, Z2, Z0, Z16
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z16, Z0, Z0
-	VBROADCASTF32X4 (R9), Z16
+	VBROADCASTF32X4 (R10), Z16
 	VPSLLD          $0x07, Z20, Z18
 	VPSUBD          Z18, Z0, Z0
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z16, Z0, Z0
 	VMULPS          Z19, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X16
-	VMOVUPS         X16, (R8)(R11*1)
+	VMOVUPS         X16, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X16
-	VMOVUPS         X16, (R8)(R11*2)
+	VMOVUPS         X16, (R9)(R12*2)
 	VEXTRACTF32X4   $0x03, Z0, X16
-	VMOVUPS         X16, (R8)(R10*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X16, (R9)(R11*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end4
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block4
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block4
 
 end4:
@@ -4811,6 +4883,13 @@ end4:
 	RET
 
 rows3:
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z13
 	MOVQ            qScales+48(FP), BX
 	VBROADCASTF32X4 (BX), Z15
@@ -4834,25 +4913,20 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step3:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole3
-	MOVQ  R11, BX
-	SHRQ  $0x02, BX
-	XORQ  R12, R12
-	BTSQ  BX, R12
-	DECQ  R12
-	KMOVW R12, K2
+	KMOVW K3, K2
 
 whole3:
-	VMOVDQU32.Z     (R10), K2, Z17
-	VMOVDQU32.Z     (R10)(DX*1), K2, Z18
-	VMOVDQU32.Z     (R10)(DX*2), K2, Z19
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z17
+	VMOVDQU32.Z     (R11)(DX*1), K2, Z18
+	VMOVDQU32.Z     (R11)(DX*2), K2, Z19
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z12
 	VPXORD          Z13, Z12, Z12
 	VPDPBUSD        Z17, Z12, Z0
@@ -4874,15 +4948,19 @@ whole3:
 	VPDPBUSD        Z18, Z12, Z7
 	VPDPBUSD        Z19, Z12, Z11
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step3
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z4, Z0, K1, Z12
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VPADDD          Z12, Z0, Z0
@@ -4928,36 +5006,36 @@ whole3:
 	VSHUFPS         $0x88, Z2, Z0, Z12
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z12, Z0, Z0
-	VBROADCASTF32X4 (R9), Z12
+	VBROADCASTF32X4 (R10), Z12
 	VPSLLD          $0x07, Z16, Z14
 	VPSUBD          Z14, Z0, Z0
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z12, Z0, Z0
 	VMULPS          Z15, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X12
-	VMOVUPS         X12, (R8)(R11*1)
+	VMOVUPS         X12, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X12
-	VMOVUPS         X12, (R8)(R11*2)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X12, (R9)(R12*2)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end3
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block3
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block3
 
 end3:
@@ -4965,6 +5043,13 @@ end3:
 	RET
 
 rows2:
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z9
 	MOVQ            qScales+48(FP), BX
 	VBROADCASTF32X4 (BX), Z11
@@ -4984,24 +5069,19 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step2:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole2
-	MOVQ  R11, BX
-	SHRQ  $0x02, BX
-	XORQ  R12, R12
-	BTSQ  BX, R12
-	DECQ  R12
-	KMOVW R12, K2
+	KMOVW K3, K2
 
 whole2:
-	VMOVDQU32.Z     (R10), K2, Z13
-	VMOVDQU32.Z     (R10)(DX*1), K2, Z14
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z13
+	VMOVDQU32.Z     (R11)(DX*1), K2, Z14
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z8
 	VPXORD          Z9, Z8, Z8
 	VPDPBUSD        Z13, Z8, Z0
@@ -5019,15 +5099,19 @@ whole2:
 	VPDPBUSD        Z13, Z8, Z3
 	VPDPBUSD        Z14, Z8, Z7
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step2
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z4, Z0, K1, Z8
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VPADDD          Z8, Z0, Z0
@@ -5061,34 +5145,34 @@ whole2:
 	VSHUFPS         $0x88, Z2, Z0, Z8
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z8, Z0, Z0
-	VBROADCASTF32X4 (R9), Z8
+	VBROADCASTF32X4 (R10), Z8
 	VPSLLD          $0x07, Z12, Z10
 	VPSUBD          Z10, Z0, Z0
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z8, Z0, Z0
 	VMULPS          Z11, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X8
-	VMOVUPS         X8, (R8)(R11*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X8, (R9)(R12*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end2
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block2
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block2
 
 end2:
@@ -5096,6 +5180,13 @@ end2:
 	RET
 
 rows1:
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z5
 	MOVQ            qScales+48(FP), DX
 	VBROADCASTF32X4 (DX), Z7
@@ -5111,23 +5202,18 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step1:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole1
-	MOVQ  R11, DX
-	SHRQ  $0x02, DX
-	XORQ  BX, BX
-	BTSQ  DX, BX
-	DECQ  BX
-	KMOVW BX, K2
+	KMOVW K3, K2
 
 whole1:
-	VMOVDQU32.Z     (R10), K2, Z9
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z9
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z4
 	VPXORD          Z5, Z4, Z4
 	VPDPBUSD        Z9, Z4, Z0
@@ -5141,15 +5227,19 @@ whole1:
 	VPXORD          Z5, Z4, Z4
 	VPDPBUSD        Z9, Z4, Z3
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step1
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z0, Z0, K1, Z4
 	VSHUFF64X2      $0x4e, Z0, Z0, Z0
 	VPADDD          Z4, Z0, Z0
@@ -5183,32 +5273,32 @@ whole1:
 	VSHUFPS         $0x88, Z2, Z0, Z4
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z4, Z0, Z0
-	VBROADCASTF32X4 (R9), Z4
+	VBROADCASTF32X4 (R10), Z4
 	VPSLLD          $0x07, Z8, Z6
 	VPSUBD          Z6, Z0, Z0
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z4, Z0, Z0
 	VMULPS          Z7, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end1
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block1
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block1
 
 end1:
@@ -5251,34 +5341,42 @@ DATA rowsOf4AVX512<>+56(SB)/4, $0x00000003
 DATA rowsOf4AVX512<>+60(SB)/4, $0x00000003
 GLOBL rowsOf4AVX512<>(SB), RODATA|NOPTR, $64
 
-// func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productInt8AsymAVX512(SB), NOSPLIT, $8-104
+TEXT ·productInt8AsymAVX512(SB), NOSPLIT, $8-112
 	MOVQ            row+64(FP), AX
 	LEAQ            (AX)(AX*2), CX
 	MOVQ            qRow+40(FP), DX
 	LEAQ            (DX)(DX*2), BX
 	MOVQ            keys+56(FP), SI
 	MOVQ            ahead+96(FP), DI
-	MOVQ            dst+0(FP), R8
-	MOVQ            scales+72(FP), R9
-	MOVQ            n+24(FP), R11
-	MOVQ            R11, (SP)
-	MOVL            $0x0000ff00, R10
-	KMOVW           R10, K1
-	MOVQ            rows+16(FP), R11
-	CMPQ            R11, $0x01
+	MOVQ            later+104(FP), R8
+	MOVQ            dst+0(FP), R9
+	MOVQ            scales+72(FP), R10
+	MOVQ            n+24(FP), R12
+	MOVQ            R12, (SP)
+	MOVL            $0x0000ff00, R11
+	KMOVW           R11, K1
+	MOVQ            rows+16(FP), R12
+	CMPQ            R12, $0x01
 	JEQ             rows1
-	CMPQ            R11, $0x02
+	CMPQ            R12, $0x02
 	JEQ             rows2
-	CMPQ            R11, $0x03
+	CMPQ            R12, $0x03
 	JEQ             rows3
-	MOVQ            qScales+48(FP), R10
-	VBROADCASTF32X4 (R10), Z18
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
+	MOVQ            qScales+48(FP), R11
+	VBROADCASTF32X4 (R11), Z18
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z18, Z16, Z18
-	MOVQ            qScales+48(FP), R10
-	VBROADCASTF32X4 16(R10), Z19
+	MOVQ            qScales+48(FP), R11
+	VBROADCASTF32X4 16(R11), Z19
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z19, Z16, Z19
 
@@ -5299,26 +5397,21 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step4:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole4
-	MOVQ  R11, R12
-	SHRQ  $0x02, R12
-	XORQ  R13, R13
-	BTSQ  R12, R13
-	DECQ  R13
-	KMOVW R13, K2
+	KMOVW K3, K2
 
 whole4:
-	VMOVDQU32.Z     (R10), K2, Z20
-	VMOVDQU32.Z     (R10)(DX*1), K2, Z21
-	VMOVDQU32.Z     (R10)(DX*2), K2, Z22
-	VMOVDQU32.Z     (R10)(BX*1), K2, Z23
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z20
+	VMOVDQU32.Z     (R11)(DX*1), K2, Z21
+	VMOVDQU32.Z     (R11)(DX*2), K2, Z22
+	VMOVDQU32.Z     (R11)(BX*1), K2, Z23
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z16
 	VPDPBUSD        Z20, Z16, Z0
 	VPDPBUSD        Z21, Z16, Z4
@@ -5340,15 +5433,19 @@ whole4:
 	VPDPBUSD        Z22, Z16, Z11
 	VPDPBUSD        Z23, Z16, Z15
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step4
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z4, Z0, K1, Z16
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VPADDD          Z16, Z0, Z0
@@ -5394,7 +5491,7 @@ whole4:
 	VSHUFPS         $0x88, Z2, Z0, Z16
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z16, Z0, Z0
-	VBROADCASTF32X4 (R9), Z16
+	VBROADCASTF32X4 (R10), Z16
 	VPSRAD          $0x10, Z16, Z17
 	VPMULLD         Z19, Z17, Z17
 	VPADDD          Z17, Z0, Z0
@@ -5402,32 +5499,32 @@ whole4:
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z16, Z0, Z0
 	VMULPS          Z18, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X16
-	VMOVUPS         X16, (R8)(R11*1)
+	VMOVUPS         X16, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X16
-	VMOVUPS         X16, (R8)(R11*2)
+	VMOVUPS         X16, (R9)(R12*2)
 	VEXTRACTF32X4   $0x03, Z0, X16
-	VMOVUPS         X16, (R8)(R10*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X16, (R9)(R11*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end4
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block4
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block4
 
 end4:
@@ -5435,6 +5532,13 @@ end4:
 	RET
 
 rows3:
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	MOVQ            qScales+48(FP), BX
 	VBROADCASTF32X4 (BX), Z14
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z12
@@ -5457,25 +5561,20 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step3:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole3
-	MOVQ  R11, BX
-	SHRQ  $0x02, BX
-	XORQ  R12, R12
-	BTSQ  BX, R12
-	DECQ  R12
-	KMOVW R12, K2
+	KMOVW K3, K2
 
 whole3:
-	VMOVDQU32.Z     (R10), K2, Z16
-	VMOVDQU32.Z     (R10)(DX*1), K2, Z17
-	VMOVDQU32.Z     (R10)(DX*2), K2, Z18
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z16
+	VMOVDQU32.Z     (R11)(DX*1), K2, Z17
+	VMOVDQU32.Z     (R11)(DX*2), K2, Z18
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z12
 	VPDPBUSD        Z16, Z12, Z0
 	VPDPBUSD        Z17, Z12, Z4
@@ -5493,15 +5592,19 @@ whole3:
 	VPDPBUSD        Z17, Z12, Z7
 	VPDPBUSD        Z18, Z12, Z11
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step3
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z4, Z0, K1, Z12
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VPADDD          Z12, Z0, Z0
@@ -5547,7 +5650,7 @@ whole3:
 	VSHUFPS         $0x88, Z2, Z0, Z12
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z12, Z0, Z0
-	VBROADCASTF32X4 (R9), Z12
+	VBROADCASTF32X4 (R10), Z12
 	VPSRAD          $0x10, Z12, Z13
 	VPMULLD         Z15, Z13, Z13
 	VPADDD          Z13, Z0, Z0
@@ -5555,30 +5658,30 @@ whole3:
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z12, Z0, Z0
 	VMULPS          Z14, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X12
-	VMOVUPS         X12, (R8)(R11*1)
+	VMOVUPS         X12, (R9)(R12*1)
 	VEXTRACTF32X4   $0x02, Z0, X12
-	VMOVUPS         X12, (R8)(R11*2)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X12, (R9)(R12*2)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end3
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block3
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block3
 
 end3:
@@ -5586,6 +5689,13 @@ end3:
 	RET
 
 rows2:
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	MOVQ            qScales+48(FP), BX
 	VBROADCASTF32X4 (BX), Z10
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z8
@@ -5604,24 +5714,19 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step2:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole2
-	MOVQ  R11, BX
-	SHRQ  $0x02, BX
-	XORQ  R12, R12
-	BTSQ  BX, R12
-	DECQ  R12
-	KMOVW R12, K2
+	KMOVW K3, K2
 
 whole2:
-	VMOVDQU32.Z     (R10), K2, Z12
-	VMOVDQU32.Z     (R10)(DX*1), K2, Z13
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z12
+	VMOVDQU32.Z     (R11)(DX*1), K2, Z13
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z8
 	VPDPBUSD        Z12, Z8, Z0
 	VPDPBUSD        Z13, Z8, Z4
@@ -5635,15 +5740,19 @@ whole2:
 	VPDPBUSD        Z12, Z8, Z3
 	VPDPBUSD        Z13, Z8, Z7
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step2
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z4, Z0, K1, Z8
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VPADDD          Z8, Z0, Z0
@@ -5677,7 +5786,7 @@ whole2:
 	VSHUFPS         $0x88, Z2, Z0, Z8
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z8, Z0, Z0
-	VBROADCASTF32X4 (R9), Z8
+	VBROADCASTF32X4 (R10), Z8
 	VPSRAD          $0x10, Z8, Z9
 	VPMULLD         Z11, Z9, Z9
 	VPADDD          Z9, Z0, Z0
@@ -5685,28 +5794,28 @@ whole2:
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z8, Z0, Z0
 	VMULPS          Z10, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X8
-	VMOVUPS         X8, (R8)(R11*1)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	VMOVUPS         X8, (R9)(R12*1)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end2
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block2
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block2
 
 end2:
@@ -5714,6 +5823,13 @@ end2:
 	RET
 
 rows1:
+	MOVQ            AX, R12
+	ANDQ            $0x3f, R12
+	SHRQ            $0x02, R12
+	XORQ            R11, R11
+	BTSQ            R12, R11
+	DECQ            R11
+	KMOVW           R11, K3
 	MOVQ            qScales+48(FP), DX
 	VBROADCASTF32X4 (DX), Z6
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z4
@@ -5728,23 +5844,18 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
 step1:
-	CMPQ  R11, $0x40
+	CMPQ  R12, $0x40
 	JGE   whole1
-	MOVQ  R11, DX
-	SHRQ  $0x02, DX
-	XORQ  BX, BX
-	BTSQ  DX, BX
-	DECQ  BX
-	KMOVW BX, K2
+	KMOVW K3, K2
 
 whole1:
-	VMOVDQU32.Z     (R10), K2, Z8
-	ADDQ            $0x40, R10
+	VMOVDQU32.Z     (R11), K2, Z8
+	ADDQ            $0x40, R11
 	VMOVDQU32.Z     (SI), K2, Z4
 	VPDPBUSD        Z8, Z4, Z0
 	VMOVDQU32.Z     (SI)(AX*1), K2, Z4
@@ -5754,15 +5865,19 @@ whole1:
 	VMOVDQU32.Z     (SI)(CX*1), K2, Z4
 	VPDPBUSD        Z8, Z4, Z3
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R11
+	SUBQ            $0x40, R12
 	JG              step1
-	ADDQ            R11, SI
-	LEAQ            (DI)(R11*4), DI
+	ADDQ            R12, SI
+	LEAQ            (DI)(R12*4), DI
 	VBLENDMPS       Z0, Z0, K1, Z4
 	VSHUFF64X2      $0x4e, Z0, Z0, Z0
 	VPADDD          Z4, Z0, Z0
@@ -5796,7 +5911,7 @@ whole1:
 	VSHUFPS         $0x88, Z2, Z0, Z4
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VPADDD          Z4, Z0, Z0
-	VBROADCASTF32X4 (R9), Z4
+	VBROADCASTF32X4 (R10), Z4
 	VPSRAD          $0x10, Z4, Z5
 	VPMULLD         Z7, Z5, Z5
 	VPADDD          Z5, Z0, Z0
@@ -5804,61 +5919,69 @@ whole1:
 	VCVTDQ2PS       Z0, Z0
 	VMULPS          Z4, Z0, Z0
 	VMULPS          Z6, Z0, Z0
-	MOVQ            stride+8(FP), R11
-	SHLQ            $0x02, R11
-	LEAQ            (R11)(R11*2), R10
-	VMOVUPS         X0, (R8)
-	MOVQ            (SP), R11
-	SUBQ            $0x04, R11
+	MOVQ            stride+8(FP), R12
+	SHLQ            $0x02, R12
+	LEAQ            (R12)(R12*2), R11
+	VMOVUPS         X0, (R9)
+	MOVQ            (SP), R12
+	SUBQ            $0x04, R12
 	JEQ             end1
-	MOVQ            R11, (SP)
+	MOVQ            R12, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
 	ADDQ            $0x10, R9
-	SUBQ            $0x04, R11
+	ADDQ            $0x10, R10
+	SUBQ            $0x04, R12
 	JGE             block1
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R11*4), R8
-	MOVQ            R11, R10
-	IMULQ           AX, R10
-	ADDQ            R10, SI
-	ADDQ            R10, DI
-	LEAQ            (R9)(R11*4), R9
+	LEAQ            (R9)(R12*4), R9
+	MOVQ            R12, R11
+	IMULQ           AX, R11
+	ADDQ            R11, SI
+	ADDQ            R11, DI
+	LEAQ            (R10)(R12*4), R10
 	JMP             block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VNNI, MMX+
-TEXT ·productInt4AVX512(SB), NOSPLIT, $8-104
+TEXT ·productInt4AVX512(SB), NOSPLIT, $8-112
 	MOVQ            row+64(FP), AX
 	LEAQ            (AX)(AX*2), CX
 	MOVQ            qRow+40(FP), DX
 	LEAQ            (DX)(DX*2), BX
 	MOVQ            keys+56(FP), SI
 	MOVQ            ahead+96(FP), DI
-	MOVQ            dst+0(FP), R8
-	MOVQ            scales+72(FP), R9
-	MOVQ            scale+80(FP), R10
-	LEAQ            (R10)(R10*2), R11
-	MOVQ            n+24(FP), R14
-	MOVQ            R14, (SP)
-	MOVL            $0x0000ff00, R12
-	KMOVW           R12, K1
-	MOVQ            rows+16(FP), R14
-	CMPQ            R14, $0x01
+	MOVQ            later+104(FP), R8
+	MOVQ            dst+0(FP), R9
+	MOVQ            scales+72(FP), R10
+	MOVQ            scale+80(FP), R11
+	LEAQ            (R11)(R11*2), R12
+	MOVQ            n+24(FP), R15
+	MOVQ            R15, (SP)
+	MOVL            $0x0000ff00, R13
+	KMOVW           R13, K1
+	MOVQ            rows+16(FP), R15
+	CMPQ            R15, $0x01
 	JEQ             rows1
-	CMPQ            R14, $0x02
+	CMPQ            R15, $0x02
 	JEQ             rows2
-	CMPQ            R14, $0x03
+	CMPQ            R15, $0x03
 	JEQ             rows3
+	MOVQ            AX, R15
+	ANDQ            $0x3f, R15
+	SHRQ            $0x02, R15
+	XORQ            R14, R14
+	BTSQ            R15, R14
+	DECQ            R14
+	KMOVW           R14, K3
 	VMOVDQU32       low4AVX512<>+0(SB), Z17
 	VMOVDQU32       stepsAVX512<>+0(SB), Z18
 	VMOVDQU32       basesAVX512<>+0(SB), Z19
-	MOVQ            qScales+48(FP), R12
-	VBROADCASTF32X4 (R12), Z21
+	MOVQ            qScales+48(FP), R13
+	VBROADCASTF32X4 (R13), Z21
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z21, Z16, Z21
 
@@ -5879,23 +6002,18 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R13
-	MOVQ   row+64(FP), R14
-	MOVQ   R9, R12
+	MOVQ   q+32(FP), R14
+	MOVQ   row+64(FP), R15
+	MOVQ   R10, R13
 	KXNORW K2, K2, K2
 
 step4:
-	CMPQ  R14, $0x40
+	CMPQ  R15, $0x40
 	JGE   whole4
-	MOVQ  R14, R15
-	SHRQ  $0x02, R15
-	XORQ  BP, BP
-	BTSQ  R15, BP
-	DECQ  BP
-	KMOVW BP, K2
+	KMOVW K3, K2
 
 whole4:
-	VBROADCASTF32X8 (R12), Z22
+	VBROADCASTF32X8 (R13), Z22
 	VPERMPS.Z       Z22, Z19, K2, Z23
 	VPERMPS.Z       Z22, Z18, K2, Z22
 	VMOVDQU32.Z     (SI), K2, Z16
@@ -5903,30 +6021,30 @@ whole4:
 	VPANDD          Z17, Z16, Z16
 	VPANDD          Z17, Z24, Z24
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13), Z16, Z20
-	VPDPBUSD        64(R13), Z24, Z20
+	VPDPBUSD        (R14), Z16, Z20
+	VPDPBUSD        64(R14), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z0
-	VFMADD231PS     128(R13), Z23, Z0
+	VFMADD231PS     128(R14), Z23, Z0
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*1), Z16, Z20
-	VPDPBUSD        64(R13)(DX*1), Z24, Z20
+	VPDPBUSD        (R14)(DX*1), Z16, Z20
+	VPDPBUSD        64(R14)(DX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z4
-	VFMADD231PS     128(R13)(DX*1), Z23, Z4
+	VFMADD231PS     128(R14)(DX*1), Z23, Z4
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*2), Z16, Z20
-	VPDPBUSD        64(R13)(DX*2), Z24, Z20
+	VPDPBUSD        (R14)(DX*2), Z16, Z20
+	VPDPBUSD        64(R14)(DX*2), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z8
-	VFMADD231PS     128(R13)(DX*2), Z23, Z8
+	VFMADD231PS     128(R14)(DX*2), Z23, Z8
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(BX*1), Z16, Z20
-	VPDPBUSD        64(R13)(BX*1), Z24, Z20
+	VPDPBUSD        (R14)(BX*1), Z16, Z20
+	VPDPBUSD        64(R14)(BX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z12
-	VFMADD231PS     128(R13)(BX*1), Z23, Z12
-	VBROADCASTF32X8 (R12)(R10*1), Z22
+	VFMADD231PS     128(R14)(BX*1), Z23, Z12
+	VBROADCASTF32X8 (R13)(R11*1), Z22
 	VPERMPS.Z       Z22, Z19, K2, Z23
 	VPERMPS.Z       Z22, Z18, K2, Z22
 	VMOVDQU32.Z     (SI)(AX*1), K2, Z16
@@ -5934,30 +6052,30 @@ whole4:
 	VPANDD          Z17, Z16, Z16
 	VPANDD          Z17, Z24, Z24
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13), Z16, Z20
-	VPDPBUSD        64(R13), Z24, Z20
+	VPDPBUSD        (R14), Z16, Z20
+	VPDPBUSD        64(R14), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z1
-	VFMADD231PS     128(R13), Z23, Z1
+	VFMADD231PS     128(R14), Z23, Z1
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*1), Z16, Z20
-	VPDPBUSD        64(R13)(DX*1), Z24, Z20
+	VPDPBUSD        (R14)(DX*1), Z16, Z20
+	VPDPBUSD        64(R14)(DX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z5
-	VFMADD231PS     128(R13)(DX*1), Z23, Z5
+	VFMADD231PS     128(R14)(DX*1), Z23, Z5
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*2), Z16, Z20
-	VPDPBUSD        64(R13)(DX*2), Z24, Z20
+	VPDPBUSD        (R14)(DX*2), Z16, Z20
+	VPDPBUSD        64(R14)(DX*2), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z9
-	VFMADD231PS     128(R13)(DX*2), Z23, Z9
+	VFMADD231PS     128(R14)(DX*2), Z23, Z9
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(BX*1), Z16, Z20
-	VPDPBUSD        64(R13)(BX*1), Z24, Z20
+	VPDPBUSD        (R14)(BX*1), Z16, Z20
+	VPDPBUSD        64(R14)(BX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z13
-	VFMADD231PS     128(R13)(BX*1), Z23, Z13
-	VBROADCASTF32X8 (R12)(R10*2), Z22
+	VFMADD231PS     128(R14)(BX*1), Z23, Z13
+	VBROADCASTF32X8 (R13)(R11*2), Z22
 	VPERMPS.Z       Z22, Z19, K2, Z23
 	VPERMPS.Z       Z22, Z18, K2, Z22
 	VMOVDQU32.Z     (SI)(AX*2), K2, Z16
@@ -5965,30 +6083,30 @@ whole4:
 	VPANDD          Z17, Z16, Z16
 	VPANDD          Z17, Z24, Z24
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13), Z16, Z20
-	VPDPBUSD        64(R13), Z24, Z20
+	VPDPBUSD        (R14), Z16, Z20
+	VPDPBUSD        64(R14), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z2
-	VFMADD231PS     128(R13), Z23, Z2
+	VFMADD231PS     128(R14), Z23, Z2
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*1), Z16, Z20
-	VPDPBUSD        64(R13)(DX*1), Z24, Z20
+	VPDPBUSD        (R14)(DX*1), Z16, Z20
+	VPDPBUSD        64(R14)(DX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z6
-	VFMADD231PS     128(R13)(DX*1), Z23, Z6
+	VFMADD231PS     128(R14)(DX*1), Z23, Z6
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*2), Z16, Z20
-	VPDPBUSD        64(R13)(DX*2), Z24, Z20
+	VPDPBUSD        (R14)(DX*2), Z16, Z20
+	VPDPBUSD        64(R14)(DX*2), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z10
-	VFMADD231PS     128(R13)(DX*2), Z23, Z10
+	VFMADD231PS     128(R14)(DX*2), Z23, Z10
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(BX*1), Z16, Z20
-	VPDPBUSD        64(R13)(BX*1), Z24, Z20
+	VPDPBUSD        (R14)(BX*1), Z16, Z20
+	VPDPBUSD        64(R14)(BX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z14
-	VFMADD231PS     128(R13)(BX*1), Z23, Z14
-	VBROADCASTF32X8 (R12)(R11*1), Z22
+	VFMADD231PS     128(R14)(BX*1), Z23, Z14
+	VBROADCASTF32X8 (R13)(R12*1), Z22
 	VPERMPS.Z       Z22, Z19, K2, Z23
 	VPERMPS.Z       Z22, Z18, K2, Z22
 	VMOVDQU32.Z     (SI)(CX*1), K2, Z16
@@ -5996,42 +6114,46 @@ whole4:
 	VPANDD          Z17, Z16, Z16
 	VPANDD          Z17, Z24, Z24
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13), Z16, Z20
-	VPDPBUSD        64(R13), Z24, Z20
+	VPDPBUSD        (R14), Z16, Z20
+	VPDPBUSD        64(R14), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z3
-	VFMADD231PS     128(R13), Z23, Z3
+	VFMADD231PS     128(R14), Z23, Z3
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*1), Z16, Z20
-	VPDPBUSD        64(R13)(DX*1), Z24, Z20
+	VPDPBUSD        (R14)(DX*1), Z16, Z20
+	VPDPBUSD        64(R14)(DX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z7
-	VFMADD231PS     128(R13)(DX*1), Z23, Z7
+	VFMADD231PS     128(R14)(DX*1), Z23, Z7
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(DX*2), Z16, Z20
-	VPDPBUSD        64(R13)(DX*2), Z24, Z20
+	VPDPBUSD        (R14)(DX*2), Z16, Z20
+	VPDPBUSD        64(R14)(DX*2), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z11
-	VFMADD231PS     128(R13)(DX*2), Z23, Z11
+	VFMADD231PS     128(R14)(DX*2), Z23, Z11
 	VPXORD          Z20, Z20, Z20
-	VPDPBUSD        (R13)(BX*1), Z16, Z20
-	VPDPBUSD        64(R13)(BX*1), Z24, Z20
+	VPDPBUSD        (R14)(BX*1), Z16, Z20
+	VPDPBUSD        64(R14)(BX*1), Z24, Z20
 	VCVTDQ2PS       Z20, Z20
 	VFMADD231PS     Z22, Z20, Z15
-	VFMADD231PS     128(R13)(BX*1), Z23, Z15
-	ADDQ            $0x20, R12
-	ADDQ            $0x000000c0, R13
+	VFMADD231PS     128(R14)(BX*1), Z23, Z15
+	ADDQ            $0x20, R13
+	ADDQ            $0x000000c0, R14
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R14
+	SUBQ            $0x40, R15
 	JG              step4
-	ADDQ            R14, SI
-	LEAQ            (DI)(R14*4), DI
-	ADDQ            R10, R9
+	ADDQ            R15, SI
+	LEAQ            (DI)(R15*4), DI
+	ADDQ            R11, R10
 	VBLENDMPS       Z4, Z0, K1, Z16
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VADDPS          Z16, Z0, Z0
@@ -6078,33 +6200,33 @@ whole4:
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z16, Z0, Z0
 	VMULPS          Z21, Z0, Z0
-	MOVQ            stride+8(FP), R14
-	SHLQ            $0x02, R14
-	LEAQ            (R14)(R14*2), R13
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R15
+	SHLQ            $0x02, R15
+	LEAQ            (R15)(R15*2), R14
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X16
-	VMOVUPS         X16, (R8)(R14*1)
+	VMOVUPS         X16, (R9)(R15*1)
 	VEXTRACTF32X4   $0x02, Z0, X16
-	VMOVUPS         X16, (R8)(R14*2)
+	VMOVUPS         X16, (R9)(R15*2)
 	VEXTRACTF32X4   $0x03, Z0, X16
-	VMOVUPS         X16, (R8)(R13*1)
-	MOVQ            (SP), R14
-	SUBQ            $0x04, R14
+	VMOVUPS         X16, (R9)(R14*1)
+	MOVQ            (SP), R15
+	SUBQ            $0x04, R15
 	JEQ             end4
-	MOVQ            R14, (SP)
+	MOVQ            R15, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
-	ADDQ            R11, R9
-	SUBQ            $0x04, R14
+	ADDQ            $0x10, R9
+	ADDQ            R12, R10
+	SUBQ            $0x04, R15
 	JGE             block4
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R14*4), R8
-	MOVQ            R14, R13
-	IMULQ           AX, R13
-	ADDQ            R13, SI
-	ADDQ            R13, DI
-	IMULQ           R10, R14
-	ADDQ            R14, R9
+	LEAQ            (R9)(R15*4), R9
+	MOVQ            R15, R14
+	IMULQ           AX, R14
+	ADDQ            R14, SI
+	ADDQ            R14, DI
+	IMULQ           R11, R15
+	ADDQ            R15, R10
 	JMP             block4
 
 end4:
@@ -6112,6 +6234,13 @@ end4:
 	RET
 
 rows3:
+	MOVQ            AX, R15
+	ANDQ            $0x3f, R15
+	SHRQ            $0x02, R15
+	XORQ            R14, R14
+	BTSQ            R15, R14
+	DECQ            R14
+	KMOVW           R14, K3
 	VMOVDQU32       low4AVX512<>+0(SB), Z13
 	VMOVDQU32       stepsAVX512<>+0(SB), Z14
 	VMOVDQU32       basesAVX512<>+0(SB), Z15
@@ -6133,23 +6262,18 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R13
-	MOVQ   row+64(FP), R14
-	MOVQ   R9, R12
+	MOVQ   q+32(FP), R14
+	MOVQ   row+64(FP), R15
+	MOVQ   R10, R13
 	KXNORW K2, K2, K2
 
 step3:
-	CMPQ  R14, $0x40
+	CMPQ  R15, $0x40
 	JGE   whole3
-	MOVQ  R14, BX
-	SHRQ  $0x02, BX
-	XORQ  R15, R15
-	BTSQ  BX, R15
-	DECQ  R15
-	KMOVW R15, K2
+	KMOVW K3, K2
 
 whole3:
-	VBROADCASTF32X8 (R12), Z18
+	VBROADCASTF32X8 (R13), Z18
 	VPERMPS.Z       Z18, Z15, K2, Z19
 	VPERMPS.Z       Z18, Z14, K2, Z18
 	VMOVDQU32.Z     (SI), K2, Z12
@@ -6157,24 +6281,24 @@ whole3:
 	VPANDD          Z13, Z12, Z12
 	VPANDD          Z13, Z20, Z20
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13), Z12, Z16
-	VPDPBUSD        64(R13), Z20, Z16
+	VPDPBUSD        (R14), Z12, Z16
+	VPDPBUSD        64(R14), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z0
-	VFMADD231PS     128(R13), Z19, Z0
+	VFMADD231PS     128(R14), Z19, Z0
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*1), Z12, Z16
-	VPDPBUSD        64(R13)(DX*1), Z20, Z16
+	VPDPBUSD        (R14)(DX*1), Z12, Z16
+	VPDPBUSD        64(R14)(DX*1), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z4
-	VFMADD231PS     128(R13)(DX*1), Z19, Z4
+	VFMADD231PS     128(R14)(DX*1), Z19, Z4
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*2), Z12, Z16
-	VPDPBUSD        64(R13)(DX*2), Z20, Z16
+	VPDPBUSD        (R14)(DX*2), Z12, Z16
+	VPDPBUSD        64(R14)(DX*2), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z8
-	VFMADD231PS     128(R13)(DX*2), Z19, Z8
-	VBROADCASTF32X8 (R12)(R10*1), Z18
+	VFMADD231PS     128(R14)(DX*2), Z19, Z8
+	VBROADCASTF32X8 (R13)(R11*1), Z18
 	VPERMPS.Z       Z18, Z15, K2, Z19
 	VPERMPS.Z       Z18, Z14, K2, Z18
 	VMOVDQU32.Z     (SI)(AX*1), K2, Z12
@@ -6182,24 +6306,24 @@ whole3:
 	VPANDD          Z13, Z12, Z12
 	VPANDD          Z13, Z20, Z20
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13), Z12, Z16
-	VPDPBUSD        64(R13), Z20, Z16
+	VPDPBUSD        (R14), Z12, Z16
+	VPDPBUSD        64(R14), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z1
-	VFMADD231PS     128(R13), Z19, Z1
+	VFMADD231PS     128(R14), Z19, Z1
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*1), Z12, Z16
-	VPDPBUSD        64(R13)(DX*1), Z20, Z16
+	VPDPBUSD        (R14)(DX*1), Z12, Z16
+	VPDPBUSD        64(R14)(DX*1), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z5
-	VFMADD231PS     128(R13)(DX*1), Z19, Z5
+	VFMADD231PS     128(R14)(DX*1), Z19, Z5
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*2), Z12, Z16
-	VPDPBUSD        64(R13)(DX*2), Z20, Z16
+	VPDPBUSD        (R14)(DX*2), Z12, Z16
+	VPDPBUSD        64(R14)(DX*2), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z9
-	VFMADD231PS     128(R13)(DX*2), Z19, Z9
-	VBROADCASTF32X8 (R12)(R10*2), Z18
+	VFMADD231PS     128(R14)(DX*2), Z19, Z9
+	VBROADCASTF32X8 (R13)(R11*2), Z18
 	VPERMPS.Z       Z18, Z15, K2, Z19
 	VPERMPS.Z       Z18, Z14, K2, Z18
 	VMOVDQU32.Z     (SI)(AX*2), K2, Z12
@@ -6207,24 +6331,24 @@ whole3:
 	VPANDD          Z13, Z12, Z12
 	VPANDD          Z13, Z20, Z20
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13), Z12, Z16
-	VPDPBUSD        64(R13), Z20, Z16
+	VPDPBUSD        (R14), Z12, Z16
+	VPDPBUSD        64(R14), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z2
-	VFMADD231PS     128(R13), Z19, Z2
+	VFMADD231PS     128(R14), Z19, Z2
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*1), Z12, Z16
-	VPDPBUSD        64(R13)(DX*1), Z20, Z16
+	VPDPBUSD        (R14)(DX*1), Z12, Z16
+	VPDPBUSD        64(R14)(DX*1), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z6
-	VFMADD231PS     128(R13)(DX*1), Z19, Z6
+	VFMADD231PS     128(R14)(DX*1), Z19, Z6
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*2), Z12, Z16
-	VPDPBUSD        64(R13)(DX*2), Z20, Z16
+	VPDPBUSD        (R14)(DX*2), Z12, Z16
+	VPDPBUSD        64(R14)(DX*2), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z10
-	VFMADD231PS     128(R13)(DX*2), Z19, Z10
-	VBROADCASTF32X8 (R12)(R11*1), Z18
+	VFMADD231PS     128(R14)(DX*2), Z19, Z10
+	VBROADCASTF32X8 (R13)(R12*1), Z18
 	VPERMPS.Z       Z18, Z15, K2, Z19
 	VPERMPS.Z       Z18, Z14, K2, Z18
 	VMOVDQU32.Z     (SI)(CX*1), K2, Z12
@@ -6232,36 +6356,40 @@ whole3:
 	VPANDD          Z13, Z12, Z12
 	VPANDD          Z13, Z20, Z20
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13), Z12, Z16
-	VPDPBUSD        64(R13), Z20, Z16
+	VPDPBUSD        (R14), Z12, Z16
+	VPDPBUSD        64(R14), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z3
-	VFMADD231PS     128(R13), Z19, Z3
+	VFMADD231PS     128(R14), Z19, Z3
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*1), Z12, Z16
-	VPDPBUSD        64(R13)(DX*1), Z20, Z16
+	VPDPBUSD        (R14)(DX*1), Z12, Z16
+	VPDPBUSD        64(R14)(DX*1), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z7
-	VFMADD231PS     128(R13)(DX*1), Z19, Z7
+	VFMADD231PS     128(R14)(DX*1), Z19, Z7
 	VPXORD          Z16, Z16, Z16
-	VPDPBUSD        (R13)(DX*2), Z12, Z16
-	VPDPBUSD        64(R13)(DX*2), Z20, Z16
+	VPDPBUSD        (R14)(DX*2), Z12, Z16
+	VPDPBUSD        64(R14)(DX*2), Z20, Z16
 	VCVTDQ2PS       Z16, Z16
 	VFMADD231PS     Z18, Z16, Z11
-	VFMADD231PS     128(R13)(DX*2), Z19, Z11
-	ADDQ            $0x20, R12
-	ADDQ            $0x000000c0, R13
+	VFMADD231PS     128(R14)(DX*2), Z19, Z11
+	ADDQ            $0x20, R13
+	ADDQ            $0x000000c0, R14
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R14
+	SUBQ            $0x40, R15
 	JG              step3
-	ADDQ            R14, SI
-	LEAQ            (DI)(R14*4), DI
-	ADDQ            R10, R9
+	ADDQ            R15, SI
+	LEAQ            (DI)(R15*4), DI
+	ADDQ            R11, R10
 	VBLENDMPS       Z4, Z0, K1, Z12
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VADDPS          Z12, Z0, Z0
@@ -6308,31 +6436,31 @@ whole3:
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z12, Z0, Z0
 	VMULPS          Z17, Z0, Z0
-	MOVQ            stride+8(FP), R14
-	SHLQ            $0x02, R14
-	LEAQ            (R14)(R14*2), R13
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R15
+	SHLQ            $0x02, R15
+	LEAQ            (R15)(R15*2), R14
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X12
-	VMOVUPS         X12, (R8)(R14*1)
+	VMOVUPS         X12, (R9)(R15*1)
 	VEXTRACTF32X4   $0x02, Z0, X12
-	VMOVUPS         X12, (R8)(R14*2)
-	MOVQ            (SP), R14
-	SUBQ            $0x04, R14
+	VMOVUPS         X12, (R9)(R15*2)
+	MOVQ            (SP), R15
+	SUBQ            $0x04, R15
 	JEQ             end3
-	MOVQ            R14, (SP)
+	MOVQ            R15, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
-	ADDQ            R11, R9
-	SUBQ            $0x04, R14
+	ADDQ            $0x10, R9
+	ADDQ            R12, R10
+	SUBQ            $0x04, R15
 	JGE             block3
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R14*4), R8
-	MOVQ            R14, R13
-	IMULQ           AX, R13
-	ADDQ            R13, SI
-	ADDQ            R13, DI
-	IMULQ           R10, R14
-	ADDQ            R14, R9
+	LEAQ            (R9)(R15*4), R9
+	MOVQ            R15, R14
+	IMULQ           AX, R14
+	ADDQ            R14, SI
+	ADDQ            R14, DI
+	IMULQ           R11, R15
+	ADDQ            R15, R10
 	JMP             block3
 
 end3:
@@ -6340,6 +6468,13 @@ end3:
 	RET
 
 rows2:
+	MOVQ            AX, R15
+	ANDQ            $0x3f, R15
+	SHRQ            $0x02, R15
+	XORQ            R14, R14
+	BTSQ            R15, R14
+	DECQ            R14
+	KMOVW           R14, K3
 	VMOVDQU32       low4AVX512<>+0(SB), Z9
 	VMOVDQU32       stepsAVX512<>+0(SB), Z10
 	VMOVDQU32       basesAVX512<>+0(SB), Z11
@@ -6357,23 +6492,18 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R13
-	MOVQ   row+64(FP), R14
-	MOVQ   R9, R12
+	MOVQ   q+32(FP), R14
+	MOVQ   row+64(FP), R15
+	MOVQ   R10, R13
 	KXNORW K2, K2, K2
 
 step2:
-	CMPQ  R14, $0x40
+	CMPQ  R15, $0x40
 	JGE   whole2
-	MOVQ  R14, BX
-	SHRQ  $0x02, BX
-	XORQ  R15, R15
-	BTSQ  BX, R15
-	DECQ  R15
-	KMOVW R15, K2
+	KMOVW K3, K2
 
 whole2:
-	VBROADCASTF32X8 (R12), Z14
+	VBROADCASTF32X8 (R13), Z14
 	VPERMPS.Z       Z14, Z11, K2, Z15
 	VPERMPS.Z       Z14, Z10, K2, Z14
 	VMOVDQU32.Z     (SI), K2, Z8
@@ -6381,18 +6511,18 @@ whole2:
 	VPANDD          Z9, Z8, Z8
 	VPANDD          Z9, Z16, Z16
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13), Z8, Z12
-	VPDPBUSD        64(R13), Z16, Z12
+	VPDPBUSD        (R14), Z8, Z12
+	VPDPBUSD        64(R14), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z0
-	VFMADD231PS     128(R13), Z15, Z0
+	VFMADD231PS     128(R14), Z15, Z0
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13)(DX*1), Z8, Z12
-	VPDPBUSD        64(R13)(DX*1), Z16, Z12
+	VPDPBUSD        (R14)(DX*1), Z8, Z12
+	VPDPBUSD        64(R14)(DX*1), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z4
-	VFMADD231PS     128(R13)(DX*1), Z15, Z4
-	VBROADCASTF32X8 (R12)(R10*1), Z14
+	VFMADD231PS     128(R14)(DX*1), Z15, Z4
+	VBROADCASTF32X8 (R13)(R11*1), Z14
 	VPERMPS.Z       Z14, Z11, K2, Z15
 	VPERMPS.Z       Z14, Z10, K2, Z14
 	VMOVDQU32.Z     (SI)(AX*1), K2, Z8
@@ -6400,18 +6530,18 @@ whole2:
 	VPANDD          Z9, Z8, Z8
 	VPANDD          Z9, Z16, Z16
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13), Z8, Z12
-	VPDPBUSD        64(R13), Z16, Z12
+	VPDPBUSD        (R14), Z8, Z12
+	VPDPBUSD        64(R14), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z1
-	VFMADD231PS     128(R13), Z15, Z1
+	VFMADD231PS     128(R14), Z15, Z1
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13)(DX*1), Z8, Z12
-	VPDPBUSD        64(R13)(DX*1), Z16, Z12
+	VPDPBUSD        (R14)(DX*1), Z8, Z12
+	VPDPBUSD        64(R14)(DX*1), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z5
-	VFMADD231PS     128(R13)(DX*1), Z15, Z5
-	VBROADCASTF32X8 (R12)(R10*2), Z14
+	VFMADD231PS     128(R14)(DX*1), Z15, Z5
+	VBROADCASTF32X8 (R13)(R11*2), Z14
 	VPERMPS.Z       Z14, Z11, K2, Z15
 	VPERMPS.Z       Z14, Z10, K2, Z14
 	VMOVDQU32.Z     (SI)(AX*2), K2, Z8
@@ -6419,18 +6549,18 @@ whole2:
 	VPANDD          Z9, Z8, Z8
 	VPANDD          Z9, Z16, Z16
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13), Z8, Z12
-	VPDPBUSD        64(R13), Z16, Z12
+	VPDPBUSD        (R14), Z8, Z12
+	VPDPBUSD        64(R14), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z2
-	VFMADD231PS     128(R13), Z15, Z2
+	VFMADD231PS     128(R14), Z15, Z2
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13)(DX*1), Z8, Z12
-	VPDPBUSD        64(R13)(DX*1), Z16, Z12
+	VPDPBUSD        (R14)(DX*1), Z8, Z12
+	VPDPBUSD        64(R14)(DX*1), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z6
-	VFMADD231PS     128(R13)(DX*1), Z15, Z6
-	VBROADCASTF32X8 (R12)(R11*1), Z14
+	VFMADD231PS     128(R14)(DX*1), Z15, Z6
+	VBROADCASTF32X8 (R13)(R12*1), Z14
 	VPERMPS.Z       Z14, Z11, K2, Z15
 	VPERMPS.Z       Z14, Z10, K2, Z14
 	VMOVDQU32.Z     (SI)(CX*1), K2, Z8
@@ -6438,30 +6568,34 @@ whole2:
 	VPANDD          Z9, Z8, Z8
 	VPANDD          Z9, Z16, Z16
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13), Z8, Z12
-	VPDPBUSD        64(R13), Z16, Z12
+	VPDPBUSD        (R14), Z8, Z12
+	VPDPBUSD        64(R14), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z3
-	VFMADD231PS     128(R13), Z15, Z3
+	VFMADD231PS     128(R14), Z15, Z3
 	VPXORD          Z12, Z12, Z12
-	VPDPBUSD        (R13)(DX*1), Z8, Z12
-	VPDPBUSD        64(R13)(DX*1), Z16, Z12
+	VPDPBUSD        (R14)(DX*1), Z8, Z12
+	VPDPBUSD        64(R14)(DX*1), Z16, Z12
 	VCVTDQ2PS       Z12, Z12
 	VFMADD231PS     Z14, Z12, Z7
-	VFMADD231PS     128(R13)(DX*1), Z15, Z7
-	ADDQ            $0x20, R12
-	ADDQ            $0x000000c0, R13
+	VFMADD231PS     128(R14)(DX*1), Z15, Z7
+	ADDQ            $0x20, R13
+	ADDQ            $0x000000c0, R14
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R14
+	SUBQ            $0x40, R15
 	JG              step2
-	ADDQ            R14, SI
-	LEAQ            (DI)(R14*4), DI
-	ADDQ            R10, R9
+	ADDQ            R15, SI
+	LEAQ            (DI)(R15*4), DI
+	ADDQ            R11, R10
 	VBLENDMPS       Z4, Z0, K1, Z8
 	VSHUFF64X2      $0x4e, Z4, Z0, Z0
 	VADDPS          Z8, Z0, Z0
@@ -6496,29 +6630,29 @@ whole2:
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z8, Z0, Z0
 	VMULPS          Z13, Z0, Z0
-	MOVQ            stride+8(FP), R14
-	SHLQ            $0x02, R14
-	LEAQ            (R14)(R14*2), R13
-	VMOVUPS         X0, (R8)
+	MOVQ            stride+8(FP), R15
+	SHLQ            $0x02, R15
+	LEAQ            (R15)(R15*2), R14
+	VMOVUPS         X0, (R9)
 	VEXTRACTF32X4   $0x01, Z0, X8
-	VMOVUPS         X8, (R8)(R14*1)
-	MOVQ            (SP), R14
-	SUBQ            $0x04, R14
+	VMOVUPS         X8, (R9)(R15*1)
+	MOVQ            (SP), R15
+	SUBQ            $0x04, R15
 	JEQ             end2
-	MOVQ            R14, (SP)
+	MOVQ            R15, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
-	ADDQ            R11, R9
-	SUBQ            $0x04, R14
+	ADDQ            $0x10, R9
+	ADDQ            R12, R10
+	SUBQ            $0x04, R15
 	JGE             block2
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R14*4), R8
-	MOVQ            R14, R13
-	IMULQ           AX, R13
-	ADDQ            R13, SI
-	ADDQ            R13, DI
-	IMULQ           R10, R14
-	ADDQ            R14, R9
+	LEAQ            (R9)(R15*4), R9
+	MOVQ            R15, R14
+	IMULQ           AX, R14
+	ADDQ            R14, SI
+	ADDQ            R14, DI
+	IMULQ           R11, R15
+	ADDQ            R15, R10
 	JMP             block2
 
 end2:
@@ -6526,6 +6660,13 @@ end2:
 	RET
 
 rows1:
+	MOVQ            AX, R15
+	ANDQ            $0x3f, R15
+	SHRQ            $0x02, R15
+	XORQ            R14, R14
+	BTSQ            R15, R14
+	DECQ            R14
+	KMOVW           R14, K3
 	VMOVDQU32       low4AVX512<>+0(SB), Z5
 	VMOVDQU32       stepsAVX512<>+0(SB), Z6
 	VMOVDQU32       basesAVX512<>+0(SB), Z7
@@ -6539,23 +6680,18 @@ block1:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R13
-	MOVQ   row+64(FP), R14
-	MOVQ   R9, R12
+	MOVQ   q+32(FP), R14
+	MOVQ   row+64(FP), R15
+	MOVQ   R10, R13
 	KXNORW K2, K2, K2
 
 step1:
-	CMPQ  R14, $0x40
+	CMPQ  R15, $0x40
 	JGE   whole1
-	MOVQ  R14, DX
-	SHRQ  $0x02, DX
-	XORQ  BX, BX
-	BTSQ  DX, BX
-	DECQ  BX
-	KMOVW BX, K2
+	KMOVW K3, K2
 
 whole1:
-	VBROADCASTF32X8 (R12), Z10
+	VBROADCASTF32X8 (R13), Z10
 	VPERMPS.Z       Z10, Z7, K2, Z11
 	VPERMPS.Z       Z10, Z6, K2, Z10
 	VMOVDQU32.Z     (SI), K2, Z4
@@ -6563,12 +6699,12 @@ whole1:
 	VPANDD          Z5, Z4, Z4
 	VPANDD          Z5, Z12, Z12
 	VPXORD          Z8, Z8, Z8
-	VPDPBUSD        (R13), Z4, Z8
-	VPDPBUSD        64(R13), Z12, Z8
+	VPDPBUSD        (R14), Z4, Z8
+	VPDPBUSD        64(R14), Z12, Z8
 	VCVTDQ2PS       Z8, Z8
 	VFMADD231PS     Z10, Z8, Z0
-	VFMADD231PS     128(R13), Z11, Z0
-	VBROADCASTF32X8 (R12)(R10*1), Z10
+	VFMADD231PS     128(R14), Z11, Z0
+	VBROADCASTF32X8 (R13)(R11*1), Z10
 	VPERMPS.Z       Z10, Z7, K2, Z11
 	VPERMPS.Z       Z10, Z6, K2, Z10
 	VMOVDQU32.Z     (SI)(AX*1), K2, Z4
@@ -6576,12 +6712,12 @@ whole1:
 	VPANDD          Z5, Z4, Z4
 	VPANDD          Z5, Z12, Z12
 	VPXORD          Z8, Z8, Z8
-	VPDPBUSD        (R13), Z4, Z8
-	VPDPBUSD        64(R13), Z12, Z8
+	VPDPBUSD        (R14), Z4, Z8
+	VPDPBUSD        64(R14), Z12, Z8
 	VCVTDQ2PS       Z8, Z8
 	VFMADD231PS     Z10, Z8, Z1
-	VFMADD231PS     128(R13), Z11, Z1
-	VBROADCASTF32X8 (R12)(R10*2), Z10
+	VFMADD231PS     128(R14), Z11, Z1
+	VBROADCASTF32X8 (R13)(R11*2), Z10
 	VPERMPS.Z       Z10, Z7, K2, Z11
 	VPERMPS.Z       Z10, Z6, K2, Z10
 	VMOVDQU32.Z     (SI)(AX*2), K2, Z4
@@ -6589,12 +6725,12 @@ whole1:
 	VPANDD          Z5, Z4, Z4
 	VPANDD          Z5, Z12, Z12
 	VPXORD          Z8, Z8, Z8
-	VPDPBUSD        (R13), Z4, Z8
-	VPDPBUSD        64(R13), Z12, Z8
+	VPDPBUSD        (R14), Z4, Z8
+	VPDPBUSD        64(R14), Z12, Z8
 	VCVTDQ2PS       Z8, Z8
 	VFMADD231PS     Z10, Z8, Z2
-	VFMADD231PS     128(R13), Z11, Z2
-	VBROADCASTF32X8 (R12)(R11*1), Z10
+	VFMADD231PS     128(R14), Z11, Z2
+	VBROADCASTF32X8 (R13)(R12*1), Z10
 	VPERMPS.Z       Z10, Z7, K2, Z11
 	VPERMPS.Z       Z10, Z6, K2, Z10
 	VMOVDQU32.Z     (SI)(CX*1), K2, Z4
@@ -6602,24 +6738,28 @@ whole1:
 	VPANDD          Z5, Z4, Z4
 	VPANDD          Z5, Z12, Z12
 	VPXORD          Z8, Z8, Z8
-	VPDPBUSD        (R13), Z4, Z8
-	VPDPBUSD        64(R13), Z12, Z8
+	VPDPBUSD        (R14), Z4, Z8
+	VPDPBUSD        64(R14), Z12, Z8
 	VCVTDQ2PS       Z8, Z8
 	VFMADD231PS     Z10, Z8, Z3
-	VFMADD231PS     128(R13), Z11, Z3
-	ADDQ            $0x20, R12
-	ADDQ            $0x000000c0, R13
+	VFMADD231PS     128(R14), Z11, Z3
+	ADDQ            $0x20, R13
+	ADDQ            $0x000000c0, R14
 	PREFETCHT0      (DI)
+	PREFETCHT1      (DI)(R8*1)
 	PREFETCHT0      64(DI)
+	PREFETCHT1      64(DI)(R8*1)
 	PREFETCHT0      128(DI)
+	PREFETCHT1      128(DI)(R8*1)
 	PREFETCHT0      192(DI)
+	PREFETCHT1      192(DI)(R8*1)
 	ADDQ            $0x00000100, DI
 	ADDQ            $0x40, SI
-	SUBQ            $0x40, R14
+	SUBQ            $0x40, R15
 	JG              step1
-	ADDQ            R14, SI
-	LEAQ            (DI)(R14*4), DI
-	ADDQ            R10, R9
+	ADDQ            R15, SI
+	LEAQ            (DI)(R15*4), DI
+	ADDQ            R11, R10
 	VBLENDMPS       Z0, Z0, K1, Z4
 	VSHUFF64X2      $0x4e, Z0, Z0, Z0
 	VADDPS          Z4, Z0, Z0
@@ -6654,27 +6794,27 @@ whole1:
 	VSHUFPS         $0xdd, Z2, Z0, Z0
 	VADDPS          Z4, Z0, Z0
 	VMULPS          Z9, Z0, Z0
-	MOVQ            stride+8(FP), R14
-	SHLQ            $0x02, R14
-	LEAQ            (R14)(R14*2), R13
-	VMOVUPS         X0, (R8)
-	MOVQ            (SP), R14
-	SUBQ            $0x04, R14
+	MOVQ            stride+8(FP), R15
+	SHLQ            $0x02, R15
+	LEAQ            (R15)(R15*2), R14
+	VMOVUPS         X0, (R9)
+	MOVQ            (SP), R15
+	SUBQ            $0x04, R15
 	JEQ             end1
-	MOVQ            R14, (SP)
+	MOVQ            R15, (SP)
 	ADDQ            CX, SI
-	ADDQ            $0x10, R8
-	ADDQ            R11, R9
-	SUBQ            $0x04, R14
+	ADDQ            $0x10, R9
+	ADDQ            R12, R10
+	SUBQ            $0x04, R15
 	JGE             block1
 	MOVQ            $0x00000004, (SP)
-	LEAQ            (R8)(R14*4), R8
-	MOVQ            R14, R13
-	IMULQ           AX, R13
-	ADDQ            R13, SI
-	ADDQ            R13, DI
-	IMULQ           R10, R14
-	ADDQ            R14, R9
+	LEAQ            (R9)(R15*4), R9
+	MOVQ            R15, R14
+	IMULQ           AX, R14
+	ADDQ            R14, SI
+	ADDQ            R14, DI
+	IMULQ           R11, R15
+	ADDQ            R15, R10
 	JMP             block1
 
 end1:
@@ -6987,1199 +7127,17 @@ DATA evenFirstAVX512<>+56(SB)/4, $0x07050301
 DATA evenFirstAVX512<>+60(SB)/4, $0x0f0d0b09
 GLOBL evenFirstAVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreF32AVX2(SB), NOSPLIT, $8-104
+TEXT ·scoreF32AVX2(SB), NOSPLIT, $8-112
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
 	MOVQ qRow+40(FP), DX
 	LEAQ (DX)(DX*2), BX
 	MOVQ keys+56(FP), SI
 	MOVQ ahead+96(FP), DI
-	MOVQ dst+0(FP), R8
-	MOVQ n+24(FP), R10
-	MOVQ R10, (SP)
-	MOVQ rows+16(FP), R10
-	CMPQ R10, $0x01
-	JEQ  rows1
-	CMPQ R10, $0x02
-	JEQ  rows2
-	CMPQ R10, $0x03
-	JEQ  rows3
-
-block4:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y6, Y6, Y6
-	VXORPS Y3, Y3, Y3
-	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step4:
-	VMOVUPS      (R9), Y9
-	VMOVUPS      (R9)(DX*1), Y10
-	VMOVUPS      (R9)(DX*2), Y11
-	VMOVUPS      (R9)(BX*1), Y12
-	VMOVUPS      (SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y11, Y8, Y4
-	VFMADD231PS  Y12, Y8, Y6
-	VMOVUPS      (SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y11, Y8, Y5
-	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R9), Y9
-	VMOVUPS      32(R9)(DX*1), Y10
-	VMOVUPS      32(R9)(DX*2), Y11
-	VMOVUPS      32(R9)(BX*1), Y12
-	VMOVUPS      32(SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y11, Y8, Y4
-	VFMADD231PS  Y12, Y8, Y6
-	VMOVUPS      32(SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y11, Y8, Y5
-	VFMADD231PS  Y12, Y8, Y7
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step4
-	VBLENDPS     $0xf0, Y4, Y0, Y8
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y8
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y8, Y1, Y1
-	VBLENDPS     $0xf0, Y6, Y2, Y8
-	VPERM2F128   $0x21, Y6, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VBLENDPS     $0xf0, Y7, Y3, Y8
-	VPERM2F128   $0x21, Y7, Y3, Y3
-	VADDPS       Y8, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y8
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y8
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y8
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R10*1)
-	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R10*2)
-	VMOVHPS      X8, (R8)(R9*1)
-	MOVQ         (SP), R10
-	SUBQ         $0x02, R10
-	JEQ          end4
-	MOVQ         R10, (SP)
-	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R10
-	JGE          block4
-	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block4
-
-end4:
-	VZEROUPPER
-	RET
-
-rows3:
-block3:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step3:
-	VMOVUPS      (R9), Y7
-	VMOVUPS      (R9)(DX*1), Y8
-	VMOVUPS      (R9)(DX*2), Y9
-	VMOVUPS      (SI), Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y9, Y6, Y4
-	VMOVUPS      (SI)(AX*1), Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VFMADD231PS  Y8, Y6, Y3
-	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R9), Y7
-	VMOVUPS      32(R9)(DX*1), Y8
-	VMOVUPS      32(R9)(DX*2), Y9
-	VMOVUPS      32(SI), Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y9, Y6, Y4
-	VMOVUPS      32(SI)(AX*1), Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VFMADD231PS  Y8, Y6, Y3
-	VFMADD231PS  Y9, Y6, Y5
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step3
-	VBLENDPS     $0xf0, Y4, Y0, Y6
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y6
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y6, Y1, Y1
-	VBLENDPS     $0xf0, Y2, Y2, Y6
-	VPERM2F128   $0x21, Y2, Y2, Y2
-	VADDPS       Y6, Y2, Y2
-	VBLENDPS     $0xf0, Y3, Y3, Y6
-	VPERM2F128   $0x21, Y3, Y3, Y3
-	VADDPS       Y6, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y6
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y6
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y6, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y6
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R10*1)
-	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R10*2)
-	MOVQ         (SP), R10
-	SUBQ         $0x02, R10
-	JEQ          end3
-	MOVQ         R10, (SP)
-	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R10
-	JGE          block3
-	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block3
-
-end3:
-	VZEROUPPER
-	RET
-
-rows2:
-block2:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y6, Y6, Y6
-	VXORPS Y3, Y3, Y3
-	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step2:
-	VMOVUPS      (R9), Y9
-	VMOVUPS      (R9)(DX*1), Y10
-	VMOVUPS      (SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVUPS      (SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y5
-	VMOVUPS      (SI)(AX*2), Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVUPS      (SI)(CX*1), Y8
-	VFMADD231PS  Y9, Y8, Y3
-	VFMADD231PS  Y10, Y8, Y7
-	VMOVUPS      32(R9), Y9
-	VMOVUPS      32(R9)(DX*1), Y10
-	VMOVUPS      32(SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y4
-	VMOVUPS      32(SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y5
-	VMOVUPS      32(SI)(AX*2), Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VFMADD231PS  Y10, Y8, Y6
-	VMOVUPS      32(SI)(CX*1), Y8
-	VFMADD231PS  Y9, Y8, Y3
-	VFMADD231PS  Y10, Y8, Y7
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	PREFETCHT0   128(DI)
-	PREFETCHT0   192(DI)
-	ADDQ         $0x00000100, DI
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step2
-	VBLENDPS     $0xf0, Y4, Y0, Y8
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y8
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y8, Y1, Y1
-	VBLENDPS     $0xf0, Y6, Y2, Y8
-	VPERM2F128   $0x21, Y6, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VBLENDPS     $0xf0, Y7, Y3, Y8
-	VPERM2F128   $0x21, Y7, Y3, Y3
-	VADDPS       Y8, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y8
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y8
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y8
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVUPS      X0, (R8)
-	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R10
-	SUBQ         $0x04, R10
-	JEQ          end2
-	MOVQ         R10, (SP)
-	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R10
-	JGE          block2
-	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block2
-
-end2:
-	VZEROUPPER
-	RET
-
-rows1:
-block1:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step1:
-	VMOVUPS     (R9), Y5
-	VMOVUPS     (SI), Y4
-	VFMADD231PS Y5, Y4, Y0
-	VMOVUPS     (SI)(AX*1), Y4
-	VFMADD231PS Y5, Y4, Y1
-	VMOVUPS     (SI)(AX*2), Y4
-	VFMADD231PS Y5, Y4, Y2
-	VMOVUPS     (SI)(CX*1), Y4
-	VFMADD231PS Y5, Y4, Y3
-	VMOVUPS     32(R9), Y5
-	VMOVUPS     32(SI), Y4
-	VFMADD231PS Y5, Y4, Y0
-	VMOVUPS     32(SI)(AX*1), Y4
-	VFMADD231PS Y5, Y4, Y1
-	VMOVUPS     32(SI)(AX*2), Y4
-	VFMADD231PS Y5, Y4, Y2
-	VMOVUPS     32(SI)(CX*1), Y4
-	VFMADD231PS Y5, Y4, Y3
-	PREFETCHT0  (DI)
-	PREFETCHT0  64(DI)
-	PREFETCHT0  128(DI)
-	PREFETCHT0  192(DI)
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x40, SI
-	ADDQ        $0x40, R9
-	SUBQ        $0x10, R10
-	JNE         step1
-	VBLENDPS    $0xf0, Y0, Y0, Y4
-	VPERM2F128  $0x21, Y0, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	VBLENDPS    $0xf0, Y1, Y1, Y4
-	VPERM2F128  $0x21, Y1, Y1, Y1
-	VADDPS      Y4, Y1, Y1
-	VBLENDPS    $0xf0, Y2, Y2, Y4
-	VPERM2F128  $0x21, Y2, Y2, Y2
-	VADDPS      Y4, Y2, Y2
-	VBLENDPS    $0xf0, Y3, Y3, Y4
-	VPERM2F128  $0x21, Y3, Y3, Y3
-	VADDPS      Y4, Y3, Y3
-	VUNPCKLPD   Y1, Y0, Y4
-	VUNPCKHPD   Y1, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	VUNPCKLPD   Y3, Y2, Y4
-	VUNPCKHPD   Y3, Y2, Y2
-	VADDPS      Y4, Y2, Y2
-	VSHUFPS     $0x88, Y2, Y0, Y4
-	VSHUFPS     $0xdd, Y2, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	MOVQ        stride+8(FP), R10
-	SHLQ        $0x02, R10
-	LEAQ        (R10)(R10*2), R9
-	VMOVUPS     X0, (R8)
-	MOVQ        (SP), R10
-	SUBQ        $0x04, R10
-	JEQ         end1
-	MOVQ        R10, (SP)
-	ADDQ        CX, SI
-	ADDQ        $0x10, R8
-	SUBQ        $0x04, R10
-	JGE         block1
-	MOVQ        $0x00000004, (SP)
-	LEAQ        (R8)(R10*4), R8
-	MOVQ        R10, R9
-	IMULQ       AX, R9
-	ADDQ        R9, SI
-	ADDQ        R9, DI
-	JMP         block1
-
-end1:
-	VZEROUPPER
-	RET
-
-// func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
-// Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreF16AVX2(SB), NOSPLIT, $8-104
-	MOVQ row+64(FP), AX
-	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ dst+0(FP), R8
-	MOVQ n+24(FP), R10
-	MOVQ R10, (SP)
-	MOVQ rows+16(FP), R10
-	CMPQ R10, $0x01
-	JEQ  rows1
-	CMPQ R10, $0x02
-	JEQ  rows2
-	CMPQ R10, $0x03
-	JEQ  rows3
-
-block4:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y6, Y6, Y6
-	VXORPS Y3, Y3, Y3
-	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step4:
-	VMOVUPS      (R9), Y9
-	VMOVUPS      (R9)(DX*1), Y10
-	VMOVUPS      (R9)(DX*2), Y11
-	VMOVUPS      (R9)(BX*1), Y12
-	VCVTPH2PS    (SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y11, Y8, Y4
-	VFMADD231PS  Y12, Y8, Y6
-	VCVTPH2PS    (SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y11, Y8, Y5
-	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R9), Y9
-	VMOVUPS      32(R9)(DX*1), Y10
-	VMOVUPS      32(R9)(DX*2), Y11
-	VMOVUPS      32(R9)(BX*1), Y12
-	VCVTPH2PS    16(SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y11, Y8, Y4
-	VFMADD231PS  Y12, Y8, Y6
-	VCVTPH2PS    16(SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y11, Y8, Y5
-	VFMADD231PS  Y12, Y8, Y7
-	PREFETCHT0   (DI)
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x20, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step4
-	VBLENDPS     $0xf0, Y4, Y0, Y8
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y8
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y8, Y1, Y1
-	VBLENDPS     $0xf0, Y6, Y2, Y8
-	VPERM2F128   $0x21, Y6, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VBLENDPS     $0xf0, Y7, Y3, Y8
-	VPERM2F128   $0x21, Y7, Y3, Y3
-	VADDPS       Y8, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y8
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y8
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y8
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R10*1)
-	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R10*2)
-	VMOVHPS      X8, (R8)(R9*1)
-	MOVQ         (SP), R10
-	SUBQ         $0x02, R10
-	JEQ          end4
-	MOVQ         R10, (SP)
-	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R10
-	JGE          block4
-	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block4
-
-end4:
-	VZEROUPPER
-	RET
-
-rows3:
-block3:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step3:
-	VMOVUPS      (R9), Y7
-	VMOVUPS      (R9)(DX*1), Y8
-	VMOVUPS      (R9)(DX*2), Y9
-	VCVTPH2PS    (SI), Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y9, Y6, Y4
-	VCVTPH2PS    (SI)(AX*1), Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VFMADD231PS  Y8, Y6, Y3
-	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R9), Y7
-	VMOVUPS      32(R9)(DX*1), Y8
-	VMOVUPS      32(R9)(DX*2), Y9
-	VCVTPH2PS    16(SI), Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y9, Y6, Y4
-	VCVTPH2PS    16(SI)(AX*1), Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VFMADD231PS  Y8, Y6, Y3
-	VFMADD231PS  Y9, Y6, Y5
-	PREFETCHT0   (DI)
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x20, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step3
-	VBLENDPS     $0xf0, Y4, Y0, Y6
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y6
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y6, Y1, Y1
-	VBLENDPS     $0xf0, Y2, Y2, Y6
-	VPERM2F128   $0x21, Y2, Y2, Y2
-	VADDPS       Y6, Y2, Y2
-	VBLENDPS     $0xf0, Y3, Y3, Y6
-	VPERM2F128   $0x21, Y3, Y3, Y3
-	VADDPS       Y6, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y6
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y6
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y6, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y6
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R10*1)
-	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R10*2)
-	MOVQ         (SP), R10
-	SUBQ         $0x02, R10
-	JEQ          end3
-	MOVQ         R10, (SP)
-	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R10
-	JGE          block3
-	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block3
-
-end3:
-	VZEROUPPER
-	RET
-
-rows2:
-block2:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y6, Y6, Y6
-	VXORPS Y3, Y3, Y3
-	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step2:
-	VMOVUPS      (R9), Y9
-	VMOVUPS      (R9)(DX*1), Y10
-	VCVTPH2PS    (SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y4
-	VCVTPH2PS    (SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y5
-	VCVTPH2PS    (SI)(AX*2), Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VFMADD231PS  Y10, Y8, Y6
-	VCVTPH2PS    (SI)(CX*1), Y8
-	VFMADD231PS  Y9, Y8, Y3
-	VFMADD231PS  Y10, Y8, Y7
-	VMOVUPS      32(R9), Y9
-	VMOVUPS      32(R9)(DX*1), Y10
-	VCVTPH2PS    16(SI), Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y4
-	VCVTPH2PS    16(SI)(AX*1), Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y5
-	VCVTPH2PS    16(SI)(AX*2), Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VFMADD231PS  Y10, Y8, Y6
-	VCVTPH2PS    16(SI)(CX*1), Y8
-	VFMADD231PS  Y9, Y8, Y3
-	VFMADD231PS  Y10, Y8, Y7
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x20, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step2
-	VBLENDPS     $0xf0, Y4, Y0, Y8
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y8
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y8, Y1, Y1
-	VBLENDPS     $0xf0, Y6, Y2, Y8
-	VPERM2F128   $0x21, Y6, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VBLENDPS     $0xf0, Y7, Y3, Y8
-	VPERM2F128   $0x21, Y7, Y3, Y3
-	VADDPS       Y8, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y8
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y8
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y8
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVUPS      X0, (R8)
-	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R10
-	SUBQ         $0x04, R10
-	JEQ          end2
-	MOVQ         R10, (SP)
-	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R10
-	JGE          block2
-	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block2
-
-end2:
-	VZEROUPPER
-	RET
-
-rows1:
-block1:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step1:
-	VMOVUPS     (R9), Y5
-	VCVTPH2PS   (SI), Y4
-	VFMADD231PS Y5, Y4, Y0
-	VCVTPH2PS   (SI)(AX*1), Y4
-	VFMADD231PS Y5, Y4, Y1
-	VCVTPH2PS   (SI)(AX*2), Y4
-	VFMADD231PS Y5, Y4, Y2
-	VCVTPH2PS   (SI)(CX*1), Y4
-	VFMADD231PS Y5, Y4, Y3
-	VMOVUPS     32(R9), Y5
-	VCVTPH2PS   16(SI), Y4
-	VFMADD231PS Y5, Y4, Y0
-	VCVTPH2PS   16(SI)(AX*1), Y4
-	VFMADD231PS Y5, Y4, Y1
-	VCVTPH2PS   16(SI)(AX*2), Y4
-	VFMADD231PS Y5, Y4, Y2
-	VCVTPH2PS   16(SI)(CX*1), Y4
-	VFMADD231PS Y5, Y4, Y3
-	PREFETCHT0  (DI)
-	PREFETCHT0  64(DI)
-	ADDQ        $0x00000080, DI
-	ADDQ        $0x20, SI
-	ADDQ        $0x40, R9
-	SUBQ        $0x10, R10
-	JNE         step1
-	VBLENDPS    $0xf0, Y0, Y0, Y4
-	VPERM2F128  $0x21, Y0, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	VBLENDPS    $0xf0, Y1, Y1, Y4
-	VPERM2F128  $0x21, Y1, Y1, Y1
-	VADDPS      Y4, Y1, Y1
-	VBLENDPS    $0xf0, Y2, Y2, Y4
-	VPERM2F128  $0x21, Y2, Y2, Y2
-	VADDPS      Y4, Y2, Y2
-	VBLENDPS    $0xf0, Y3, Y3, Y4
-	VPERM2F128  $0x21, Y3, Y3, Y3
-	VADDPS      Y4, Y3, Y3
-	VUNPCKLPD   Y1, Y0, Y4
-	VUNPCKHPD   Y1, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	VUNPCKLPD   Y3, Y2, Y4
-	VUNPCKHPD   Y3, Y2, Y2
-	VADDPS      Y4, Y2, Y2
-	VSHUFPS     $0x88, Y2, Y0, Y4
-	VSHUFPS     $0xdd, Y2, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	MOVQ        stride+8(FP), R10
-	SHLQ        $0x02, R10
-	LEAQ        (R10)(R10*2), R9
-	VMOVUPS     X0, (R8)
-	MOVQ        (SP), R10
-	SUBQ        $0x04, R10
-	JEQ         end1
-	MOVQ        R10, (SP)
-	ADDQ        CX, SI
-	ADDQ        $0x10, R8
-	SUBQ        $0x04, R10
-	JGE         block1
-	MOVQ        $0x00000004, (SP)
-	LEAQ        (R8)(R10*4), R8
-	MOVQ        R10, R9
-	IMULQ       AX, R9
-	ADDQ        R9, SI
-	ADDQ        R9, DI
-	JMP         block1
-
-end1:
-	VZEROUPPER
-	RET
-
-// func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreBF16AVX2(SB), NOSPLIT, $8-104
-	MOVQ row+64(FP), AX
-	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ dst+0(FP), R8
-	MOVQ n+24(FP), R10
-	MOVQ R10, (SP)
-	MOVQ rows+16(FP), R10
-	CMPQ R10, $0x01
-	JEQ  rows1
-	CMPQ R10, $0x02
-	JEQ  rows2
-	CMPQ R10, $0x03
-	JEQ  rows3
-
-block4:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y6, Y6, Y6
-	VXORPS Y3, Y3, Y3
-	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step4:
-	VMOVUPS      (R9), Y9
-	VMOVUPS      (R9)(DX*1), Y10
-	VMOVUPS      (R9)(DX*2), Y11
-	VMOVUPS      (R9)(BX*1), Y12
-	VPMOVZXWD    (SI), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y11, Y8, Y4
-	VFMADD231PS  Y12, Y8, Y6
-	VPMOVZXWD    (SI)(AX*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y11, Y8, Y5
-	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R9), Y9
-	VMOVUPS      32(R9)(DX*1), Y10
-	VMOVUPS      32(R9)(DX*2), Y11
-	VMOVUPS      32(R9)(BX*1), Y12
-	VPMOVZXWD    16(SI), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y11, Y8, Y4
-	VFMADD231PS  Y12, Y8, Y6
-	VPMOVZXWD    16(SI)(AX*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y11, Y8, Y5
-	VFMADD231PS  Y12, Y8, Y7
-	PREFETCHT0   (DI)
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x20, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step4
-	VBLENDPS     $0xf0, Y4, Y0, Y8
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y8
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y8, Y1, Y1
-	VBLENDPS     $0xf0, Y6, Y2, Y8
-	VPERM2F128   $0x21, Y6, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VBLENDPS     $0xf0, Y7, Y3, Y8
-	VPERM2F128   $0x21, Y7, Y3, Y3
-	VADDPS       Y8, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y8
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y8
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y8
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R10*1)
-	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R10*2)
-	VMOVHPS      X8, (R8)(R9*1)
-	MOVQ         (SP), R10
-	SUBQ         $0x02, R10
-	JEQ          end4
-	MOVQ         R10, (SP)
-	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R10
-	JGE          block4
-	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block4
-
-end4:
-	VZEROUPPER
-	RET
-
-rows3:
-block3:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step3:
-	VMOVUPS      (R9), Y7
-	VMOVUPS      (R9)(DX*1), Y8
-	VMOVUPS      (R9)(DX*2), Y9
-	VPMOVZXWD    (SI), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y9, Y6, Y4
-	VPMOVZXWD    (SI)(AX*1), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VFMADD231PS  Y8, Y6, Y3
-	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R9), Y7
-	VMOVUPS      32(R9)(DX*1), Y8
-	VMOVUPS      32(R9)(DX*2), Y9
-	VPMOVZXWD    16(SI), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y7, Y6, Y0
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y9, Y6, Y4
-	VPMOVZXWD    16(SI)(AX*1), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y7, Y6, Y1
-	VFMADD231PS  Y8, Y6, Y3
-	VFMADD231PS  Y9, Y6, Y5
-	PREFETCHT0   (DI)
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x20, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step3
-	VBLENDPS     $0xf0, Y4, Y0, Y6
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y6
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y6, Y1, Y1
-	VBLENDPS     $0xf0, Y2, Y2, Y6
-	VPERM2F128   $0x21, Y2, Y2, Y2
-	VADDPS       Y6, Y2, Y2
-	VBLENDPS     $0xf0, Y3, Y3, Y6
-	VPERM2F128   $0x21, Y3, Y3, Y3
-	VADDPS       Y6, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y6
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y6
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y6, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y6
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R10*1)
-	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R10*2)
-	MOVQ         (SP), R10
-	SUBQ         $0x02, R10
-	JEQ          end3
-	MOVQ         R10, (SP)
-	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R10
-	JGE          block3
-	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block3
-
-end3:
-	VZEROUPPER
-	RET
-
-rows2:
-block2:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y4, Y4, Y4
-	VXORPS Y1, Y1, Y1
-	VXORPS Y5, Y5, Y5
-	VXORPS Y2, Y2, Y2
-	VXORPS Y6, Y6, Y6
-	VXORPS Y3, Y3, Y3
-	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step2:
-	VMOVUPS      (R9), Y9
-	VMOVUPS      (R9)(DX*1), Y10
-	VPMOVZXWD    (SI), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y4
-	VPMOVZXWD    (SI)(AX*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y5
-	VPMOVZXWD    (SI)(AX*2), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VFMADD231PS  Y10, Y8, Y6
-	VPMOVZXWD    (SI)(CX*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
-	VFMADD231PS  Y10, Y8, Y7
-	VMOVUPS      32(R9), Y9
-	VMOVUPS      32(R9)(DX*1), Y10
-	VPMOVZXWD    16(SI), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y0
-	VFMADD231PS  Y10, Y8, Y4
-	VPMOVZXWD    16(SI)(AX*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y1
-	VFMADD231PS  Y10, Y8, Y5
-	VPMOVZXWD    16(SI)(AX*2), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y2
-	VFMADD231PS  Y10, Y8, Y6
-	VPMOVZXWD    16(SI)(CX*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y9, Y8, Y3
-	VFMADD231PS  Y10, Y8, Y7
-	PREFETCHT0   (DI)
-	PREFETCHT0   64(DI)
-	ADDQ         $0x00000080, DI
-	ADDQ         $0x20, SI
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R10
-	JNE          step2
-	VBLENDPS     $0xf0, Y4, Y0, Y8
-	VPERM2F128   $0x21, Y4, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VBLENDPS     $0xf0, Y5, Y1, Y8
-	VPERM2F128   $0x21, Y5, Y1, Y1
-	VADDPS       Y8, Y1, Y1
-	VBLENDPS     $0xf0, Y6, Y2, Y8
-	VPERM2F128   $0x21, Y6, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VBLENDPS     $0xf0, Y7, Y3, Y8
-	VPERM2F128   $0x21, Y7, Y3, Y3
-	VADDPS       Y8, Y3, Y3
-	VUNPCKLPD    Y1, Y0, Y8
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	VUNPCKLPD    Y3, Y2, Y8
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y8, Y2, Y2
-	VSHUFPS      $0x88, Y2, Y0, Y8
-	VSHUFPS      $0xdd, Y2, Y0, Y0
-	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R9
-	VMOVUPS      X0, (R8)
-	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R10
-	SUBQ         $0x04, R10
-	JEQ          end2
-	MOVQ         R10, (SP)
-	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R10
-	JGE          block2
-	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R10*4), R8
-	MOVQ         R10, R9
-	IMULQ        AX, R9
-	ADDQ         R9, SI
-	ADDQ         R9, DI
-	JMP          block2
-
-end2:
-	VZEROUPPER
-	RET
-
-rows1:
-block1:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R9
-	MOVQ   qRow+40(FP), R10
-	SHRQ   $0x02, R10
-
-step1:
-	VMOVUPS     (R9), Y5
-	VPMOVZXWD   (SI), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y0
-	VPMOVZXWD   (SI)(AX*1), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y1
-	VPMOVZXWD   (SI)(AX*2), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y2
-	VPMOVZXWD   (SI)(CX*1), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y3
-	VMOVUPS     32(R9), Y5
-	VPMOVZXWD   16(SI), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y0
-	VPMOVZXWD   16(SI)(AX*1), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y1
-	VPMOVZXWD   16(SI)(AX*2), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y2
-	VPMOVZXWD   16(SI)(CX*1), Y4
-	VPSLLD      $0x10, Y4, Y4
-	VFMADD231PS Y5, Y4, Y3
-	PREFETCHT0  (DI)
-	PREFETCHT0  64(DI)
-	ADDQ        $0x00000080, DI
-	ADDQ        $0x20, SI
-	ADDQ        $0x40, R9
-	SUBQ        $0x10, R10
-	JNE         step1
-	VBLENDPS    $0xf0, Y0, Y0, Y4
-	VPERM2F128  $0x21, Y0, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	VBLENDPS    $0xf0, Y1, Y1, Y4
-	VPERM2F128  $0x21, Y1, Y1, Y1
-	VADDPS      Y4, Y1, Y1
-	VBLENDPS    $0xf0, Y2, Y2, Y4
-	VPERM2F128  $0x21, Y2, Y2, Y2
-	VADDPS      Y4, Y2, Y2
-	VBLENDPS    $0xf0, Y3, Y3, Y4
-	VPERM2F128  $0x21, Y3, Y3, Y3
-	VADDPS      Y4, Y3, Y3
-	VUNPCKLPD   Y1, Y0, Y4
-	VUNPCKHPD   Y1, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	VUNPCKLPD   Y3, Y2, Y4
-	VUNPCKHPD   Y3, Y2, Y2
-	VADDPS      Y4, Y2, Y2
-	VSHUFPS     $0x88, Y2, Y0, Y4
-	VSHUFPS     $0xdd, Y2, Y0, Y0
-	VADDPS      Y4, Y0, Y0
-	MOVQ        stride+8(FP), R10
-	SHLQ        $0x02, R10
-	LEAQ        (R10)(R10*2), R9
-	VMOVUPS     X0, (R8)
-	MOVQ        (SP), R10
-	SUBQ        $0x04, R10
-	JEQ         end1
-	MOVQ        R10, (SP)
-	ADDQ        CX, SI
-	ADDQ        $0x10, R8
-	SUBQ        $0x04, R10
-	JGE         block1
-	MOVQ        $0x00000004, (SP)
-	LEAQ        (R8)(R10*4), R8
-	MOVQ        R10, R9
-	IMULQ       AX, R9
-	ADDQ        R9, SI
-	ADDQ        R9, DI
-	JMP         block1
-
-end1:
-	VZEROUPPER
-	RET
-
-// func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreInt8AVX2(SB), NOSPLIT, $8-104
-	MOVQ row+64(FP), AX
-	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
-	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ dst+0(FP), R8
-	MOVQ scales+72(FP), R9
+	MOVQ later+104(FP), R8
+	MOVQ dst+0(FP), R9
 	MOVQ n+24(FP), R11
 	MOVQ R11, (SP)
 	MOVQ rows+16(FP), R11
@@ -8208,14 +7166,12 @@ step4:
 	VMOVUPS      (R10)(DX*1), Y10
 	VMOVUPS      (R10)(DX*2), Y11
 	VMOVUPS      (R10)(BX*1), Y12
-	VPMOVSXBD    (SI), Y8
-	VCVTDQ2PS    Y8, Y8
+	VMOVUPS      (SI), Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y11, Y8, Y4
 	VFMADD231PS  Y12, Y8, Y6
-	VPMOVSXBD    (SI)(AX*1), Y8
-	VCVTDQ2PS    Y8, Y8
+	VMOVUPS      (SI)(AX*1), Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
@@ -8224,21 +7180,22 @@ step4:
 	VMOVUPS      32(R10)(DX*1), Y10
 	VMOVUPS      32(R10)(DX*2), Y11
 	VMOVUPS      32(R10)(BX*1), Y12
-	VPMOVSXBD    8(SI), Y8
-	VCVTDQ2PS    Y8, Y8
+	VMOVUPS      32(SI), Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y11, Y8, Y4
 	VFMADD231PS  Y12, Y8, Y6
-	VPMOVSXBD    8(SI)(AX*1), Y8
-	VCVTDQ2PS    Y8, Y8
+	VMOVUPS      32(SI)(AX*1), Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
 	PREFETCHT0   (DI)
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x10, SI
+	PREFETCHT1   (DI)(R8*1)
+	PREFETCHT0   64(DI)
+	PREFETCHT1   64(DI)(R8*1)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x40, SI
 	ADDQ         $0x40, R10
 	SUBQ         $0x10, R11
 	JNE          step4
@@ -8263,32 +7220,28 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	VBROADCASTSD (R9), Y8
-	VMULPS       Y8, Y0, Y0
 	MOVQ         stride+8(FP), R11
 	SHLQ         $0x02, R11
 	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R11*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R11*2)
-	VMOVHPS      X8, (R8)(R10*1)
+	VMOVLPS      X8, (R9)(R11*2)
+	VMOVHPS      X8, (R9)(R10*1)
 	MOVQ         (SP), R11
 	SUBQ         $0x02, R11
 	JEQ          end4
 	MOVQ         R11, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
 	SUBQ         $0x02, R11
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
+	LEAQ         (R9)(R11*4), R9
 	MOVQ         R11, R10
 	IMULQ        AX, R10
 	ADDQ         R10, SI
 	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
 	JMP          block4
 
 end4:
@@ -8311,32 +7264,31 @@ step3:
 	VMOVUPS      (R10), Y7
 	VMOVUPS      (R10)(DX*1), Y8
 	VMOVUPS      (R10)(DX*2), Y9
-	VPMOVSXBD    (SI), Y6
-	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      (SI), Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y9, Y6, Y4
-	VPMOVSXBD    (SI)(AX*1), Y6
-	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      (SI)(AX*1), Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	VMOVUPS      32(R10), Y7
 	VMOVUPS      32(R10)(DX*1), Y8
 	VMOVUPS      32(R10)(DX*2), Y9
-	VPMOVSXBD    8(SI), Y6
-	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      32(SI), Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y9, Y6, Y4
-	VPMOVSXBD    8(SI)(AX*1), Y6
-	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      32(SI)(AX*1), Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	PREFETCHT0   (DI)
-	ADDQ         $0x00000020, DI
-	ADDQ         $0x10, SI
+	PREFETCHT1   (DI)(R8*1)
+	PREFETCHT0   64(DI)
+	PREFETCHT1   64(DI)(R8*1)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x40, SI
 	ADDQ         $0x40, R10
 	SUBQ         $0x10, R11
 	JNE          step3
@@ -8361,31 +7313,27 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
-	VBROADCASTSD (R9), Y6
-	VMULPS       Y6, Y0, Y0
 	MOVQ         stride+8(FP), R11
 	SHLQ         $0x02, R11
 	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R11*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R11*2)
+	VMOVLPS      X6, (R9)(R11*2)
 	MOVQ         (SP), R11
 	SUBQ         $0x02, R11
 	JEQ          end3
 	MOVQ         R11, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
 	SUBQ         $0x02, R11
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
+	LEAQ         (R9)(R11*4), R9
 	MOVQ         R11, R10
 	IMULQ        AX, R10
 	ADDQ         R10, SI
 	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
 	JMP          block3
 
 end3:
@@ -8407,8 +7355,1230 @@ block2:
 	SHRQ   $0x02, R11
 
 step2:
-	VMOVUPS        (R10), Y9
-	VMOVUPS        (R10)(DX*1), Y10
+	VMOVUPS      (R10), Y9
+	VMOVUPS      (R10)(DX*1), Y10
+	VMOVUPS      (SI), Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y4
+	VMOVUPS      (SI)(AX*1), Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y5
+	VMOVUPS      (SI)(AX*2), Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y6
+	VMOVUPS      (SI)(CX*1), Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y7
+	VMOVUPS      32(R10), Y9
+	VMOVUPS      32(R10)(DX*1), Y10
+	VMOVUPS      32(SI), Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y4
+	VMOVUPS      32(SI)(AX*1), Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y5
+	VMOVUPS      32(SI)(AX*2), Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y6
+	VMOVUPS      32(SI)(CX*1), Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y7
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	PREFETCHT0   64(DI)
+	PREFETCHT1   64(DI)(R8*1)
+	PREFETCHT0   128(DI)
+	PREFETCHT1   128(DI)(R8*1)
+	PREFETCHT0   192(DI)
+	PREFETCHT1   192(DI)(R8*1)
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step2
+	VBLENDPS     $0xf0, Y4, Y0, Y8
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y8
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y8
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y8
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y8, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y8
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y8
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y8
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVUPS      X0, (R9)
+	VEXTRACTF128 $0x01, Y0, X8
+	VMOVUPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x04, R11
+	JEQ          end2
+	MOVQ         R11, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R11
+	JGE          block2
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step1:
+	VMOVUPS     (R10), Y5
+	VMOVUPS     (SI), Y4
+	VFMADD231PS Y5, Y4, Y0
+	VMOVUPS     (SI)(AX*1), Y4
+	VFMADD231PS Y5, Y4, Y1
+	VMOVUPS     (SI)(AX*2), Y4
+	VFMADD231PS Y5, Y4, Y2
+	VMOVUPS     (SI)(CX*1), Y4
+	VFMADD231PS Y5, Y4, Y3
+	VMOVUPS     32(R10), Y5
+	VMOVUPS     32(SI), Y4
+	VFMADD231PS Y5, Y4, Y0
+	VMOVUPS     32(SI)(AX*1), Y4
+	VFMADD231PS Y5, Y4, Y1
+	VMOVUPS     32(SI)(AX*2), Y4
+	VFMADD231PS Y5, Y4, Y2
+	VMOVUPS     32(SI)(CX*1), Y4
+	VFMADD231PS Y5, Y4, Y3
+	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT0  64(DI)
+	PREFETCHT1  64(DI)(R8*1)
+	PREFETCHT0  128(DI)
+	PREFETCHT1  128(DI)(R8*1)
+	PREFETCHT0  192(DI)
+	PREFETCHT1  192(DI)(R8*1)
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JNE         step1
+	VBLENDPS    $0xf0, Y0, Y0, Y4
+	VPERM2F128  $0x21, Y0, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VBLENDPS    $0xf0, Y1, Y1, Y4
+	VPERM2F128  $0x21, Y1, Y1, Y1
+	VADDPS      Y4, Y1, Y1
+	VBLENDPS    $0xf0, Y2, Y2, Y4
+	VPERM2F128  $0x21, Y2, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VBLENDPS    $0xf0, Y3, Y3, Y4
+	VPERM2F128  $0x21, Y3, Y3, Y3
+	VADDPS      Y4, Y3, Y3
+	VUNPCKLPD   Y1, Y0, Y4
+	VUNPCKHPD   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKLPD   Y3, Y2, Y4
+	VUNPCKHPD   Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VSHUFPS     $0x88, Y2, Y0, Y4
+	VSHUFPS     $0xdd, Y2, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	MOVQ        stride+8(FP), R11
+	SHLQ        $0x02, R11
+	LEAQ        (R11)(R11*2), R10
+	VMOVUPS     X0, (R9)
+	MOVQ        (SP), R11
+	SUBQ        $0x04, R11
+	JEQ         end1
+	MOVQ        R11, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R9
+	SUBQ        $0x04, R11
+	JGE         block1
+	MOVQ        $0x00000004, (SP)
+	LEAQ        (R9)(R11*4), R9
+	MOVQ        R11, R10
+	IMULQ       AX, R10
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	JMP         block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·scoreF16AVX2(SB), NOSPLIT, $8-112
+	MOVQ row+64(FP), AX
+	LEAQ (AX)(AX*2), CX
+	MOVQ qRow+40(FP), DX
+	LEAQ (DX)(DX*2), BX
+	MOVQ keys+56(FP), SI
+	MOVQ ahead+96(FP), DI
+	MOVQ later+104(FP), R8
+	MOVQ dst+0(FP), R9
+	MOVQ n+24(FP), R11
+	MOVQ R11, (SP)
+	MOVQ rows+16(FP), R11
+	CMPQ R11, $0x01
+	JEQ  rows1
+	CMPQ R11, $0x02
+	JEQ  rows2
+	CMPQ R11, $0x03
+	JEQ  rows3
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step4:
+	VMOVUPS      (R10), Y9
+	VMOVUPS      (R10)(DX*1), Y10
+	VMOVUPS      (R10)(DX*2), Y11
+	VMOVUPS      (R10)(BX*1), Y12
+	VCVTPH2PS    (SI), Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y12, Y8, Y6
+	VCVTPH2PS    (SI)(AX*1), Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y11, Y8, Y5
+	VFMADD231PS  Y12, Y8, Y7
+	VMOVUPS      32(R10), Y9
+	VMOVUPS      32(R10)(DX*1), Y10
+	VMOVUPS      32(R10)(DX*2), Y11
+	VMOVUPS      32(R10)(BX*1), Y12
+	VCVTPH2PS    16(SI), Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y12, Y8, Y6
+	VCVTPH2PS    16(SI)(AX*1), Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y11, Y8, Y5
+	VFMADD231PS  Y12, Y8, Y7
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y8
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y8
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y8
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y8
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y8, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y8
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y8
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y8
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X8
+	VMOVLPS      X8, (R9)(R11*2)
+	VMOVHPS      X8, (R9)(R10*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end4
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step3:
+	VMOVUPS      (R10), Y7
+	VMOVUPS      (R10)(DX*1), Y8
+	VMOVUPS      (R10)(DX*2), Y9
+	VCVTPH2PS    (SI), Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y9, Y6, Y4
+	VCVTPH2PS    (SI)(AX*1), Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VFMADD231PS  Y8, Y6, Y3
+	VFMADD231PS  Y9, Y6, Y5
+	VMOVUPS      32(R10), Y7
+	VMOVUPS      32(R10)(DX*1), Y8
+	VMOVUPS      32(R10)(DX*2), Y9
+	VCVTPH2PS    16(SI), Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y9, Y6, Y4
+	VCVTPH2PS    16(SI)(AX*1), Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VFMADD231PS  Y8, Y6, Y3
+	VFMADD231PS  Y9, Y6, Y5
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y6
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y6
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y6, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y6
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y6
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y6, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y6
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y6
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X6
+	VMOVLPS      X6, (R9)(R11*2)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end3
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step2:
+	VMOVUPS      (R10), Y9
+	VMOVUPS      (R10)(DX*1), Y10
+	VCVTPH2PS    (SI), Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y4
+	VCVTPH2PS    (SI)(AX*1), Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y5
+	VCVTPH2PS    (SI)(AX*2), Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y6
+	VCVTPH2PS    (SI)(CX*1), Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y7
+	VMOVUPS      32(R10), Y9
+	VMOVUPS      32(R10)(DX*1), Y10
+	VCVTPH2PS    16(SI), Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y4
+	VCVTPH2PS    16(SI)(AX*1), Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y5
+	VCVTPH2PS    16(SI)(AX*2), Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y6
+	VCVTPH2PS    16(SI)(CX*1), Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y7
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	PREFETCHT0   64(DI)
+	PREFETCHT1   64(DI)(R8*1)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step2
+	VBLENDPS     $0xf0, Y4, Y0, Y8
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y8
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y8
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y8
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y8, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y8
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y8
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y8
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVUPS      X0, (R9)
+	VEXTRACTF128 $0x01, Y0, X8
+	VMOVUPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x04, R11
+	JEQ          end2
+	MOVQ         R11, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R11
+	JGE          block2
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step1:
+	VMOVUPS     (R10), Y5
+	VCVTPH2PS   (SI), Y4
+	VFMADD231PS Y5, Y4, Y0
+	VCVTPH2PS   (SI)(AX*1), Y4
+	VFMADD231PS Y5, Y4, Y1
+	VCVTPH2PS   (SI)(AX*2), Y4
+	VFMADD231PS Y5, Y4, Y2
+	VCVTPH2PS   (SI)(CX*1), Y4
+	VFMADD231PS Y5, Y4, Y3
+	VMOVUPS     32(R10), Y5
+	VCVTPH2PS   16(SI), Y4
+	VFMADD231PS Y5, Y4, Y0
+	VCVTPH2PS   16(SI)(AX*1), Y4
+	VFMADD231PS Y5, Y4, Y1
+	VCVTPH2PS   16(SI)(AX*2), Y4
+	VFMADD231PS Y5, Y4, Y2
+	VCVTPH2PS   16(SI)(CX*1), Y4
+	VFMADD231PS Y5, Y4, Y3
+	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT0  64(DI)
+	PREFETCHT1  64(DI)(R8*1)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JNE         step1
+	VBLENDPS    $0xf0, Y0, Y0, Y4
+	VPERM2F128  $0x21, Y0, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VBLENDPS    $0xf0, Y1, Y1, Y4
+	VPERM2F128  $0x21, Y1, Y1, Y1
+	VADDPS      Y4, Y1, Y1
+	VBLENDPS    $0xf0, Y2, Y2, Y4
+	VPERM2F128  $0x21, Y2, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VBLENDPS    $0xf0, Y3, Y3, Y4
+	VPERM2F128  $0x21, Y3, Y3, Y3
+	VADDPS      Y4, Y3, Y3
+	VUNPCKLPD   Y1, Y0, Y4
+	VUNPCKHPD   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKLPD   Y3, Y2, Y4
+	VUNPCKHPD   Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VSHUFPS     $0x88, Y2, Y0, Y4
+	VSHUFPS     $0xdd, Y2, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	MOVQ        stride+8(FP), R11
+	SHLQ        $0x02, R11
+	LEAQ        (R11)(R11*2), R10
+	VMOVUPS     X0, (R9)
+	MOVQ        (SP), R11
+	SUBQ        $0x04, R11
+	JEQ         end1
+	MOVQ        R11, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R9
+	SUBQ        $0x04, R11
+	JGE         block1
+	MOVQ        $0x00000004, (SP)
+	LEAQ        (R9)(R11*4), R9
+	MOVQ        R11, R10
+	IMULQ       AX, R10
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	JMP         block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoreBF16AVX2(SB), NOSPLIT, $8-112
+	MOVQ row+64(FP), AX
+	LEAQ (AX)(AX*2), CX
+	MOVQ qRow+40(FP), DX
+	LEAQ (DX)(DX*2), BX
+	MOVQ keys+56(FP), SI
+	MOVQ ahead+96(FP), DI
+	MOVQ later+104(FP), R8
+	MOVQ dst+0(FP), R9
+	MOVQ n+24(FP), R11
+	MOVQ R11, (SP)
+	MOVQ rows+16(FP), R11
+	CMPQ R11, $0x01
+	JEQ  rows1
+	CMPQ R11, $0x02
+	JEQ  rows2
+	CMPQ R11, $0x03
+	JEQ  rows3
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step4:
+	VMOVUPS      (R10), Y9
+	VMOVUPS      (R10)(DX*1), Y10
+	VMOVUPS      (R10)(DX*2), Y11
+	VMOVUPS      (R10)(BX*1), Y12
+	VPMOVZXWD    (SI), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y12, Y8, Y6
+	VPMOVZXWD    (SI)(AX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y11, Y8, Y5
+	VFMADD231PS  Y12, Y8, Y7
+	VMOVUPS      32(R10), Y9
+	VMOVUPS      32(R10)(DX*1), Y10
+	VMOVUPS      32(R10)(DX*2), Y11
+	VMOVUPS      32(R10)(BX*1), Y12
+	VPMOVZXWD    16(SI), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y12, Y8, Y6
+	VPMOVZXWD    16(SI)(AX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y11, Y8, Y5
+	VFMADD231PS  Y12, Y8, Y7
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y8
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y8
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y8
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y8
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y8, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y8
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y8
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y8
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X8
+	VMOVLPS      X8, (R9)(R11*2)
+	VMOVHPS      X8, (R9)(R10*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end4
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step3:
+	VMOVUPS      (R10), Y7
+	VMOVUPS      (R10)(DX*1), Y8
+	VMOVUPS      (R10)(DX*2), Y9
+	VPMOVZXWD    (SI), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y9, Y6, Y4
+	VPMOVZXWD    (SI)(AX*1), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VFMADD231PS  Y8, Y6, Y3
+	VFMADD231PS  Y9, Y6, Y5
+	VMOVUPS      32(R10), Y7
+	VMOVUPS      32(R10)(DX*1), Y8
+	VMOVUPS      32(R10)(DX*2), Y9
+	VPMOVZXWD    16(SI), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y9, Y6, Y4
+	VPMOVZXWD    16(SI)(AX*1), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VFMADD231PS  Y8, Y6, Y3
+	VFMADD231PS  Y9, Y6, Y5
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y6
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y6
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y6, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y6
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y6
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y6, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y6
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y6
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R11*1)
+	VEXTRACTF128 $0x01, Y0, X6
+	VMOVLPS      X6, (R9)(R11*2)
+	MOVQ         (SP), R11
+	SUBQ         $0x02, R11
+	JEQ          end3
+	MOVQ         R11, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R11
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step2:
+	VMOVUPS      (R10), Y9
+	VMOVUPS      (R10)(DX*1), Y10
+	VPMOVZXWD    (SI), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y4
+	VPMOVZXWD    (SI)(AX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y5
+	VPMOVZXWD    (SI)(AX*2), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y6
+	VPMOVZXWD    (SI)(CX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y7
+	VMOVUPS      32(R10), Y9
+	VMOVUPS      32(R10)(DX*1), Y10
+	VPMOVZXWD    16(SI), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y4
+	VPMOVZXWD    16(SI)(AX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y5
+	VPMOVZXWD    16(SI)(AX*2), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y2
+	VFMADD231PS  Y10, Y8, Y6
+	VPMOVZXWD    16(SI)(CX*1), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VFMADD231PS  Y9, Y8, Y3
+	VFMADD231PS  Y10, Y8, Y7
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	PREFETCHT0   64(DI)
+	PREFETCHT1   64(DI)(R8*1)
+	ADDQ         $0x00000080, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x40, R10
+	SUBQ         $0x10, R11
+	JNE          step2
+	VBLENDPS     $0xf0, Y4, Y0, Y8
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y8
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y8
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y8
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y8, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y8
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y8
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y8
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	MOVQ         stride+8(FP), R11
+	SHLQ         $0x02, R11
+	LEAQ         (R11)(R11*2), R10
+	VMOVUPS      X0, (R9)
+	VEXTRACTF128 $0x01, Y0, X8
+	VMOVUPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R11
+	SUBQ         $0x04, R11
+	JEQ          end2
+	MOVQ         R11, (SP)
+	ADDQ         CX, SI
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R11
+	JGE          block2
+	MOVQ         $0x00000004, (SP)
+	LEAQ         (R9)(R11*4), R9
+	MOVQ         R11, R10
+	IMULQ        AX, R10
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	JMP          block2
+
+end2:
+	VZEROUPPER
+	RET
+
+rows1:
+block1:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R10
+	MOVQ   qRow+40(FP), R11
+	SHRQ   $0x02, R11
+
+step1:
+	VMOVUPS     (R10), Y5
+	VPMOVZXWD   (SI), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y0
+	VPMOVZXWD   (SI)(AX*1), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y1
+	VPMOVZXWD   (SI)(AX*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y2
+	VPMOVZXWD   (SI)(CX*1), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y3
+	VMOVUPS     32(R10), Y5
+	VPMOVZXWD   16(SI), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y0
+	VPMOVZXWD   16(SI)(AX*1), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y1
+	VPMOVZXWD   16(SI)(AX*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y2
+	VPMOVZXWD   16(SI)(CX*1), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS Y5, Y4, Y3
+	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT0  64(DI)
+	PREFETCHT1  64(DI)(R8*1)
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x40, R10
+	SUBQ        $0x10, R11
+	JNE         step1
+	VBLENDPS    $0xf0, Y0, Y0, Y4
+	VPERM2F128  $0x21, Y0, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VBLENDPS    $0xf0, Y1, Y1, Y4
+	VPERM2F128  $0x21, Y1, Y1, Y1
+	VADDPS      Y4, Y1, Y1
+	VBLENDPS    $0xf0, Y2, Y2, Y4
+	VPERM2F128  $0x21, Y2, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VBLENDPS    $0xf0, Y3, Y3, Y4
+	VPERM2F128  $0x21, Y3, Y3, Y3
+	VADDPS      Y4, Y3, Y3
+	VUNPCKLPD   Y1, Y0, Y4
+	VUNPCKHPD   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKLPD   Y3, Y2, Y4
+	VUNPCKHPD   Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VSHUFPS     $0x88, Y2, Y0, Y4
+	VSHUFPS     $0xdd, Y2, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	MOVQ        stride+8(FP), R11
+	SHLQ        $0x02, R11
+	LEAQ        (R11)(R11*2), R10
+	VMOVUPS     X0, (R9)
+	MOVQ        (SP), R11
+	SUBQ        $0x04, R11
+	JEQ         end1
+	MOVQ        R11, (SP)
+	ADDQ        CX, SI
+	ADDQ        $0x10, R9
+	SUBQ        $0x04, R11
+	JGE         block1
+	MOVQ        $0x00000004, (SP)
+	LEAQ        (R9)(R11*4), R9
+	MOVQ        R11, R10
+	IMULQ       AX, R10
+	ADDQ        R10, SI
+	ADDQ        R10, DI
+	JMP         block1
+
+end1:
+	VZEROUPPER
+	RET
+
+// func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoreInt8AVX2(SB), NOSPLIT, $8-112
+	MOVQ row+64(FP), AX
+	LEAQ (AX)(AX*2), CX
+	MOVQ qRow+40(FP), DX
+	LEAQ (DX)(DX*2), BX
+	MOVQ keys+56(FP), SI
+	MOVQ ahead+96(FP), DI
+	MOVQ later+104(FP), R8
+	MOVQ dst+0(FP), R9
+	MOVQ scales+72(FP), R10
+	MOVQ n+24(FP), R12
+	MOVQ R12, (SP)
+	MOVQ rows+16(FP), R12
+	CMPQ R12, $0x01
+	JEQ  rows1
+	CMPQ R12, $0x02
+	JEQ  rows2
+	CMPQ R12, $0x03
+	JEQ  rows3
+
+block4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+
+step4:
+	VMOVUPS      (R11), Y9
+	VMOVUPS      (R11)(DX*1), Y10
+	VMOVUPS      (R11)(DX*2), Y11
+	VMOVUPS      (R11)(BX*1), Y12
+	VPMOVSXBD    (SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y12, Y8, Y6
+	VPMOVSXBD    (SI)(AX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y11, Y8, Y5
+	VFMADD231PS  Y12, Y8, Y7
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      32(R11)(DX*1), Y10
+	VMOVUPS      32(R11)(DX*2), Y11
+	VMOVUPS      32(R11)(BX*1), Y12
+	VPMOVSXBD    8(SI), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y0
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y12, Y8, Y6
+	VPMOVSXBD    8(SI)(AX*1), Y8
+	VCVTDQ2PS    Y8, Y8
+	VFMADD231PS  Y9, Y8, Y1
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y11, Y8, Y5
+	VFMADD231PS  Y12, Y8, Y7
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
+	JNE          step4
+	VBLENDPS     $0xf0, Y4, Y0, Y8
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y8
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y8, Y1, Y1
+	VBLENDPS     $0xf0, Y6, Y2, Y8
+	VPERM2F128   $0x21, Y6, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VBLENDPS     $0xf0, Y7, Y3, Y8
+	VPERM2F128   $0x21, Y7, Y3, Y3
+	VADDPS       Y8, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y8
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y8
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y8, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y8
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y8, Y0, Y0
+	VBROADCASTSD (R10), Y8
+	VMULPS       Y8, Y0, Y0
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
+	VEXTRACTF128 $0x01, Y0, X8
+	VMOVLPS      X8, (R9)(R12*2)
+	VMOVHPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
+	JEQ          end4
+	MOVQ         R12, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R9
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
+	JGE          block4
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
+	JMP          block4
+
+end4:
+	VZEROUPPER
+	RET
+
+rows3:
+block3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+
+step3:
+	VMOVUPS      (R11), Y7
+	VMOVUPS      (R11)(DX*1), Y8
+	VMOVUPS      (R11)(DX*2), Y9
+	VPMOVSXBD    (SI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y9, Y6, Y4
+	VPMOVSXBD    (SI)(AX*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VFMADD231PS  Y8, Y6, Y3
+	VFMADD231PS  Y9, Y6, Y5
+	VMOVUPS      32(R11), Y7
+	VMOVUPS      32(R11)(DX*1), Y8
+	VMOVUPS      32(R11)(DX*2), Y9
+	VPMOVSXBD    8(SI), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y0
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y9, Y6, Y4
+	VPMOVSXBD    8(SI)(AX*1), Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  Y7, Y6, Y1
+	VFMADD231PS  Y8, Y6, Y3
+	VFMADD231PS  Y9, Y6, Y5
+	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x10, SI
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
+	JNE          step3
+	VBLENDPS     $0xf0, Y4, Y0, Y6
+	VPERM2F128   $0x21, Y4, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VBLENDPS     $0xf0, Y5, Y1, Y6
+	VPERM2F128   $0x21, Y5, Y1, Y1
+	VADDPS       Y6, Y1, Y1
+	VBLENDPS     $0xf0, Y2, Y2, Y6
+	VPERM2F128   $0x21, Y2, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VBLENDPS     $0xf0, Y3, Y3, Y6
+	VPERM2F128   $0x21, Y3, Y3, Y3
+	VADDPS       Y6, Y3, Y3
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VUNPCKLPD    Y3, Y2, Y6
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VSHUFPS      $0x88, Y2, Y0, Y6
+	VSHUFPS      $0xdd, Y2, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VBROADCASTSD (R10), Y6
+	VMULPS       Y6, Y0, Y0
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
+	VEXTRACTF128 $0x01, Y0, X6
+	VMOVLPS      X6, (R9)(R12*2)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
+	JEQ          end3
+	MOVQ         R12, (SP)
+	ADDQ         AX, SI
+	ADDQ         $0x08, R9
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
+	JGE          block3
+	MOVQ         $0x00000002, (SP)
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
+	JMP          block3
+
+end3:
+	VZEROUPPER
+	RET
+
+rows2:
+block2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y4, Y4, Y4
+	VXORPS Y1, Y1, Y1
+	VXORPS Y5, Y5, Y5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y6, Y6, Y6
+	VXORPS Y3, Y3, Y3
+	VXORPS Y7, Y7, Y7
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+
+step2:
+	VMOVUPS        (R11), Y9
+	VMOVUPS        (R11)(DX*1), Y10
 	VPMOVSXBD      (SI), Y8
 	VCVTDQ2PS      Y8, Y8
 	VFMADD231PS    Y9, Y8, Y0
@@ -8425,8 +8595,8 @@ step2:
 	VCVTDQ2PS      Y8, Y8
 	VFMADD231PS    Y9, Y8, Y3
 	VFMADD231PS    Y10, Y8, Y7
-	VMOVUPS        32(R10), Y9
-	VMOVUPS        32(R10)(DX*1), Y10
+	VMOVUPS        32(R11), Y9
+	VMOVUPS        32(R11)(DX*1), Y10
 	VPMOVSXBD      8(SI), Y8
 	VCVTDQ2PS      Y8, Y8
 	VFMADD231PS    Y9, Y8, Y0
@@ -8444,10 +8614,11 @@ step2:
 	VFMADD231PS    Y9, Y8, Y3
 	VFMADD231PS    Y10, Y8, Y7
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	ADDQ           $0x40, R10
-	SUBQ           $0x10, R11
+	ADDQ           $0x40, R11
+	SUBQ           $0x10, R12
 	JNE            step2
 	VBLENDPS       $0xf0, Y4, Y0, Y8
 	VPERM2F128     $0x21, Y4, Y0, Y0
@@ -8470,30 +8641,30 @@ step2:
 	VSHUFPS        $0x88, Y2, Y0, Y8
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VADDPS         Y8, Y0, Y0
-	VBROADCASTF128 (R9), Y8
+	VBROADCASTF128 (R10), Y8
 	VMULPS         Y8, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
 	VEXTRACTF128   $0x01, Y0, X8
-	VMOVUPS        X8, (R8)(R11*1)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	VMOVUPS        X8, (R9)(R12*1)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end2
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block2
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block2
 
 end2:
@@ -8506,12 +8677,12 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step1:
-	VMOVUPS        (R10), Y5
+	VMOVUPS        (R11), Y5
 	VPMOVSXBD      (SI), Y4
 	VCVTDQ2PS      Y4, Y4
 	VFMADD231PS    Y5, Y4, Y0
@@ -8524,7 +8695,7 @@ step1:
 	VPMOVSXBD      (SI)(CX*1), Y4
 	VCVTDQ2PS      Y4, Y4
 	VFMADD231PS    Y5, Y4, Y3
-	VMOVUPS        32(R10), Y5
+	VMOVUPS        32(R11), Y5
 	VPMOVSXBD      8(SI), Y4
 	VCVTDQ2PS      Y4, Y4
 	VFMADD231PS    Y5, Y4, Y0
@@ -8538,10 +8709,11 @@ step1:
 	VCVTDQ2PS      Y4, Y4
 	VFMADD231PS    Y5, Y4, Y3
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	ADDQ           $0x40, R10
-	SUBQ           $0x10, R11
+	ADDQ           $0x40, R11
+	SUBQ           $0x10, R12
 	JNE            step1
 	VBLENDPS       $0xf0, Y0, Y0, Y4
 	VPERM2F128     $0x21, Y0, Y0, Y0
@@ -8564,55 +8736,56 @@ step1:
 	VSHUFPS        $0x88, Y2, Y0, Y4
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VADDPS         Y4, Y0, Y0
-	VBROADCASTF128 (R9), Y4
+	VBROADCASTF128 (R10), Y4
 	VMULPS         Y4, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end1
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block1
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $8-104
+TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $8-112
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
 	MOVQ qRow+40(FP), DX
 	LEAQ (DX)(DX*2), BX
 	MOVQ keys+56(FP), SI
 	MOVQ ahead+96(FP), DI
-	MOVQ dst+0(FP), R8
-	MOVQ scales+72(FP), R9
-	MOVQ scale+80(FP), R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ n+24(FP), R14
-	MOVQ R14, (SP)
-	MOVQ rows+16(FP), R14
-	CMPQ R14, $0x01
+	MOVQ later+104(FP), R8
+	MOVQ dst+0(FP), R9
+	MOVQ scales+72(FP), R10
+	MOVQ scale+80(FP), R11
+	LEAQ (R11)(R11*2), R12
+	MOVQ n+24(FP), R15
+	MOVQ R15, (SP)
+	MOVQ rows+16(FP), R15
+	CMPQ R15, $0x01
 	JEQ  rows1
-	CMPQ R14, $0x02
+	CMPQ R15, $0x02
 	JEQ  rows2
-	CMPQ R14, $0x03
+	CMPQ R15, $0x03
 	JEQ  rows3
 
 block4:
@@ -8624,25 +8797,25 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group4:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step4:
-	VMOVUPS      (R13), Y9
-	VMOVUPS      (R13)(DX*1), Y10
-	VMOVUPS      (R13)(DX*2), Y11
-	VMOVUPS      (R13)(BX*1), Y12
+	VMOVUPS      (R14), Y9
+	VMOVUPS      (R14)(DX*1), Y10
+	VMOVUPS      (R14)(DX*2), Y11
+	VMOVUPS      (R14)(BX*1), Y12
 	VPMOVZXBD    (SI), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y14
-	VBROADCASTSS 4(R9), Y13
+	VBROADCASTSS (R10), Y14
+	VBROADCASTSS 4(R10), Y13
 	VFMADD213PS  Y13, Y14, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
@@ -8650,21 +8823,21 @@ step4:
 	VFMADD231PS  Y12, Y8, Y6
 	VPMOVZXBD    (SI)(AX*1), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y14
-	VBROADCASTSS 4(R9)(R10*1), Y13
+	VBROADCASTSS (R10)(R11*1), Y14
+	VBROADCASTSS 4(R10)(R11*1), Y13
 	VFMADD213PS  Y13, Y14, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R13), Y9
-	VMOVUPS      32(R13)(DX*1), Y10
-	VMOVUPS      32(R13)(DX*2), Y11
-	VMOVUPS      32(R13)(BX*1), Y12
+	VMOVUPS      32(R14), Y9
+	VMOVUPS      32(R14)(DX*1), Y10
+	VMOVUPS      32(R14)(DX*2), Y11
+	VMOVUPS      32(R14)(BX*1), Y12
 	VPMOVZXBD    8(SI), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y14
-	VBROADCASTSS 4(R9), Y13
+	VBROADCASTSS (R10), Y14
+	VBROADCASTSS 4(R10), Y13
 	VFMADD213PS  Y13, Y14, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
@@ -8672,21 +8845,22 @@ step4:
 	VFMADD231PS  Y12, Y8, Y6
 	VPMOVZXBD    8(SI)(AX*1), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y14
-	VBROADCASTSS 4(R9)(R10*1), Y13
+	VBROADCASTSS (R10)(R11*1), Y14
+	VBROADCASTSS 4(R10)(R11*1), Y13
 	VFMADD213PS  Y13, Y14, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step4
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -8709,31 +8883,31 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R14*1)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R15*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R14*2)
-	VMOVHPS      X8, (R8)(R13*1)
-	MOVQ         (SP), R14
-	SUBQ         $0x02, R14
+	VMOVLPS      X8, (R9)(R15*2)
+	VMOVHPS      X8, (R9)(R14*1)
+	MOVQ         (SP), R15
+	SUBQ         $0x02, R15
 	JEQ          end4
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	ADDQ         R10, R9
-	SUBQ         $0x02, R14
+	ADDQ         $0x08, R9
+	ADDQ         R11, R10
+	SUBQ         $0x02, R15
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block4
 
 end4:
@@ -8748,63 +8922,64 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group3:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step3:
-	VMOVUPS      (R13), Y7
-	VMOVUPS      (R13)(DX*1), Y8
-	VMOVUPS      (R13)(DX*2), Y9
+	VMOVUPS      (R14), Y7
+	VMOVUPS      (R14)(DX*1), Y8
+	VMOVUPS      (R14)(DX*2), Y9
 	VPMOVZXBD    (SI), Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9), Y11
-	VBROADCASTSS 4(R9), Y10
+	VBROADCASTSS (R10), Y11
+	VBROADCASTSS 4(R10), Y10
 	VFMADD213PS  Y10, Y11, Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y9, Y6, Y4
 	VPMOVZXBD    (SI)(AX*1), Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9)(R10*1), Y11
-	VBROADCASTSS 4(R9)(R10*1), Y10
+	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS 4(R10)(R11*1), Y10
 	VFMADD213PS  Y10, Y11, Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R13), Y7
-	VMOVUPS      32(R13)(DX*1), Y8
-	VMOVUPS      32(R13)(DX*2), Y9
+	VMOVUPS      32(R14), Y7
+	VMOVUPS      32(R14)(DX*1), Y8
+	VMOVUPS      32(R14)(DX*2), Y9
 	VPMOVZXBD    8(SI), Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9), Y11
-	VBROADCASTSS 4(R9), Y10
+	VBROADCASTSS (R10), Y11
+	VBROADCASTSS 4(R10), Y10
 	VFMADD213PS  Y10, Y11, Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y9, Y6, Y4
 	VPMOVZXBD    8(SI)(AX*1), Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9)(R10*1), Y11
-	VBROADCASTSS 4(R9)(R10*1), Y10
+	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS 4(R10)(R11*1), Y10
 	VFMADD213PS  Y10, Y11, Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step3
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -8827,30 +9002,30 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R14*1)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R15*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R14*2)
-	MOVQ         (SP), R14
-	SUBQ         $0x02, R14
+	VMOVLPS      X6, (R9)(R15*2)
+	MOVQ         (SP), R15
+	SUBQ         $0x02, R15
 	JEQ          end3
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	ADDQ         R10, R9
-	SUBQ         $0x02, R14
+	ADDQ         $0x08, R9
+	ADDQ         R11, R10
+	SUBQ         $0x02, R15
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block3
 
 end3:
@@ -8867,85 +9042,86 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group2:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step2:
-	VMOVUPS      (R13), Y9
-	VMOVUPS      (R13)(DX*1), Y10
+	VMOVUPS      (R14), Y9
+	VMOVUPS      (R14)(DX*1), Y10
 	VPMOVZXBD    (SI), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y12
-	VBROADCASTSS 4(R9), Y11
+	VBROADCASTSS (R10), Y12
+	VBROADCASTSS 4(R10), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y4
 	VPMOVZXBD    (SI)(AX*1), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y12
-	VBROADCASTSS 4(R9)(R10*1), Y11
+	VBROADCASTSS (R10)(R11*1), Y12
+	VBROADCASTSS 4(R10)(R11*1), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y5
 	VPMOVZXBD    (SI)(AX*2), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*2), Y12
-	VBROADCASTSS 4(R9)(R10*2), Y11
+	VBROADCASTSS (R10)(R11*2), Y12
+	VBROADCASTSS 4(R10)(R11*2), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y6
 	VPMOVZXBD    (SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R11*1), Y12
-	VBROADCASTSS 4(R9)(R11*1), Y11
+	VBROADCASTSS (R10)(R12*1), Y12
+	VBROADCASTSS 4(R10)(R12*1), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y3
 	VFMADD231PS  Y10, Y8, Y7
-	VMOVUPS      32(R13), Y9
-	VMOVUPS      32(R13)(DX*1), Y10
+	VMOVUPS      32(R14), Y9
+	VMOVUPS      32(R14)(DX*1), Y10
 	VPMOVZXBD    8(SI), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y12
-	VBROADCASTSS 4(R9), Y11
+	VBROADCASTSS (R10), Y12
+	VBROADCASTSS 4(R10), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y4
 	VPMOVZXBD    8(SI)(AX*1), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y12
-	VBROADCASTSS 4(R9)(R10*1), Y11
+	VBROADCASTSS (R10)(R11*1), Y12
+	VBROADCASTSS 4(R10)(R11*1), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y5
 	VPMOVZXBD    8(SI)(AX*2), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*2), Y12
-	VBROADCASTSS 4(R9)(R10*2), Y11
+	VBROADCASTSS (R10)(R11*2), Y12
+	VBROADCASTSS 4(R10)(R11*2), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y6
 	VPMOVZXBD    8(SI)(CX*1), Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R11*1), Y12
-	VBROADCASTSS 4(R9)(R11*1), Y11
+	VBROADCASTSS (R10)(R12*1), Y12
+	VBROADCASTSS 4(R10)(R12*1), Y11
 	VFMADD213PS  Y11, Y12, Y8
 	VFMADD231PS  Y9, Y8, Y3
 	VFMADD231PS  Y10, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step2
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group2
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -8968,29 +9144,29 @@ step2:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R14*1)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	VMOVUPS      X8, (R9)(R15*1)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end2
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block2
 
 end2:
@@ -9003,75 +9179,76 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group1:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step1:
-	VMOVUPS      (R13), Y5
+	VMOVUPS      (R14), Y5
 	VPMOVZXBD    (SI), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9), Y7
-	VBROADCASTSS 4(R9), Y6
+	VBROADCASTSS (R10), Y7
+	VBROADCASTSS 4(R10), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y0
 	VPMOVZXBD    (SI)(AX*1), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*1), Y7
-	VBROADCASTSS 4(R9)(R10*1), Y6
+	VBROADCASTSS (R10)(R11*1), Y7
+	VBROADCASTSS 4(R10)(R11*1), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y1
 	VPMOVZXBD    (SI)(AX*2), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*2), Y7
-	VBROADCASTSS 4(R9)(R10*2), Y6
+	VBROADCASTSS (R10)(R11*2), Y7
+	VBROADCASTSS 4(R10)(R11*2), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y2
 	VPMOVZXBD    (SI)(CX*1), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R11*1), Y7
-	VBROADCASTSS 4(R9)(R11*1), Y6
+	VBROADCASTSS (R10)(R12*1), Y7
+	VBROADCASTSS 4(R10)(R12*1), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      32(R13), Y5
+	VMOVUPS      32(R14), Y5
 	VPMOVZXBD    8(SI), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9), Y7
-	VBROADCASTSS 4(R9), Y6
+	VBROADCASTSS (R10), Y7
+	VBROADCASTSS 4(R10), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y0
 	VPMOVZXBD    8(SI)(AX*1), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*1), Y7
-	VBROADCASTSS 4(R9)(R10*1), Y6
+	VBROADCASTSS (R10)(R11*1), Y7
+	VBROADCASTSS 4(R10)(R11*1), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y1
 	VPMOVZXBD    8(SI)(AX*2), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*2), Y7
-	VBROADCASTSS 4(R9)(R10*2), Y6
+	VBROADCASTSS (R10)(R11*2), Y7
+	VBROADCASTSS 4(R10)(R11*2), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y2
 	VPMOVZXBD    8(SI)(CX*1), Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R11*1), Y7
-	VBROADCASTSS 4(R9)(R11*1), Y6
+	VBROADCASTSS (R10)(R12*1), Y7
+	VBROADCASTSS 4(R10)(R12*1), Y6
 	VFMADD213PS  Y6, Y7, Y4
 	VFMADD231PS  Y5, Y4, Y3
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step1
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group1
 	VBLENDPS     $0xf0, Y0, Y0, Y4
 	VPERM2F128   $0x21, Y0, Y0, Y0
@@ -9094,52 +9271,53 @@ step1:
 	VSHUFPS      $0x88, Y2, Y0, Y4
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y4, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end1
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block1
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $8-104
+TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $8-112
 	MOVQ    row+64(FP), AX
 	LEAQ    (AX)(AX*2), CX
 	MOVQ    qRow+40(FP), DX
 	LEAQ    (DX)(DX*2), BX
 	MOVQ    keys+56(FP), SI
 	MOVQ    ahead+96(FP), DI
-	MOVQ    dst+0(FP), R8
-	MOVQ    scales+72(FP), R9
-	MOVQ    n+24(FP), R11
-	MOVQ    R11, (SP)
-	MOVQ    rows+16(FP), R11
-	CMPQ    R11, $0x01
+	MOVQ    later+104(FP), R8
+	MOVQ    dst+0(FP), R9
+	MOVQ    scales+72(FP), R10
+	MOVQ    n+24(FP), R12
+	MOVQ    R12, (SP)
+	MOVQ    rows+16(FP), R12
+	CMPQ    R12, $0x01
 	JEQ     rows1
-	CMPQ    R11, $0x02
+	CMPQ    R12, $0x02
 	JEQ     rows2
-	CMPQ    R11, $0x03
+	CMPQ    R12, $0x03
 	JEQ     rows3
 	VMOVDQU one16AVX2<>+0(SB), Y13
 	VMOVDQU bit7AVX2<>+0(SB), Y14
@@ -9153,15 +9331,15 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step4:
-	VMOVUPS      (R10), Y9
-	VMOVUPS      (R10)(DX*1), Y10
-	VMOVUPS      (R10)(DX*2), Y11
-	VMOVUPS      (R10)(BX*1), Y12
+	VMOVUPS      (R11), Y9
+	VMOVUPS      (R11)(DX*1), Y10
+	VMOVUPS      (R11)(DX*2), Y11
+	VMOVUPS      (R11)(BX*1), Y12
 	VPMOVSXBW    (SI), X8
 	VPADDW       X13, X8, X15
 	VPAND        X14, X15, X15
@@ -9182,10 +9360,10 @@ step4:
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R10), Y9
-	VMOVUPS      32(R10)(DX*1), Y10
-	VMOVUPS      32(R10)(DX*2), Y11
-	VMOVUPS      32(R10)(BX*1), Y12
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      32(R11)(DX*1), Y10
+	VMOVUPS      32(R11)(DX*2), Y11
+	VMOVUPS      32(R11)(BX*1), Y12
 	VPMOVSXBW    8(SI), X8
 	VPADDW       X13, X8, X15
 	VPAND        X14, X15, X15
@@ -9207,10 +9385,11 @@ step4:
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, R11
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
 	JNE          step4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -9233,32 +9412,32 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	VBROADCASTSD (R9), Y8
+	VBROADCASTSD (R10), Y8
 	VMULPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R11*2)
-	VMOVHPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X8, (R9)(R12*2)
+	VMOVHPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end4
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block4
 
 end4:
@@ -9276,14 +9455,14 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step3:
-	VMOVUPS      (R10), Y7
-	VMOVUPS      (R10)(DX*1), Y8
-	VMOVUPS      (R10)(DX*2), Y9
+	VMOVUPS      (R11), Y7
+	VMOVUPS      (R11)(DX*1), Y8
+	VMOVUPS      (R11)(DX*2), Y9
 	VPMOVSXBW    (SI), X6
 	VPADDW       X10, X6, X12
 	VPAND        X11, X12, X12
@@ -9302,9 +9481,9 @@ step3:
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R10), Y7
-	VMOVUPS      32(R10)(DX*1), Y8
-	VMOVUPS      32(R10)(DX*2), Y9
+	VMOVUPS      32(R11), Y7
+	VMOVUPS      32(R11)(DX*1), Y8
+	VMOVUPS      32(R11)(DX*2), Y9
 	VPMOVSXBW    8(SI), X6
 	VPADDW       X10, X6, X12
 	VPAND        X11, X12, X12
@@ -9324,10 +9503,11 @@ step3:
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, R11
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
 	JNE          step3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -9350,31 +9530,31 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
-	VBROADCASTSD (R9), Y6
+	VBROADCASTSD (R10), Y6
 	VMULPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R11*2)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X6, (R9)(R12*2)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end3
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block3
 
 end3:
@@ -9394,13 +9574,13 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step2:
-	VMOVUPS        (R10), Y9
-	VMOVUPS        (R10)(DX*1), Y10
+	VMOVUPS        (R11), Y9
+	VMOVUPS        (R11)(DX*1), Y10
 	VPMOVSXBW      (SI), X8
 	VPADDW         X11, X8, X13
 	VPAND          X12, X13, X13
@@ -9433,8 +9613,8 @@ step2:
 	VCVTPH2PS      X8, Y8
 	VFMADD231PS    Y9, Y8, Y3
 	VFMADD231PS    Y10, Y8, Y7
-	VMOVUPS        32(R10), Y9
-	VMOVUPS        32(R10)(DX*1), Y10
+	VMOVUPS        32(R11), Y9
+	VMOVUPS        32(R11)(DX*1), Y10
 	VPMOVSXBW      8(SI), X8
 	VPADDW         X11, X8, X13
 	VPAND          X12, X13, X13
@@ -9468,10 +9648,11 @@ step2:
 	VFMADD231PS    Y9, Y8, Y3
 	VFMADD231PS    Y10, Y8, Y7
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	ADDQ           $0x40, R10
-	SUBQ           $0x10, R11
+	ADDQ           $0x40, R11
+	SUBQ           $0x10, R12
 	JNE            step2
 	VBLENDPS       $0xf0, Y4, Y0, Y8
 	VPERM2F128     $0x21, Y4, Y0, Y0
@@ -9494,30 +9675,30 @@ step2:
 	VSHUFPS        $0x88, Y2, Y0, Y8
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VADDPS         Y8, Y0, Y0
-	VBROADCASTF128 (R9), Y8
+	VBROADCASTF128 (R10), Y8
 	VMULPS         Y8, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
 	VEXTRACTF128   $0x01, Y0, X8
-	VMOVUPS        X8, (R8)(R11*1)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	VMOVUPS        X8, (R9)(R12*1)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end2
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block2
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block2
 
 end2:
@@ -9533,12 +9714,12 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step1:
-	VMOVUPS        (R10), Y5
+	VMOVUPS        (R11), Y5
 	VPMOVSXBW      (SI), X4
 	VPADDW         X6, X4, X8
 	VPAND          X7, X8, X8
@@ -9567,7 +9748,7 @@ step1:
 	VPSLLW         $0x07, X4, X4
 	VCVTPH2PS      X4, Y4
 	VFMADD231PS    Y5, Y4, Y3
-	VMOVUPS        32(R10), Y5
+	VMOVUPS        32(R11), Y5
 	VPMOVSXBW      8(SI), X4
 	VPADDW         X6, X4, X8
 	VPAND          X7, X8, X8
@@ -9597,10 +9778,11 @@ step1:
 	VCVTPH2PS      X4, Y4
 	VFMADD231PS    Y5, Y4, Y3
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	ADDQ           $0x40, R10
-	SUBQ           $0x10, R11
+	ADDQ           $0x40, R11
+	SUBQ           $0x10, R12
 	JNE            step1
 	VBLENDPS       $0xf0, Y0, Y0, Y4
 	VPERM2F128     $0x21, Y0, Y0, Y0
@@ -9623,28 +9805,28 @@ step1:
 	VSHUFPS        $0x88, Y2, Y0, Y4
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VADDPS         Y4, Y0, Y0
-	VBROADCASTF128 (R9), Y4
+	VBROADCASTF128 (R10), Y4
 	VMULPS         Y4, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end1
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block1
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block1
 
 end1:
@@ -9671,25 +9853,26 @@ DATA bit7AVX2<>+24(SB)/4, $0x00800080
 DATA bit7AVX2<>+28(SB)/4, $0x00800080
 GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
 
-// func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $8-104
+TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $8-112
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
 	MOVQ qRow+40(FP), DX
 	LEAQ (DX)(DX*2), BX
 	MOVQ keys+56(FP), SI
 	MOVQ ahead+96(FP), DI
-	MOVQ dst+0(FP), R8
-	MOVQ scales+72(FP), R9
-	MOVQ n+24(FP), R11
-	MOVQ R11, (SP)
-	MOVQ rows+16(FP), R11
-	CMPQ R11, $0x01
+	MOVQ later+104(FP), R8
+	MOVQ dst+0(FP), R9
+	MOVQ scales+72(FP), R10
+	MOVQ n+24(FP), R12
+	MOVQ R12, (SP)
+	MOVQ rows+16(FP), R12
+	CMPQ R12, $0x01
 	JEQ  rows1
-	CMPQ R11, $0x02
+	CMPQ R12, $0x02
 	JEQ  rows2
-	CMPQ R11, $0x03
+	CMPQ R12, $0x03
 	JEQ  rows3
 
 block4:
@@ -9701,15 +9884,15 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step4:
-	VMOVUPS      (R10), Y9
-	VMOVUPS      (R10)(DX*1), Y10
-	VMOVUPS      (R10)(DX*2), Y11
-	VMOVUPS      (R10)(BX*1), Y12
+	VMOVUPS      (R11), Y9
+	VMOVUPS      (R11)(DX*1), Y10
+	VMOVUPS      (R11)(DX*2), Y11
+	VMOVUPS      (R11)(BX*1), Y12
 	VPMOVZXBW    (SI), X8
 	VPSLLW       $0x08, X8, X8
 	VCVTPH2PS    X8, Y8
@@ -9724,10 +9907,10 @@ step4:
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R10), Y9
-	VMOVUPS      32(R10)(DX*1), Y10
-	VMOVUPS      32(R10)(DX*2), Y11
-	VMOVUPS      32(R10)(BX*1), Y12
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      32(R11)(DX*1), Y10
+	VMOVUPS      32(R11)(DX*2), Y11
+	VMOVUPS      32(R11)(BX*1), Y12
 	VPMOVZXBW    8(SI), X8
 	VPSLLW       $0x08, X8, X8
 	VCVTPH2PS    X8, Y8
@@ -9743,10 +9926,11 @@ step4:
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, R11
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
 	JNE          step4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -9769,32 +9953,32 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	VBROADCASTSD (R9), Y8
+	VBROADCASTSD (R10), Y8
 	VMULPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R11*2)
-	VMOVHPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X8, (R9)(R12*2)
+	VMOVHPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end4
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block4
 
 end4:
@@ -9809,14 +9993,14 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step3:
-	VMOVUPS      (R10), Y7
-	VMOVUPS      (R10)(DX*1), Y8
-	VMOVUPS      (R10)(DX*2), Y9
+	VMOVUPS      (R11), Y7
+	VMOVUPS      (R11)(DX*1), Y8
+	VMOVUPS      (R11)(DX*2), Y9
 	VPMOVZXBW    (SI), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
@@ -9829,9 +10013,9 @@ step3:
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R10), Y7
-	VMOVUPS      32(R10)(DX*1), Y8
-	VMOVUPS      32(R10)(DX*2), Y9
+	VMOVUPS      32(R11), Y7
+	VMOVUPS      32(R11)(DX*1), Y8
+	VMOVUPS      32(R11)(DX*2), Y9
 	VPMOVZXBW    8(SI), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
@@ -9845,10 +10029,11 @@ step3:
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	ADDQ         $0x40, R10
-	SUBQ         $0x10, R11
+	ADDQ         $0x40, R11
+	SUBQ         $0x10, R12
 	JNE          step3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -9871,31 +10056,31 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
-	VBROADCASTSD (R9), Y6
+	VBROADCASTSD (R10), Y6
 	VMULPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R11*2)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X6, (R9)(R12*2)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end3
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block3
 
 end3:
@@ -9912,13 +10097,13 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step2:
-	VMOVUPS        (R10), Y9
-	VMOVUPS        (R10)(DX*1), Y10
+	VMOVUPS        (R11), Y9
+	VMOVUPS        (R11)(DX*1), Y10
 	VPMOVZXBW      (SI), X8
 	VPSLLW         $0x08, X8, X8
 	VCVTPH2PS      X8, Y8
@@ -9939,8 +10124,8 @@ step2:
 	VCVTPH2PS      X8, Y8
 	VFMADD231PS    Y9, Y8, Y3
 	VFMADD231PS    Y10, Y8, Y7
-	VMOVUPS        32(R10), Y9
-	VMOVUPS        32(R10)(DX*1), Y10
+	VMOVUPS        32(R11), Y9
+	VMOVUPS        32(R11)(DX*1), Y10
 	VPMOVZXBW      8(SI), X8
 	VPSLLW         $0x08, X8, X8
 	VCVTPH2PS      X8, Y8
@@ -9962,10 +10147,11 @@ step2:
 	VFMADD231PS    Y9, Y8, Y3
 	VFMADD231PS    Y10, Y8, Y7
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	ADDQ           $0x40, R10
-	SUBQ           $0x10, R11
+	ADDQ           $0x40, R11
+	SUBQ           $0x10, R12
 	JNE            step2
 	VBLENDPS       $0xf0, Y4, Y0, Y8
 	VPERM2F128     $0x21, Y4, Y0, Y0
@@ -9988,30 +10174,30 @@ step2:
 	VSHUFPS        $0x88, Y2, Y0, Y8
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VADDPS         Y8, Y0, Y0
-	VBROADCASTF128 (R9), Y8
+	VBROADCASTF128 (R10), Y8
 	VMULPS         Y8, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
 	VEXTRACTF128   $0x01, Y0, X8
-	VMOVUPS        X8, (R8)(R11*1)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	VMOVUPS        X8, (R9)(R12*1)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end2
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block2
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block2
 
 end2:
@@ -10024,12 +10210,12 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
 
 step1:
-	VMOVUPS        (R10), Y5
+	VMOVUPS        (R11), Y5
 	VPMOVZXBW      (SI), X4
 	VPSLLW         $0x08, X4, X4
 	VCVTPH2PS      X4, Y4
@@ -10046,7 +10232,7 @@ step1:
 	VPSLLW         $0x08, X4, X4
 	VCVTPH2PS      X4, Y4
 	VFMADD231PS    Y5, Y4, Y3
-	VMOVUPS        32(R10), Y5
+	VMOVUPS        32(R11), Y5
 	VPMOVZXBW      8(SI), X4
 	VPSLLW         $0x08, X4, X4
 	VCVTPH2PS      X4, Y4
@@ -10064,10 +10250,11 @@ step1:
 	VCVTPH2PS      X4, Y4
 	VFMADD231PS    Y5, Y4, Y3
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	ADDQ           $0x40, R10
-	SUBQ           $0x10, R11
+	ADDQ           $0x40, R11
+	SUBQ           $0x10, R12
 	JNE            step1
 	VBLENDPS       $0xf0, Y0, Y0, Y4
 	VPERM2F128     $0x21, Y0, Y0, Y0
@@ -10090,55 +10277,56 @@ step1:
 	VSHUFPS        $0x88, Y2, Y0, Y4
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VADDPS         Y4, Y0, Y0
-	VBROADCASTF128 (R9), Y4
+	VBROADCASTF128 (R10), Y4
 	VMULPS         Y4, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end1
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block1
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoreInt4AVX2(SB), NOSPLIT, $8-104
+TEXT ·scoreInt4AVX2(SB), NOSPLIT, $8-112
 	MOVQ    row+64(FP), AX
 	LEAQ    (AX)(AX*2), CX
 	MOVQ    qRow+40(FP), DX
 	LEAQ    (DX)(DX*2), BX
 	MOVQ    keys+56(FP), SI
 	MOVQ    ahead+96(FP), DI
-	MOVQ    dst+0(FP), R8
-	MOVQ    scales+72(FP), R9
-	MOVQ    scale+80(FP), R10
-	LEAQ    (R10)(R10*2), R11
-	MOVQ    n+24(FP), R14
-	MOVQ    R14, (SP)
-	MOVQ    rows+16(FP), R14
-	CMPQ    R14, $0x01
+	MOVQ    later+104(FP), R8
+	MOVQ    dst+0(FP), R9
+	MOVQ    scales+72(FP), R10
+	MOVQ    scale+80(FP), R11
+	LEAQ    (R11)(R11*2), R12
+	MOVQ    n+24(FP), R15
+	MOVQ    R15, (SP)
+	MOVQ    rows+16(FP), R15
+	CMPQ    R15, $0x01
 	JEQ     rows1
-	CMPQ    R14, $0x02
+	CMPQ    R15, $0x02
 	JEQ     rows2
-	CMPQ    R14, $0x03
+	CMPQ    R15, $0x03
 	JEQ     rows3
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
 
@@ -10151,27 +10339,27 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group4:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step4:
-	VMOVUPS      (R13), Y9
-	VMOVUPS      (R13)(DX*1), Y10
-	VMOVUPS      (R13)(DX*2), Y11
-	VMOVUPS      (R13)(BX*1), Y12
+	VMOVUPS      (R14), Y9
+	VMOVUPS      (R14)(DX*1), Y10
+	VMOVUPS      (R14)(DX*2), Y11
+	VMOVUPS      (R14)(BX*1), Y12
 	VPBROADCASTD (SI), Y8
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y15
-	VBROADCASTSS 4(R9), Y14
+	VBROADCASTSS (R10), Y15
+	VBROADCASTSS 4(R10), Y14
 	VFMADD213PS  Y14, Y15, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
@@ -10181,23 +10369,23 @@ step4:
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y15
-	VBROADCASTSS 4(R9)(R10*1), Y14
+	VBROADCASTSS (R10)(R11*1), Y15
+	VBROADCASTSS 4(R10)(R11*1), Y14
 	VFMADD213PS  Y14, Y15, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R13), Y9
-	VMOVUPS      32(R13)(DX*1), Y10
-	VMOVUPS      32(R13)(DX*2), Y11
-	VMOVUPS      32(R13)(BX*1), Y12
+	VMOVUPS      32(R14), Y9
+	VMOVUPS      32(R14)(DX*1), Y10
+	VMOVUPS      32(R14)(DX*2), Y11
+	VMOVUPS      32(R14)(BX*1), Y12
 	VPBROADCASTD 4(SI), Y8
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y15
-	VBROADCASTSS 4(R9), Y14
+	VBROADCASTSS (R10), Y15
+	VBROADCASTSS 4(R10), Y14
 	VFMADD213PS  Y14, Y15, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
@@ -10207,21 +10395,22 @@ step4:
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y15
-	VBROADCASTSS 4(R9)(R10*1), Y14
+	VBROADCASTSS (R10)(R11*1), Y15
+	VBROADCASTSS 4(R10)(R11*1), Y14
 	VFMADD213PS  Y14, Y15, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000010, DI
 	ADDQ         $0x08, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step4
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -10244,31 +10433,31 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R14*1)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R15*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R14*2)
-	VMOVHPS      X8, (R8)(R13*1)
-	MOVQ         (SP), R14
-	SUBQ         $0x02, R14
+	VMOVLPS      X8, (R9)(R15*2)
+	VMOVHPS      X8, (R9)(R14*1)
+	MOVQ         (SP), R15
+	SUBQ         $0x02, R15
 	JEQ          end4
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	ADDQ         R10, R9
-	SUBQ         $0x02, R14
+	ADDQ         $0x08, R9
+	ADDQ         R11, R10
+	SUBQ         $0x02, R15
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block4
 
 end4:
@@ -10285,26 +10474,26 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group3:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step3:
-	VMOVUPS      (R13), Y7
-	VMOVUPS      (R13)(DX*1), Y8
-	VMOVUPS      (R13)(DX*2), Y9
+	VMOVUPS      (R14), Y7
+	VMOVUPS      (R14)(DX*1), Y8
+	VMOVUPS      (R14)(DX*2), Y9
 	VPBROADCASTD (SI), Y6
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9), Y12
-	VBROADCASTSS 4(R9), Y11
+	VBROADCASTSS (R10), Y12
+	VBROADCASTSS 4(R10), Y11
 	VFMADD213PS  Y11, Y12, Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
@@ -10313,21 +10502,21 @@ step3:
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9)(R10*1), Y12
-	VBROADCASTSS 4(R9)(R10*1), Y11
+	VBROADCASTSS (R10)(R11*1), Y12
+	VBROADCASTSS 4(R10)(R11*1), Y11
 	VFMADD213PS  Y11, Y12, Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R13), Y7
-	VMOVUPS      32(R13)(DX*1), Y8
-	VMOVUPS      32(R13)(DX*2), Y9
+	VMOVUPS      32(R14), Y7
+	VMOVUPS      32(R14)(DX*1), Y8
+	VMOVUPS      32(R14)(DX*2), Y9
 	VPBROADCASTD 4(SI), Y6
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9), Y12
-	VBROADCASTSS 4(R9), Y11
+	VBROADCASTSS (R10), Y12
+	VBROADCASTSS 4(R10), Y11
 	VFMADD213PS  Y11, Y12, Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
@@ -10336,20 +10525,21 @@ step3:
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS (R9)(R10*1), Y12
-	VBROADCASTSS 4(R9)(R10*1), Y11
+	VBROADCASTSS (R10)(R11*1), Y12
+	VBROADCASTSS 4(R10)(R11*1), Y11
 	VFMADD213PS  Y11, Y12, Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000010, DI
 	ADDQ         $0x08, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step3
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -10372,30 +10562,30 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R14*1)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R15*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R14*2)
-	MOVQ         (SP), R14
-	SUBQ         $0x02, R14
+	VMOVLPS      X6, (R9)(R15*2)
+	MOVQ         (SP), R15
+	SUBQ         $0x02, R15
 	JEQ          end3
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	ADDQ         R10, R9
-	SUBQ         $0x02, R14
+	ADDQ         $0x08, R9
+	ADDQ         R11, R10
+	SUBQ         $0x02, R15
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block3
 
 end3:
@@ -10414,25 +10604,25 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group2:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step2:
-	VMOVUPS      (R13), Y9
-	VMOVUPS      (R13)(DX*1), Y10
+	VMOVUPS      (R14), Y9
+	VMOVUPS      (R14)(DX*1), Y10
 	VPBROADCASTD (SI), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y13
-	VBROADCASTSS 4(R9), Y12
+	VBROADCASTSS (R10), Y13
+	VBROADCASTSS 4(R10), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y4
@@ -10440,8 +10630,8 @@ step2:
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y13
-	VBROADCASTSS 4(R9)(R10*1), Y12
+	VBROADCASTSS (R10)(R11*1), Y13
+	VBROADCASTSS 4(R10)(R11*1), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y5
@@ -10449,8 +10639,8 @@ step2:
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*2), Y13
-	VBROADCASTSS 4(R9)(R10*2), Y12
+	VBROADCASTSS (R10)(R11*2), Y13
+	VBROADCASTSS 4(R10)(R11*2), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y6
@@ -10458,19 +10648,19 @@ step2:
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R11*1), Y13
-	VBROADCASTSS 4(R9)(R11*1), Y12
+	VBROADCASTSS (R10)(R12*1), Y13
+	VBROADCASTSS 4(R10)(R12*1), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y3
 	VFMADD231PS  Y10, Y8, Y7
-	VMOVUPS      32(R13), Y9
-	VMOVUPS      32(R13)(DX*1), Y10
+	VMOVUPS      32(R14), Y9
+	VMOVUPS      32(R14)(DX*1), Y10
 	VPBROADCASTD 4(SI), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9), Y13
-	VBROADCASTSS 4(R9), Y12
+	VBROADCASTSS (R10), Y13
+	VBROADCASTSS 4(R10), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y4
@@ -10478,8 +10668,8 @@ step2:
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*1), Y13
-	VBROADCASTSS 4(R9)(R10*1), Y12
+	VBROADCASTSS (R10)(R11*1), Y13
+	VBROADCASTSS 4(R10)(R11*1), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y5
@@ -10487,8 +10677,8 @@ step2:
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R10*2), Y13
-	VBROADCASTSS 4(R9)(R10*2), Y12
+	VBROADCASTSS (R10)(R11*2), Y13
+	VBROADCASTSS 4(R10)(R11*2), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y6
@@ -10496,19 +10686,20 @@ step2:
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS (R9)(R11*1), Y13
-	VBROADCASTSS 4(R9)(R11*1), Y12
+	VBROADCASTSS (R10)(R12*1), Y13
+	VBROADCASTSS 4(R10)(R12*1), Y12
 	VFMADD213PS  Y12, Y13, Y8
 	VFMADD231PS  Y9, Y8, Y3
 	VFMADD231PS  Y10, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x08, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step2
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group2
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -10531,29 +10722,29 @@ step2:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R14*1)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	VMOVUPS      X8, (R9)(R15*1)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end2
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block2
 
 end2:
@@ -10568,91 +10759,92 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R13
-	MOVQ   qRow+40(FP), R14
-	SHRQ   $0x02, R14
+	MOVQ   q+32(FP), R14
+	MOVQ   qRow+40(FP), R15
+	SHRQ   $0x02, R15
 
 group1:
-	MOVQ    group+88(FP), R12
-	CMPQ    R12, R14
-	CMOVQGT R14, R12
-	SUBQ    R12, R14
+	MOVQ    group+88(FP), R13
+	CMPQ    R13, R15
+	CMOVQGT R15, R13
+	SUBQ    R13, R15
 
 step1:
-	VMOVUPS      (R13), Y5
+	VMOVUPS      (R14), Y5
 	VPBROADCASTD (SI), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y7
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y0
 	VPBROADCASTD (SI)(AX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*1), Y8
-	VBROADCASTSS 4(R9)(R10*1), Y7
+	VBROADCASTSS (R10)(R11*1), Y8
+	VBROADCASTSS 4(R10)(R11*1), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y1
 	VPBROADCASTD (SI)(AX*2), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*2), Y8
-	VBROADCASTSS 4(R9)(R10*2), Y7
+	VBROADCASTSS (R10)(R11*2), Y8
+	VBROADCASTSS 4(R10)(R11*2), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y2
 	VPBROADCASTD (SI)(CX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R11*1), Y8
-	VBROADCASTSS 4(R9)(R11*1), Y7
+	VBROADCASTSS (R10)(R12*1), Y8
+	VBROADCASTSS 4(R10)(R12*1), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      32(R13), Y5
+	VMOVUPS      32(R14), Y5
 	VPBROADCASTD 4(SI), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y7
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS 4(R10), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y0
 	VPBROADCASTD 4(SI)(AX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*1), Y8
-	VBROADCASTSS 4(R9)(R10*1), Y7
+	VBROADCASTSS (R10)(R11*1), Y8
+	VBROADCASTSS 4(R10)(R11*1), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y1
 	VPBROADCASTD 4(SI)(AX*2), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R10*2), Y8
-	VBROADCASTSS 4(R9)(R10*2), Y7
+	VBROADCASTSS (R10)(R11*2), Y8
+	VBROADCASTSS 4(R10)(R11*2), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y2
 	VPBROADCASTD 4(SI)(CX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VBROADCASTSS (R9)(R11*1), Y8
-	VBROADCASTSS 4(R9)(R11*1), Y7
+	VBROADCASTSS (R10)(R12*1), Y8
+	VBROADCASTSS 4(R10)(R12*1), Y7
 	VFMADD213PS  Y7, Y8, Y4
 	VFMADD231PS  Y5, Y4, Y3
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x08, SI
-	ADDQ         $0x40, R13
-	SUBQ         $0x10, R12
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, R13
 	JNE          step1
-	ADDQ         $0x08, R9
-	TESTQ        R14, R14
+	ADDQ         $0x08, R10
+	TESTQ        R15, R15
 	JNE          group1
 	VBLENDPS     $0xf0, Y0, Y0, Y4
 	VPERM2F128   $0x21, Y0, Y0, Y0
@@ -10675,27 +10867,27 @@ step1:
 	VSHUFPS      $0x88, Y2, Y0, Y4
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y4, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end1
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block1
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block1
 
 end1:
@@ -10712,25 +10904,26 @@ DATA shiftsAVX2<>+24(SB)/4, $0x00000004
 DATA shiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL shiftsAVX2<>(SB), RODATA|NOPTR, $32
 
-// func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $8-104
+TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $8-112
 	MOVQ    row+64(FP), AX
 	LEAQ    (AX)(AX*2), CX
 	MOVQ    qRow+40(FP), DX
 	LEAQ    (DX)(DX*2), BX
 	MOVQ    keys+56(FP), SI
 	MOVQ    ahead+96(FP), DI
-	MOVQ    dst+0(FP), R8
-	MOVQ    scales+72(FP), R9
-	MOVQ    n+24(FP), R11
-	MOVQ    R11, (SP)
-	MOVQ    rows+16(FP), R11
-	CMPQ    R11, $0x01
+	MOVQ    later+104(FP), R8
+	MOVQ    dst+0(FP), R9
+	MOVQ    scales+72(FP), R10
+	MOVQ    n+24(FP), R12
+	MOVQ    R12, (SP)
+	MOVQ    rows+16(FP), R12
+	CMPQ    R12, $0x01
 	JEQ     rows1
-	CMPQ    R11, $0x02
+	CMPQ    R12, $0x02
 	JEQ     rows2
-	CMPQ    R11, $0x03
+	CMPQ    R12, $0x03
 	JEQ     rows3
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
 
@@ -10743,21 +10936,21 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step4:
-	VMOVUPS      (R10), Y9
-	VMOVUPS      (R10)(DX*1), Y10
-	VMOVUPS      (R10)(DX*2), Y11
-	VMOVUPS      (R10)(BX*1), Y12
+	VMOVUPS      (R11), Y9
+	VMOVUPS      (R11)(DX*1), Y10
+	VMOVUPS      (R11)(DX*2), Y11
+	VMOVUPS      (R11)(BX*1), Y12
 	VPBROADCASTD (SI), Y8
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       (R9), Y8, Y8
+	VADDPS       (R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y11, Y8, Y4
@@ -10766,20 +10959,20 @@ step4:
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       (R9), Y8, Y8
+	VADDPS       (R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
-	VMOVUPS      32(R10), Y9
-	VMOVUPS      32(R10)(DX*1), Y10
-	VMOVUPS      32(R10)(DX*2), Y11
-	VMOVUPS      32(R10)(BX*1), Y12
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      32(R11)(DX*1), Y10
+	VMOVUPS      32(R11)(DX*2), Y11
+	VMOVUPS      32(R11)(BX*1), Y12
 	VPBROADCASTD 4(SI), Y8
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       32(R9), Y8, Y8
+	VADDPS       32(R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y11, Y8, Y4
@@ -10788,17 +10981,18 @@ step4:
 	VPSLLVD      Y13, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       32(R9), Y8, Y8
+	VADDPS       32(R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y3
 	VFMADD231PS  Y11, Y8, Y5
 	VFMADD231PS  Y12, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000010, DI
 	ADDQ         $0x08, SI
+	ADDQ         $0x40, R11
 	ADDQ         $0x40, R10
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JNE          step4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -10821,28 +11015,28 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R11*2)
-	VMOVHPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X8, (R9)(R12*2)
+	VMOVHPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end4
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R12
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
 	JMP          block4
 
 end4:
@@ -10859,20 +11053,20 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step3:
-	VMOVUPS      (R10), Y7
-	VMOVUPS      (R10)(DX*1), Y8
-	VMOVUPS      (R10)(DX*2), Y9
+	VMOVUPS      (R11), Y7
+	VMOVUPS      (R11)(DX*1), Y8
+	VMOVUPS      (R11)(DX*2), Y9
 	VPBROADCASTD (SI), Y6
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VADDPS       (R9), Y6, Y6
+	VADDPS       (R10), Y6, Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y9, Y6, Y4
@@ -10880,18 +11074,18 @@ step3:
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VADDPS       (R9), Y6, Y6
+	VADDPS       (R10), Y6, Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
-	VMOVUPS      32(R10), Y7
-	VMOVUPS      32(R10)(DX*1), Y8
-	VMOVUPS      32(R10)(DX*2), Y9
+	VMOVUPS      32(R11), Y7
+	VMOVUPS      32(R11)(DX*1), Y8
+	VMOVUPS      32(R11)(DX*2), Y9
 	VPBROADCASTD 4(SI), Y6
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VADDPS       32(R9), Y6, Y6
+	VADDPS       32(R10), Y6, Y6
 	VFMADD231PS  Y7, Y6, Y0
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y9, Y6, Y4
@@ -10899,16 +11093,17 @@ step3:
 	VPSLLVD      Y10, Y6, Y6
 	VPSRLD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VADDPS       32(R9), Y6, Y6
+	VADDPS       32(R10), Y6, Y6
 	VFMADD231PS  Y7, Y6, Y1
 	VFMADD231PS  Y8, Y6, Y3
 	VFMADD231PS  Y9, Y6, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000010, DI
 	ADDQ         $0x08, SI
+	ADDQ         $0x40, R11
 	ADDQ         $0x40, R10
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JNE          step3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -10931,27 +11126,27 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R11*2)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X6, (R9)(R12*2)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end3
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, R12
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
 	JMP          block3
 
 end3:
@@ -10970,78 +11165,79 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step2:
-	VMOVUPS      (R10), Y9
-	VMOVUPS      (R10)(DX*1), Y10
+	VMOVUPS      (R11), Y9
+	VMOVUPS      (R11)(DX*1), Y10
 	VPBROADCASTD (SI), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       (R9), Y8, Y8
+	VADDPS       (R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y4
 	VPBROADCASTD (SI)(AX*1), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       (R9), Y8, Y8
+	VADDPS       (R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y5
 	VPBROADCASTD (SI)(AX*2), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       (R9), Y8, Y8
+	VADDPS       (R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y6
 	VPBROADCASTD (SI)(CX*1), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       (R9), Y8, Y8
+	VADDPS       (R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y3
 	VFMADD231PS  Y10, Y8, Y7
-	VMOVUPS      32(R10), Y9
-	VMOVUPS      32(R10)(DX*1), Y10
+	VMOVUPS      32(R11), Y9
+	VMOVUPS      32(R11)(DX*1), Y10
 	VPBROADCASTD 4(SI), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       32(R9), Y8, Y8
+	VADDPS       32(R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y0
 	VFMADD231PS  Y10, Y8, Y4
 	VPBROADCASTD 4(SI)(AX*1), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       32(R9), Y8, Y8
+	VADDPS       32(R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y1
 	VFMADD231PS  Y10, Y8, Y5
 	VPBROADCASTD 4(SI)(AX*2), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       32(R9), Y8, Y8
+	VADDPS       32(R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y2
 	VFMADD231PS  Y10, Y8, Y6
 	VPBROADCASTD 4(SI)(CX*1), Y8
 	VPSLLVD      Y11, Y8, Y8
 	VPSRLD       $0x1c, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
-	VADDPS       32(R9), Y8, Y8
+	VADDPS       32(R10), Y8, Y8
 	VFMADD231PS  Y9, Y8, Y3
 	VFMADD231PS  Y10, Y8, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x08, SI
+	ADDQ         $0x40, R11
 	ADDQ         $0x40, R10
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JNE          step2
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -11064,26 +11260,26 @@ step2:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVUPS      X0, (R8)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R11*1)
-	MOVQ         (SP), R11
-	SUBQ         $0x04, R11
+	VMOVUPS      X8, (R9)(R12*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x04, R12
 	JEQ          end2
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R11
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R12
 	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
 	JMP          block2
 
 end2:
@@ -11098,68 +11294,69 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
-	SHRQ   $0x02, R11
-	MOVQ   scales+72(FP), R9
+	MOVQ   q+32(FP), R11
+	MOVQ   qRow+40(FP), R12
+	SHRQ   $0x02, R12
+	MOVQ   scales+72(FP), R10
 
 step1:
-	VMOVUPS      (R10), Y5
+	VMOVUPS      (R11), Y5
 	VPBROADCASTD (SI), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       (R9), Y4, Y4
+	VADDPS       (R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y0
 	VPBROADCASTD (SI)(AX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       (R9), Y4, Y4
+	VADDPS       (R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y1
 	VPBROADCASTD (SI)(AX*2), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       (R9), Y4, Y4
+	VADDPS       (R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y2
 	VPBROADCASTD (SI)(CX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       (R9), Y4, Y4
+	VADDPS       (R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      32(R10), Y5
+	VMOVUPS      32(R11), Y5
 	VPBROADCASTD 4(SI), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       32(R9), Y4, Y4
+	VADDPS       32(R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y0
 	VPBROADCASTD 4(SI)(AX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       32(R9), Y4, Y4
+	VADDPS       32(R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y1
 	VPBROADCASTD 4(SI)(AX*2), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       32(R9), Y4, Y4
+	VADDPS       32(R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y2
 	VPBROADCASTD 4(SI)(CX*1), Y4
 	VPSLLVD      Y6, Y4, Y4
 	VPSRLD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
-	VADDPS       32(R9), Y4, Y4
+	VADDPS       32(R10), Y4, Y4
 	VFMADD231PS  Y5, Y4, Y3
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x08, SI
+	ADDQ         $0x40, R11
 	ADDQ         $0x40, R10
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JNE          step1
 	VBLENDPS     $0xf0, Y0, Y0, Y4
 	VPERM2F128   $0x21, Y0, Y0, Y0
@@ -11182,49 +11379,50 @@ step1:
 	VSHUFPS      $0x88, Y2, Y0, Y4
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y4, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVUPS      X0, (R8)
-	MOVQ         (SP), R11
-	SUBQ         $0x04, R11
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVUPS      X0, (R9)
+	MOVQ         (SP), R12
+	SUBQ         $0x04, R12
 	JEQ          end1
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	SUBQ         $0x04, R11
+	ADDQ         $0x10, R9
+	SUBQ         $0x04, R12
 	JGE          block1
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
 	JMP          block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·productInt8AVX2(SB), NOSPLIT, $8-104
+TEXT ·productInt8AVX2(SB), NOSPLIT, $8-112
 	MOVQ           row+64(FP), AX
 	LEAQ           (AX)(AX*2), CX
 	MOVQ           qRow+40(FP), DX
 	LEAQ           (DX)(DX*2), BX
 	MOVQ           keys+56(FP), SI
 	MOVQ           ahead+96(FP), DI
-	MOVQ           dst+0(FP), R8
-	MOVQ           scales+72(FP), R9
-	MOVQ           n+24(FP), R11
-	MOVQ           R11, (SP)
-	MOVQ           rows+16(FP), R11
-	CMPQ           R11, $0x01
+	MOVQ           later+104(FP), R8
+	MOVQ           dst+0(FP), R9
+	MOVQ           scales+72(FP), R10
+	MOVQ           n+24(FP), R12
+	MOVQ           R12, (SP)
+	MOVQ           rows+16(FP), R12
+	CMPQ           R12, $0x01
 	JEQ            rows1
-	CMPQ           R11, $0x02
+	CMPQ           R12, $0x02
 	JEQ            rows2
-	CMPQ           R11, $0x03
+	CMPQ           R12, $0x03
 	JEQ            rows3
 	MOVQ           qScales+48(FP), CX
 	VBROADCASTF128 (CX), Y10
@@ -11240,15 +11438,15 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step4:
-	VPMOVSXBW    (R10), Y11
-	VPMOVSXBW    (R10)(DX*1), Y12
-	VPMOVSXBW    (R10)(DX*2), Y13
-	VPMOVSXBW    (R10)(BX*1), Y14
-	ADDQ         $0x10, R10
+	VPMOVSXBW    (R11), Y11
+	VPMOVSXBW    (R11)(DX*1), Y12
+	VPMOVSXBW    (R11)(DX*2), Y13
+	VPMOVSXBW    (R11)(BX*1), Y14
+	ADDQ         $0x10, R11
 	VPMOVSXBW    (SI), Y8
 	VPMADDWD     Y11, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -11268,9 +11466,10 @@ step4:
 	VPMADDWD     Y14, Y8, Y9
 	VPADDD       Y9, Y7, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JG           step4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -11293,34 +11492,34 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VPADDD       Y8, Y0, Y0
-	VBROADCASTSD (R9), Y8
+	VBROADCASTSD (R10), Y8
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y8, Y0, Y0
 	VMULPS       Y10, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R11*2)
-	VMOVHPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X8, (R9)(R12*2)
+	VMOVHPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end4
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block4
 
 end4:
@@ -11340,14 +11539,14 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step3:
-	VPMOVSXBW    (R10), Y9
-	VPMOVSXBW    (R10)(DX*1), Y10
-	VPMOVSXBW    (R10)(DX*2), Y11
-	ADDQ         $0x10, R10
+	VPMOVSXBW    (R11), Y9
+	VPMOVSXBW    (R11)(DX*1), Y10
+	VPMOVSXBW    (R11)(DX*2), Y11
+	ADDQ         $0x10, R11
 	VPMOVSXBW    (SI), Y6
 	VPMADDWD     Y9, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -11363,9 +11562,10 @@ step3:
 	VPMADDWD     Y11, Y6, Y7
 	VPADDD       Y7, Y5, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JG           step3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -11388,33 +11588,33 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VPADDD       Y6, Y0, Y0
-	VBROADCASTSD (R9), Y6
+	VBROADCASTSD (R10), Y6
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y6, Y0, Y0
 	VMULPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R11*2)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X6, (R9)(R12*2)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end3
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block3
 
 end3:
@@ -11436,13 +11636,13 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step2:
-	VPMOVSXBW      (R10), Y11
-	VPMOVSXBW      (R10)(DX*1), Y12
-	ADDQ           $0x10, R10
+	VPMOVSXBW      (R11), Y11
+	VPMOVSXBW      (R11)(DX*1), Y12
+	ADDQ           $0x10, R11
 	VPMOVSXBW      (SI), Y8
 	VPMADDWD       Y11, Y8, Y9
 	VPADDD         Y9, Y0, Y0
@@ -11464,9 +11664,10 @@ step2:
 	VPMADDWD       Y12, Y8, Y9
 	VPADDD         Y9, Y7, Y7
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	SUBQ           $0x10, R11
+	SUBQ           $0x10, R12
 	JG             step2
 	VBLENDPS       $0xf0, Y4, Y0, Y8
 	VPERM2F128     $0x21, Y4, Y0, Y0
@@ -11489,32 +11690,32 @@ step2:
 	VSHUFPS        $0x88, Y2, Y0, Y8
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VPADDD         Y8, Y0, Y0
-	VBROADCASTF128 (R9), Y8
+	VBROADCASTF128 (R10), Y8
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y8, Y0, Y0
 	VMULPS         Y10, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
 	VEXTRACTF128   $0x01, Y0, X8
-	VMOVUPS        X8, (R8)(R11*1)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	VMOVUPS        X8, (R9)(R12*1)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end2
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block2
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block2
 
 end2:
@@ -11532,12 +11733,12 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step1:
-	VPMOVSXBW      (R10), Y7
-	ADDQ           $0x10, R10
+	VPMOVSXBW      (R11), Y7
+	ADDQ           $0x10, R11
 	VPMOVSXBW      (SI), Y4
 	VPMADDWD       Y7, Y4, Y5
 	VPADDD         Y5, Y0, Y0
@@ -11551,9 +11752,10 @@ step1:
 	VPMADDWD       Y7, Y4, Y5
 	VPADDD         Y5, Y3, Y3
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	SUBQ           $0x10, R11
+	SUBQ           $0x10, R12
 	JG             step1
 	VBLENDPS       $0xf0, Y0, Y0, Y4
 	VPERM2F128     $0x21, Y0, Y0, Y0
@@ -11576,30 +11778,30 @@ step1:
 	VSHUFPS        $0x88, Y2, Y0, Y4
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VPADDD         Y4, Y0, Y0
-	VBROADCASTF128 (R9), Y4
+	VBROADCASTF128 (R10), Y4
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
 	VMULPS         Y6, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end1
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block1
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block1
 
 end1:
@@ -11626,25 +11828,26 @@ DATA rowsOf4AVX2<>+24(SB)/4, $0x00000001
 DATA rowsOf4AVX2<>+28(SB)/4, $0x00000001
 GLOBL rowsOf4AVX2<>(SB), RODATA|NOPTR, $32
 
-// func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·productInt8AsymAVX2(SB), NOSPLIT, $8-104
+TEXT ·productInt8AsymAVX2(SB), NOSPLIT, $8-112
 	MOVQ           row+64(FP), AX
 	LEAQ           (AX)(AX*2), CX
 	MOVQ           qRow+40(FP), DX
 	LEAQ           (DX)(DX*2), BX
 	MOVQ           keys+56(FP), SI
 	MOVQ           ahead+96(FP), DI
-	MOVQ           dst+0(FP), R8
-	MOVQ           scales+72(FP), R9
-	MOVQ           n+24(FP), R11
-	MOVQ           R11, (SP)
-	MOVQ           rows+16(FP), R11
-	CMPQ           R11, $0x01
+	MOVQ           later+104(FP), R8
+	MOVQ           dst+0(FP), R9
+	MOVQ           scales+72(FP), R10
+	MOVQ           n+24(FP), R12
+	MOVQ           R12, (SP)
+	MOVQ           rows+16(FP), R12
+	CMPQ           R12, $0x01
 	JEQ            rows1
-	CMPQ           R11, $0x02
+	CMPQ           R12, $0x02
 	JEQ            rows2
-	CMPQ           R11, $0x03
+	CMPQ           R12, $0x03
 	JEQ            rows3
 	MOVQ           qScales+48(FP), CX
 	VBROADCASTF128 (CX), Y10
@@ -11664,15 +11867,15 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step4:
-	VPMOVSXBW    (R10), Y12
-	VPMOVSXBW    (R10)(DX*1), Y13
-	VPMOVSXBW    (R10)(DX*2), Y14
-	VPMOVSXBW    (R10)(BX*1), Y15
-	ADDQ         $0x10, R10
+	VPMOVSXBW    (R11), Y12
+	VPMOVSXBW    (R11)(DX*1), Y13
+	VPMOVSXBW    (R11)(DX*2), Y14
+	VPMOVSXBW    (R11)(BX*1), Y15
+	ADDQ         $0x10, R11
 	VPMOVZXBW    (SI), Y8
 	VPMADDWD     Y12, Y8, Y9
 	VPADDD       Y9, Y0, Y0
@@ -11692,9 +11895,10 @@ step4:
 	VPMADDWD     Y15, Y8, Y9
 	VPADDD       Y9, Y7, Y7
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JG           step4
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -11717,7 +11921,7 @@ step4:
 	VSHUFPS      $0x88, Y2, Y0, Y8
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VPADDD       Y8, Y0, Y0
-	VBROADCASTSD (R9), Y8
+	VBROADCASTSD (R10), Y8
 	VPSRAD       $0x10, Y8, Y9
 	VPMULLD      Y11, Y9, Y9
 	VPADDD       Y9, Y0, Y0
@@ -11725,30 +11929,30 @@ step4:
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y8, Y0, Y0
 	VMULPS       Y10, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R11*2)
-	VMOVHPS      X8, (R8)(R10*1)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X8, (R9)(R12*2)
+	VMOVHPS      X8, (R9)(R11*1)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end4
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block4
 
 end4:
@@ -11772,14 +11976,14 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step3:
-	VPMOVSXBW    (R10), Y10
-	VPMOVSXBW    (R10)(DX*1), Y11
-	VPMOVSXBW    (R10)(DX*2), Y12
-	ADDQ         $0x10, R10
+	VPMOVSXBW    (R11), Y10
+	VPMOVSXBW    (R11)(DX*1), Y11
+	VPMOVSXBW    (R11)(DX*2), Y12
+	ADDQ         $0x10, R11
 	VPMOVZXBW    (SI), Y6
 	VPMADDWD     Y10, Y6, Y7
 	VPADDD       Y7, Y0, Y0
@@ -11795,9 +11999,10 @@ step3:
 	VPMADDWD     Y12, Y6, Y7
 	VPADDD       Y7, Y5, Y5
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R11
+	SUBQ         $0x10, R12
 	JG           step3
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
@@ -11820,7 +12025,7 @@ step3:
 	VSHUFPS      $0x88, Y2, Y0, Y6
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VPADDD       Y6, Y0, Y0
-	VBROADCASTSD (R9), Y6
+	VBROADCASTSD (R10), Y6
 	VPSRAD       $0x10, Y6, Y7
 	VPMULLD      Y9, Y7, Y7
 	VPADDD       Y7, Y0, Y0
@@ -11828,29 +12033,29 @@ step3:
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y6, Y0, Y0
 	VMULPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R10
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R11*1)
+	MOVQ         stride+8(FP), R12
+	SHLQ         $0x02, R12
+	LEAQ         (R12)(R12*2), R11
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R12*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R11*2)
-	MOVQ         (SP), R11
-	SUBQ         $0x02, R11
+	VMOVLPS      X6, (R9)(R12*2)
+	MOVQ         (SP), R12
+	SUBQ         $0x02, R12
 	JEQ          end3
-	MOVQ         R11, (SP)
+	MOVQ         R12, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
 	ADDQ         $0x08, R9
-	SUBQ         $0x02, R11
+	ADDQ         $0x08, R10
+	SUBQ         $0x02, R12
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R11*4), R8
-	MOVQ         R11, R10
-	IMULQ        AX, R10
-	ADDQ         R10, SI
-	ADDQ         R10, DI
-	LEAQ         (R9)(R11*4), R9
+	LEAQ         (R9)(R12*4), R9
+	MOVQ         R12, R11
+	IMULQ        AX, R11
+	ADDQ         R11, SI
+	ADDQ         R11, DI
+	LEAQ         (R10)(R12*4), R10
 	JMP          block3
 
 end3:
@@ -11876,13 +12081,13 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step2:
-	VPMOVSXBW      (R10), Y12
-	VPMOVSXBW      (R10)(DX*1), Y13
-	ADDQ           $0x10, R10
+	VPMOVSXBW      (R11), Y12
+	VPMOVSXBW      (R11)(DX*1), Y13
+	ADDQ           $0x10, R11
 	VPMOVZXBW      (SI), Y8
 	VPMADDWD       Y12, Y8, Y9
 	VPADDD         Y9, Y0, Y0
@@ -11904,9 +12109,10 @@ step2:
 	VPMADDWD       Y13, Y8, Y9
 	VPADDD         Y9, Y7, Y7
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	SUBQ           $0x10, R11
+	SUBQ           $0x10, R12
 	JG             step2
 	VBLENDPS       $0xf0, Y4, Y0, Y8
 	VPERM2F128     $0x21, Y4, Y0, Y0
@@ -11929,7 +12135,7 @@ step2:
 	VSHUFPS        $0x88, Y2, Y0, Y8
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VPADDD         Y8, Y0, Y0
-	VBROADCASTF128 (R9), Y8
+	VBROADCASTF128 (R10), Y8
 	VPSRAD         $0x10, Y8, Y9
 	VPMULLD        Y11, Y9, Y9
 	VPADDD         Y9, Y0, Y0
@@ -11937,28 +12143,28 @@ step2:
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y8, Y0, Y0
 	VMULPS         Y10, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
 	VEXTRACTF128   $0x01, Y0, X8
-	VMOVUPS        X8, (R8)(R11*1)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	VMOVUPS        X8, (R9)(R12*1)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end2
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block2
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block2
 
 end2:
@@ -11980,12 +12186,12 @@ block1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   row+64(FP), R11
+	MOVQ   q+32(FP), R11
+	MOVQ   row+64(FP), R12
 
 step1:
-	VPMOVSXBW      (R10), Y8
-	ADDQ           $0x10, R10
+	VPMOVSXBW      (R11), Y8
+	ADDQ           $0x10, R11
 	VPMOVZXBW      (SI), Y4
 	VPMADDWD       Y8, Y4, Y5
 	VPADDD         Y5, Y0, Y0
@@ -11999,9 +12205,10 @@ step1:
 	VPMADDWD       Y8, Y4, Y5
 	VPADDD         Y5, Y3, Y3
 	PREFETCHT0     (DI)
+	PREFETCHT1     (DI)(R8*1)
 	ADDQ           $0x00000040, DI
 	ADDQ           $0x10, SI
-	SUBQ           $0x10, R11
+	SUBQ           $0x10, R12
 	JG             step1
 	VBLENDPS       $0xf0, Y0, Y0, Y4
 	VPERM2F128     $0x21, Y0, Y0, Y0
@@ -12024,7 +12231,7 @@ step1:
 	VSHUFPS        $0x88, Y2, Y0, Y4
 	VSHUFPS        $0xdd, Y2, Y0, Y0
 	VPADDD         Y4, Y0, Y0
-	VBROADCASTF128 (R9), Y4
+	VBROADCASTF128 (R10), Y4
 	VPSRAD         $0x10, Y4, Y5
 	VPMULLD        Y7, Y5, Y5
 	VPADDD         Y5, Y0, Y0
@@ -12032,53 +12239,54 @@ step1:
 	VCVTDQ2PS      Y0, Y0
 	VMULPS         Y4, Y0, Y0
 	VMULPS         Y6, Y0, Y0
-	MOVQ           stride+8(FP), R11
-	SHLQ           $0x02, R11
-	LEAQ           (R11)(R11*2), R10
-	VMOVUPS        X0, (R8)
-	MOVQ           (SP), R11
-	SUBQ           $0x04, R11
+	MOVQ           stride+8(FP), R12
+	SHLQ           $0x02, R12
+	LEAQ           (R12)(R12*2), R11
+	VMOVUPS        X0, (R9)
+	MOVQ           (SP), R12
+	SUBQ           $0x04, R12
 	JEQ            end1
-	MOVQ           R11, (SP)
+	MOVQ           R12, (SP)
 	ADDQ           CX, SI
-	ADDQ           $0x10, R8
 	ADDQ           $0x10, R9
-	SUBQ           $0x04, R11
+	ADDQ           $0x10, R10
+	SUBQ           $0x04, R12
 	JGE            block1
 	MOVQ           $0x00000004, (SP)
-	LEAQ           (R8)(R11*4), R8
-	MOVQ           R11, R10
-	IMULQ          AX, R10
-	ADDQ           R10, SI
-	ADDQ           R10, DI
-	LEAQ           (R9)(R11*4), R9
+	LEAQ           (R9)(R12*4), R9
+	MOVQ           R12, R11
+	IMULQ          AX, R11
+	ADDQ           R11, SI
+	ADDQ           R11, DI
+	LEAQ           (R10)(R12*4), R10
 	JMP            block1
 
 end1:
 	VZEROUPPER
 	RET
 
-// func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+// func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productInt4AVX2(SB), NOSPLIT, $8-104
+TEXT ·productInt4AVX2(SB), NOSPLIT, $8-112
 	MOVQ           row+64(FP), AX
 	LEAQ           (AX)(AX*2), CX
 	MOVQ           qRow+40(FP), DX
 	LEAQ           (DX)(DX*2), BX
 	MOVQ           keys+56(FP), SI
 	MOVQ           ahead+96(FP), DI
-	MOVQ           dst+0(FP), R8
-	MOVQ           scales+72(FP), R9
-	MOVQ           scale+80(FP), R10
-	LEAQ           (R10)(R10*2), R11
-	MOVQ           n+24(FP), R14
-	MOVQ           R14, (SP)
-	MOVQ           rows+16(FP), R14
-	CMPQ           R14, $0x01
+	MOVQ           later+104(FP), R8
+	MOVQ           dst+0(FP), R9
+	MOVQ           scales+72(FP), R10
+	MOVQ           scale+80(FP), R11
+	LEAQ           (R11)(R11*2), R12
+	MOVQ           n+24(FP), R15
+	MOVQ           R15, (SP)
+	MOVQ           rows+16(FP), R15
+	CMPQ           R15, $0x01
 	JEQ            rows1
-	CMPQ           R14, $0x02
+	CMPQ           R15, $0x02
 	JEQ            rows2
-	CMPQ           R14, $0x03
+	CMPQ           R15, $0x03
 	JEQ            rows3
 	VMOVDQU        low4AVX2<>+0(SB), Y9
 	VMOVDQU        one16AVX2<>+0(SB), Y10
@@ -12096,79 +12304,80 @@ block4:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y7, Y7, Y7
-	MOVQ    q+32(FP), R13
-	MOVQ    row+64(FP), R14
-	MOVQ    R9, R12
+	MOVQ    q+32(FP), R14
+	MOVQ    row+64(FP), R15
+	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y15
 
 step4:
-	CMPQ    R14, $0x10
+	CMPQ    R15, $0x10
 	JGE     whole4
 	VMOVDQU firstHalfAVX2<>+0(SB), Y15
 
 whole4:
-	VBROADCASTSS (R12), Y13
-	VBROADCASTSS 4(R12), Y14
+	VBROADCASTSS (R13), Y13
+	VBROADCASTSS 4(R13), Y14
 	VPMASKMOVD   (SI), X15, X8
 	VPSRLW       $0x04, X8, X11
 	VINSERTI128  $0x01, X11, Y8, Y8
 	VPAND        Y9, Y8, Y8
-	VPMADDUBSW   (R13), Y8, Y11
+	VPMADDUBSW   (R14), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y0
-	VFMADD231PS  32(R13), Y14, Y0
-	VPMADDUBSW   (R13)(DX*1), Y8, Y11
+	VFMADD231PS  32(R14), Y14, Y0
+	VPMADDUBSW   (R14)(DX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y2
-	VFMADD231PS  32(R13)(DX*1), Y14, Y2
-	VPMADDUBSW   (R13)(DX*2), Y8, Y11
+	VFMADD231PS  32(R14)(DX*1), Y14, Y2
+	VPMADDUBSW   (R14)(DX*2), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y4
-	VFMADD231PS  32(R13)(DX*2), Y14, Y4
-	VPMADDUBSW   (R13)(BX*1), Y8, Y11
+	VFMADD231PS  32(R14)(DX*2), Y14, Y4
+	VPMADDUBSW   (R14)(BX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y6
-	VFMADD231PS  32(R13)(BX*1), Y14, Y6
-	VBROADCASTSS (R12)(R10*1), Y13
-	VBROADCASTSS 4(R12)(R10*1), Y14
+	VFMADD231PS  32(R14)(BX*1), Y14, Y6
+	VBROADCASTSS (R13)(R11*1), Y13
+	VBROADCASTSS 4(R13)(R11*1), Y14
 	VPMASKMOVD   (SI)(AX*1), X15, X8
 	VPSRLW       $0x04, X8, X11
 	VINSERTI128  $0x01, X11, Y8, Y8
 	VPAND        Y9, Y8, Y8
-	VPMADDUBSW   (R13), Y8, Y11
+	VPMADDUBSW   (R14), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y1
-	VFMADD231PS  32(R13), Y14, Y1
-	VPMADDUBSW   (R13)(DX*1), Y8, Y11
+	VFMADD231PS  32(R14), Y14, Y1
+	VPMADDUBSW   (R14)(DX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y3
-	VFMADD231PS  32(R13)(DX*1), Y14, Y3
-	VPMADDUBSW   (R13)(DX*2), Y8, Y11
+	VFMADD231PS  32(R14)(DX*1), Y14, Y3
+	VPMADDUBSW   (R14)(DX*2), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y5
-	VFMADD231PS  32(R13)(DX*2), Y14, Y5
-	VPMADDUBSW   (R13)(BX*1), Y8, Y11
+	VFMADD231PS  32(R14)(DX*2), Y14, Y5
+	VPMADDUBSW   (R14)(BX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y7
-	VFMADD231PS  32(R13)(BX*1), Y14, Y7
-	ADDQ         $0x08, R12
-	ADDQ         $0x00000040, R13
+	VFMADD231PS  32(R14)(BX*1), Y14, Y7
+	ADDQ         $0x08, R13
+	ADDQ         $0x00000040, R14
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R14
+	SUBQ         $0x10, R15
 	JG           step4
-	ADDQ         R14, SI
-	LEAQ         (DI)(R14*2), DI
-	ADDQ         R10, R9
+	ADDQ         R15, SI
+	LEAQ         (DI)(R15*2), DI
+	ADDQ         R11, R10
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
 	VADDPS       Y8, Y0, Y0
@@ -12191,31 +12400,31 @@ whole4:
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
 	VMULPS       Y12, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R14*1)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R15*1)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVLPS      X8, (R8)(R14*2)
-	VMOVHPS      X8, (R8)(R13*1)
-	MOVQ         (SP), R14
-	SUBQ         $0x02, R14
+	VMOVLPS      X8, (R9)(R15*2)
+	VMOVHPS      X8, (R9)(R14*1)
+	MOVQ         (SP), R15
+	SUBQ         $0x02, R15
 	JEQ          end4
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	ADDQ         R10, R9
-	SUBQ         $0x02, R14
+	ADDQ         $0x08, R9
+	ADDQ         R11, R10
+	SUBQ         $0x02, R15
 	JGE          block4
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block4
 
 end4:
@@ -12237,69 +12446,70 @@ block3:
 	VXORPS  Y5, Y5, Y5
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
-	MOVQ    q+32(FP), R13
-	MOVQ    row+64(FP), R14
-	MOVQ    R9, R12
+	MOVQ    q+32(FP), R14
+	MOVQ    row+64(FP), R15
+	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y13
 
 step3:
-	CMPQ    R14, $0x10
+	CMPQ    R15, $0x10
 	JGE     whole3
 	VMOVDQU firstHalfAVX2<>+0(SB), Y13
 
 whole3:
-	VBROADCASTSS (R12), Y11
-	VBROADCASTSS 4(R12), Y12
+	VBROADCASTSS (R13), Y11
+	VBROADCASTSS 4(R13), Y12
 	VPMASKMOVD   (SI), X13, X6
 	VPSRLW       $0x04, X6, X9
 	VINSERTI128  $0x01, X9, Y6, Y6
 	VPAND        Y7, Y6, Y6
-	VPMADDUBSW   (R13), Y6, Y9
+	VPMADDUBSW   (R14), Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y11, Y9, Y0
-	VFMADD231PS  32(R13), Y12, Y0
-	VPMADDUBSW   (R13)(DX*1), Y6, Y9
+	VFMADD231PS  32(R14), Y12, Y0
+	VPMADDUBSW   (R14)(DX*1), Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y11, Y9, Y2
-	VFMADD231PS  32(R13)(DX*1), Y12, Y2
-	VPMADDUBSW   (R13)(DX*2), Y6, Y9
+	VFMADD231PS  32(R14)(DX*1), Y12, Y2
+	VPMADDUBSW   (R14)(DX*2), Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y11, Y9, Y4
-	VFMADD231PS  32(R13)(DX*2), Y12, Y4
-	VBROADCASTSS (R12)(R10*1), Y11
-	VBROADCASTSS 4(R12)(R10*1), Y12
+	VFMADD231PS  32(R14)(DX*2), Y12, Y4
+	VBROADCASTSS (R13)(R11*1), Y11
+	VBROADCASTSS 4(R13)(R11*1), Y12
 	VPMASKMOVD   (SI)(AX*1), X13, X6
 	VPSRLW       $0x04, X6, X9
 	VINSERTI128  $0x01, X9, Y6, Y6
 	VPAND        Y7, Y6, Y6
-	VPMADDUBSW   (R13), Y6, Y9
+	VPMADDUBSW   (R14), Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y11, Y9, Y1
-	VFMADD231PS  32(R13), Y12, Y1
-	VPMADDUBSW   (R13)(DX*1), Y6, Y9
+	VFMADD231PS  32(R14), Y12, Y1
+	VPMADDUBSW   (R14)(DX*1), Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y11, Y9, Y3
-	VFMADD231PS  32(R13)(DX*1), Y12, Y3
-	VPMADDUBSW   (R13)(DX*2), Y6, Y9
+	VFMADD231PS  32(R14)(DX*1), Y12, Y3
+	VPMADDUBSW   (R14)(DX*2), Y6, Y9
 	VPMADDWD     Y8, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y11, Y9, Y5
-	VFMADD231PS  32(R13)(DX*2), Y12, Y5
-	ADDQ         $0x08, R12
-	ADDQ         $0x00000040, R13
+	VFMADD231PS  32(R14)(DX*2), Y12, Y5
+	ADDQ         $0x08, R13
+	ADDQ         $0x00000040, R14
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000020, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R14
+	SUBQ         $0x10, R15
 	JG           step3
-	ADDQ         R14, SI
-	LEAQ         (DI)(R14*2), DI
-	ADDQ         R10, R9
+	ADDQ         R15, SI
+	LEAQ         (DI)(R15*2), DI
+	ADDQ         R11, R10
 	VBLENDPS     $0xf0, Y4, Y0, Y6
 	VPERM2F128   $0x21, Y4, Y0, Y0
 	VADDPS       Y6, Y0, Y0
@@ -12322,30 +12532,30 @@ whole3:
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y6, Y0, Y0
 	VMULPS       Y10, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVLPS      X0, (R8)
-	VMOVHPS      X0, (R8)(R14*1)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVLPS      X0, (R9)
+	VMOVHPS      X0, (R9)(R15*1)
 	VEXTRACTF128 $0x01, Y0, X6
-	VMOVLPS      X6, (R8)(R14*2)
-	MOVQ         (SP), R14
-	SUBQ         $0x02, R14
+	VMOVLPS      X6, (R9)(R15*2)
+	MOVQ         (SP), R15
+	SUBQ         $0x02, R15
 	JEQ          end3
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         AX, SI
-	ADDQ         $0x08, R8
-	ADDQ         R10, R9
-	SUBQ         $0x02, R14
+	ADDQ         $0x08, R9
+	ADDQ         R11, R10
+	SUBQ         $0x02, R15
 	JGE          block3
 	MOVQ         $0x00000002, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block3
 
 end3:
@@ -12369,91 +12579,92 @@ block2:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y7, Y7, Y7
-	MOVQ    q+32(FP), R13
-	MOVQ    row+64(FP), R14
-	MOVQ    R9, R12
+	MOVQ    q+32(FP), R14
+	MOVQ    row+64(FP), R15
+	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y15
 
 step2:
-	CMPQ    R14, $0x10
+	CMPQ    R15, $0x10
 	JGE     whole2
 	VMOVDQU firstHalfAVX2<>+0(SB), Y15
 
 whole2:
-	VBROADCASTSS (R12), Y13
-	VBROADCASTSS 4(R12), Y14
+	VBROADCASTSS (R13), Y13
+	VBROADCASTSS 4(R13), Y14
 	VPMASKMOVD   (SI), X15, X8
 	VPSRLW       $0x04, X8, X11
 	VINSERTI128  $0x01, X11, Y8, Y8
 	VPAND        Y9, Y8, Y8
-	VPMADDUBSW   (R13), Y8, Y11
+	VPMADDUBSW   (R14), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y0
-	VFMADD231PS  32(R13), Y14, Y0
-	VPMADDUBSW   (R13)(DX*1), Y8, Y11
+	VFMADD231PS  32(R14), Y14, Y0
+	VPMADDUBSW   (R14)(DX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y4
-	VFMADD231PS  32(R13)(DX*1), Y14, Y4
-	VBROADCASTSS (R12)(R10*1), Y13
-	VBROADCASTSS 4(R12)(R10*1), Y14
+	VFMADD231PS  32(R14)(DX*1), Y14, Y4
+	VBROADCASTSS (R13)(R11*1), Y13
+	VBROADCASTSS 4(R13)(R11*1), Y14
 	VPMASKMOVD   (SI)(AX*1), X15, X8
 	VPSRLW       $0x04, X8, X11
 	VINSERTI128  $0x01, X11, Y8, Y8
 	VPAND        Y9, Y8, Y8
-	VPMADDUBSW   (R13), Y8, Y11
+	VPMADDUBSW   (R14), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y1
-	VFMADD231PS  32(R13), Y14, Y1
-	VPMADDUBSW   (R13)(DX*1), Y8, Y11
+	VFMADD231PS  32(R14), Y14, Y1
+	VPMADDUBSW   (R14)(DX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y5
-	VFMADD231PS  32(R13)(DX*1), Y14, Y5
-	VBROADCASTSS (R12)(R10*2), Y13
-	VBROADCASTSS 4(R12)(R10*2), Y14
+	VFMADD231PS  32(R14)(DX*1), Y14, Y5
+	VBROADCASTSS (R13)(R11*2), Y13
+	VBROADCASTSS 4(R13)(R11*2), Y14
 	VPMASKMOVD   (SI)(AX*2), X15, X8
 	VPSRLW       $0x04, X8, X11
 	VINSERTI128  $0x01, X11, Y8, Y8
 	VPAND        Y9, Y8, Y8
-	VPMADDUBSW   (R13), Y8, Y11
+	VPMADDUBSW   (R14), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y2
-	VFMADD231PS  32(R13), Y14, Y2
-	VPMADDUBSW   (R13)(DX*1), Y8, Y11
+	VFMADD231PS  32(R14), Y14, Y2
+	VPMADDUBSW   (R14)(DX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y6
-	VFMADD231PS  32(R13)(DX*1), Y14, Y6
-	VBROADCASTSS (R12)(R11*1), Y13
-	VBROADCASTSS 4(R12)(R11*1), Y14
+	VFMADD231PS  32(R14)(DX*1), Y14, Y6
+	VBROADCASTSS (R13)(R12*1), Y13
+	VBROADCASTSS 4(R13)(R12*1), Y14
 	VPMASKMOVD   (SI)(CX*1), X15, X8
 	VPSRLW       $0x04, X8, X11
 	VINSERTI128  $0x01, X11, Y8, Y8
 	VPAND        Y9, Y8, Y8
-	VPMADDUBSW   (R13), Y8, Y11
+	VPMADDUBSW   (R14), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y3
-	VFMADD231PS  32(R13), Y14, Y3
-	VPMADDUBSW   (R13)(DX*1), Y8, Y11
+	VFMADD231PS  32(R14), Y14, Y3
+	VPMADDUBSW   (R14)(DX*1), Y8, Y11
 	VPMADDWD     Y10, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y13, Y11, Y7
-	VFMADD231PS  32(R13)(DX*1), Y14, Y7
-	ADDQ         $0x08, R12
-	ADDQ         $0x00000040, R13
+	VFMADD231PS  32(R14)(DX*1), Y14, Y7
+	ADDQ         $0x08, R13
+	ADDQ         $0x00000040, R14
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R14
+	SUBQ         $0x10, R15
 	JG           step2
-	ADDQ         R14, SI
-	LEAQ         (DI)(R14*4), DI
-	ADDQ         R10, R9
+	ADDQ         R15, SI
+	LEAQ         (DI)(R15*4), DI
+	ADDQ         R11, R10
 	VBLENDPS     $0xf0, Y4, Y0, Y8
 	VPERM2F128   $0x21, Y4, Y0, Y0
 	VADDPS       Y8, Y0, Y0
@@ -12476,29 +12687,29 @@ whole2:
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y8, Y0, Y0
 	VMULPS       Y12, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X8
-	VMOVUPS      X8, (R8)(R14*1)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	VMOVUPS      X8, (R9)(R15*1)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end2
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block2
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block2
 
 end2:
@@ -12518,71 +12729,72 @@ block1:
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
-	MOVQ    q+32(FP), R13
-	MOVQ    row+64(FP), R14
-	MOVQ    R9, R12
+	MOVQ    q+32(FP), R14
+	MOVQ    row+64(FP), R15
+	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y11
 
 step1:
-	CMPQ    R14, $0x10
+	CMPQ    R15, $0x10
 	JGE     whole1
 	VMOVDQU firstHalfAVX2<>+0(SB), Y11
 
 whole1:
-	VBROADCASTSS (R12), Y9
-	VBROADCASTSS 4(R12), Y10
+	VBROADCASTSS (R13), Y9
+	VBROADCASTSS 4(R13), Y10
 	VPMASKMOVD   (SI), X11, X4
 	VPSRLW       $0x04, X4, X7
 	VINSERTI128  $0x01, X7, Y4, Y4
 	VPAND        Y5, Y4, Y4
-	VPMADDUBSW   (R13), Y4, Y7
+	VPMADDUBSW   (R14), Y4, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y9, Y7, Y0
-	VFMADD231PS  32(R13), Y10, Y0
-	VBROADCASTSS (R12)(R10*1), Y9
-	VBROADCASTSS 4(R12)(R10*1), Y10
+	VFMADD231PS  32(R14), Y10, Y0
+	VBROADCASTSS (R13)(R11*1), Y9
+	VBROADCASTSS 4(R13)(R11*1), Y10
 	VPMASKMOVD   (SI)(AX*1), X11, X4
 	VPSRLW       $0x04, X4, X7
 	VINSERTI128  $0x01, X7, Y4, Y4
 	VPAND        Y5, Y4, Y4
-	VPMADDUBSW   (R13), Y4, Y7
+	VPMADDUBSW   (R14), Y4, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y9, Y7, Y1
-	VFMADD231PS  32(R13), Y10, Y1
-	VBROADCASTSS (R12)(R10*2), Y9
-	VBROADCASTSS 4(R12)(R10*2), Y10
+	VFMADD231PS  32(R14), Y10, Y1
+	VBROADCASTSS (R13)(R11*2), Y9
+	VBROADCASTSS 4(R13)(R11*2), Y10
 	VPMASKMOVD   (SI)(AX*2), X11, X4
 	VPSRLW       $0x04, X4, X7
 	VINSERTI128  $0x01, X7, Y4, Y4
 	VPAND        Y5, Y4, Y4
-	VPMADDUBSW   (R13), Y4, Y7
+	VPMADDUBSW   (R14), Y4, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y9, Y7, Y2
-	VFMADD231PS  32(R13), Y10, Y2
-	VBROADCASTSS (R12)(R11*1), Y9
-	VBROADCASTSS 4(R12)(R11*1), Y10
+	VFMADD231PS  32(R14), Y10, Y2
+	VBROADCASTSS (R13)(R12*1), Y9
+	VBROADCASTSS 4(R13)(R12*1), Y10
 	VPMASKMOVD   (SI)(CX*1), X11, X4
 	VPSRLW       $0x04, X4, X7
 	VINSERTI128  $0x01, X7, Y4, Y4
 	VPAND        Y5, Y4, Y4
-	VPMADDUBSW   (R13), Y4, Y7
+	VPMADDUBSW   (R14), Y4, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y9, Y7, Y3
-	VFMADD231PS  32(R13), Y10, Y3
-	ADDQ         $0x08, R12
-	ADDQ         $0x00000040, R13
+	VFMADD231PS  32(R14), Y10, Y3
+	ADDQ         $0x08, R13
+	ADDQ         $0x00000040, R14
 	PREFETCHT0   (DI)
+	PREFETCHT1   (DI)(R8*1)
 	ADDQ         $0x00000040, DI
 	ADDQ         $0x10, SI
-	SUBQ         $0x10, R14
+	SUBQ         $0x10, R15
 	JG           step1
-	ADDQ         R14, SI
-	LEAQ         (DI)(R14*4), DI
-	ADDQ         R10, R9
+	ADDQ         R15, SI
+	LEAQ         (DI)(R15*4), DI
+	ADDQ         R11, R10
 	VBLENDPS     $0xf0, Y0, Y0, Y4
 	VPERM2F128   $0x21, Y0, Y0, Y0
 	VADDPS       Y4, Y0, Y0
@@ -12605,27 +12817,27 @@ whole1:
 	VSHUFPS      $0xdd, Y2, Y0, Y0
 	VADDPS       Y4, Y0, Y0
 	VMULPS       Y8, Y0, Y0
-	MOVQ         stride+8(FP), R14
-	SHLQ         $0x02, R14
-	LEAQ         (R14)(R14*2), R13
-	VMOVUPS      X0, (R8)
-	MOVQ         (SP), R14
-	SUBQ         $0x04, R14
+	MOVQ         stride+8(FP), R15
+	SHLQ         $0x02, R15
+	LEAQ         (R15)(R15*2), R14
+	VMOVUPS      X0, (R9)
+	MOVQ         (SP), R15
+	SUBQ         $0x04, R15
 	JEQ          end1
-	MOVQ         R14, (SP)
+	MOVQ         R15, (SP)
 	ADDQ         CX, SI
-	ADDQ         $0x10, R8
-	ADDQ         R11, R9
-	SUBQ         $0x04, R14
+	ADDQ         $0x10, R9
+	ADDQ         R12, R10
+	SUBQ         $0x04, R15
 	JGE          block1
 	MOVQ         $0x00000004, (SP)
-	LEAQ         (R8)(R14*4), R8
-	MOVQ         R14, R13
-	IMULQ        AX, R13
-	ADDQ         R13, SI
-	ADDQ         R13, DI
-	IMULQ        R10, R14
-	ADDQ         R14, R9
+	LEAQ         (R9)(R15*4), R9
+	MOVQ         R15, R14
+	IMULQ        AX, R14
+	ADDQ         R14, SI
+	ADDQ         R14, DI
+	IMULQ        R11, R15
+	ADDQ         R15, R10
 	JMP          block1
 
 end1:

@@ -7,62 +7,62 @@ package cpu
 // scoreF32AVX512 is a scorer.
 //
 //go:noescape
-func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreBF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt8AVX512 is a scorer.
 //
 //go:noescape
-func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt8AsymAVX512 is a scorer.
 //
 //go:noescape
-func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreE4M3AVX512 is a scorer.
 //
 //go:noescape
-func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreE5M2AVX512 is a scorer.
 //
 //go:noescape
-func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt4AVX512 is a scorer.
 //
 //go:noescape
-func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt4ChannelAVX512 is a scorer.
 //
 //go:noescape
-func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // productInt8AVX512 is a scorer.
 //
 //go:noescape
-func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // productInt8AsymAVX512 is a scorer.
 //
 //go:noescape
-func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // productInt4AVX512 is a scorer.
 //
 //go:noescape
-func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // pairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8, once; zero points count so much of a step.
 //
@@ -92,62 +92,62 @@ func splitRowsAVX512(dst *byte, q *byte, dim int, rows int)
 // scoreF32AVX2 is a scorer.
 //
 //go:noescape
-func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreF16AVX2 is a scorer.
 //
 //go:noescape
-func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreBF16AVX2 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt8AVX2 is a scorer.
 //
 //go:noescape
-func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt8AsymAVX2 is a scorer.
 //
 //go:noescape
-func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreE4M3AVX2 is a scorer.
 //
 //go:noescape
-func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreE5M2AVX2 is a scorer.
 //
 //go:noescape
-func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt4AVX2 is a scorer.
 //
 //go:noescape
-func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // scoreInt4ChannelAVX2 is a scorer.
 //
 //go:noescape
-func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // productInt8AVX2 is a scorer.
 //
 //go:noescape
-func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // productInt8AsymAVX2 is a scorer.
 //
 //go:noescape
-func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // productInt4AVX2 is a scorer.
 //
 //go:noescape
-func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte)
+func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
 
 // pairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4, once; zero points count so much of a step.
 //

@@ -80,5 +80,6 @@ func (s *scorers) multiply(dst []float32, stride int, q, keys stored, scratch []
 		s.splitRows(&split[0], &q.data[0], dim, rows)
 		x = (*float32)(unsafe.Pointer(&split[0]))
 	}
-	s.products[keys.dt](&dst[0], stride, rows, n, x, qRow, &factors[0], &keys.data[0], row, scales, scale, 0, keys.fetched())
+	ahead, later := keys.next(), keys.beyond()
+	s.products[keys.dt](&dst[0], stride, rows, n, x, qRow, &factors[0], &keys.data[0], row, scales, scale, 0, ahead, later)
 }

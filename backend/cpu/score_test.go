@@ -37,7 +37,7 @@ func scoresOf(t require.TestingT, k *kernels, q []float32, keys stored) []float3
 
 // rowsOf is the rows of n that a function writes, which is to leave what is between them as it was.
 func rowsOf(t require.TestingT, rows, n int, write func(dst []float32, stride int)) (out []float32) {
-	const stride, untouched = 37, 12345
+	const stride, untouched = chunk + 5, 12345
 	dst := make([]float32, rows*stride)
 	for i := range dst {
 		dst[i] = untouched

@@ -19,6 +19,7 @@ type scratch struct {
 	rounded        []byte    // query rows as Int8
 	steps          []uint32  // and their scales
 	integers       integers
+	route          route
 	job            *job // of a goroutine that calls; a worker has none
 }
 

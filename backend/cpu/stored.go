@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
@@ -15,7 +16,9 @@ type stored struct {
 	dim    int
 	data   []byte
 	scales []uint32 // also those that are float32, as bits
-	ahead  *byte    // rows that will be wanted next, as many as these, nil: unknown
+	// Rows that will be wanted next, as many as these, and those that will be after them; nil:
+	// unknown.
+	ahead, later *byte
 }
 
 // rows is how many rows there are.
@@ -30,6 +33,31 @@ func (s *stored) row(i int) stored {
 		one.scales = s.scales[i*words:][:words]
 	}
 	return one
+}
+
+// group is how many elements of a row share a scale.
+func (s *stored) group() int {
+	if a, _ := quant.AffineOf(s.dt); a.Group > 0 {
+		return a.Group
+	}
+	return s.dim
+}
+
+// next is what a kernel fetches while it reads rows: what is wanted next, or, where that is
+// unknown, what it has anyway.
+func (s *stored) next() *byte {
+	if s.ahead != nil {
+		return s.ahead
+	}
+	return &s.data[0]
+}
+
+// beyond is how many bytes behind next that is which is wanted after it.
+func (s *stored) beyond() int {
+	if s.ahead == nil || s.later == nil {
+		return 0
+	}
+	return int(uintptr(unsafe.Pointer(s.later)) - uintptr(unsafe.Pointer(s.ahead)))
 }
 
 // spoil makes rows of a quantized type read as NaN, where scales are not shared

@@ -21,7 +21,7 @@ func (a *attention) walkTall(t *tile, it item, w *scratch) bool {
 		a.stepTall(t, key, n, w)
 		key = t.keys.From(key + n)
 	}
-	return finite(acc)
+	return a.k.finite(acc)
 }
 
 // stepTall walks a panel's n keys from key on.

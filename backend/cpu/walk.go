@@ -34,23 +34,31 @@ func (a *attention) part(i int, w *scratch) {
 	}
 }
 
-// walk is softmax over chunks of an item's keys, online: the largest score so far, the
+// walk is softmax over an item's keys, chunk by chunk, online: the largest score so far, the
 // sum and the output are rescaled when it grows. It is false, and the result of no use,
 // where the result is not finite and k is not exact about that.
+//
+// The scores of a step are computed before the values of the step before it are added: they
+// do not wait for its weights, each of which is the end of a long chain of operations.
 func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
-	acc, kept := w.start(t.heads*t.rows, a.vDim), a.keptOf(it)
-	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
-		n := a.cut(key, it.k1, chunk)
-		next := t.keys.From(key + n)
+	acc, kept, r := w.start(t.heads*t.rows, a.vDim), a.keptOf(it), &w.route
+	r.begin(a, t, it)
+	size := t.rows * chunk
+	scores := w.scores[:size]
+	for c := 0; r.leg(0).n > 0; c++ {
 		for h := range t.heads {
-			a.step(t, h, span{key, n, next, it.k1}, k, w)
+			from, to := h*t.rows, (h+1)*t.rows
+			l, shrink := r.leg(0), w.shrink[:t.rows]
+			by := a.score(t, h, r, 0, scores, k, w)
+			k.weigh(scores, chunk, l.key%chunk+l.n, by, w.top[from:to], shrink, w.sum[from:to])
+			a.mix(t, h, r, scores, shrink, k, w)
 			if kept.weights != nil {
-				kept.keep(t, h, c, w.scores[key%chunk:], n, w)
+				kept.keep(t, h, c, scores[l.key%chunk:], l.n, w)
 			}
 		}
-		key = next
+		r.advance(a, t)
 	}
-	return k.exact || finite(acc)
+	return k.exact || k.finite(acc)
 }
 
 // start clears the outputs of rows of dim elements, and what is known of their scores.
@@ -64,66 +72,42 @@ func (w *scratch) start(rows, dim int) (acc []float32) {
 	return acc
 }
 
-// span is n keys from a position on, where next are to be walked after them, before end.
-type span struct{ key, n, next, end int }
-
-// step walks the keys of a chunk for head h of a tile. A key's place among the scores is
-// that of its position, so that the order in which weights are added up does not depend on
-// where the tile's keys begin.
-func (a *attention) step(t *tile, h int, s span, k *kernels, w *scratch) {
-	before := s.key % chunk
-	all, scores := w.scores[:t.rows*chunk], w.scores[before:t.rows*chunk]
-	q := a.queries(t, w, h)
-	by := a.score(t, h, s, &q, scores, k, w)
+// score sets row r of scores, of stride chunk, to the scores of head h of a tile for the keys
+// of a leg; times the factor that it returns they are final: scaled, capped, biased, and −∞
+// where the row does not see the key. A key's place among the scores is that of its position, so
+// that the order in which weights are added up does not depend on where the tile's keys begin.
+func (a *attention) score(t *tile, h int, r *route, leg int, scores []float32, k *kernels, w *scratch) (by float32) {
+	q, l := a.queries(t, w, h), r.leg(leg)
+	before := l.key % chunk
+	at := scores[before:]
+	for i, run := range l.runs {
+		keys := a.keys.at(run.block, t.head+h, run.offset, run.n)
+		keys.ahead, keys.later = r.ahead(&a.keys, t, leg, h, i)
+		if a.p.Int8Query {
+			k.scoreInt8[keys.dt](at, chunk, q.rounded, keys, &w.integers)
+		} else {
+			k.score[keys.dt](at, chunk, q.rows, keys, w.vectors)
+		}
+		at = at[run.n:]
+	}
 	for r := range t.rows {
 		for j := range before {
-			all[r*chunk+j] = negInf
+			scores[r*chunk+j] = negInf
 		}
 	}
-	from, to := h*t.rows, (h+1)*t.rows
-	shrink := w.shrink[:t.rows]
-	k.weigh(all, chunk, before+s.n, by, w.top[from:to], shrink, w.sum[from:to])
-	acc, head := w.acc[from*a.vDim:to*a.vDim], t.head+h
-	for done := 0; done < s.n; {
-		block, offset, length := a.run(t, s.key+done, s.n-done)
-		values := a.values.at(block, head, offset, length)
-		values.ahead = a.ahead(&a.values, t, h, s, done)
-		k.mix[values.dt](acc, shrink, scores[done:], chunk, values, w.vectors)
-		shrink = w.ones[:t.rows]
-		done += length
-	}
+	return a.settle(t, t.head+h, l.key, l.n, matrix{data: scores[before:], stride: chunk})
 }
 
-// ahead is where the rows are that are walked after those of head h from key s.key+done on:
-// those of the next head, or of the next chunk.
-func (a *attention) ahead(p *plane, t *tile, h int, s span, done int) *byte {
-	key := s.key + done
-	if h++; h == t.heads {
-		if h, key = 0, s.next+done; key >= s.end {
-			return nil
-		}
+// mix adds the values of the first leg, times their weights, to the output of head h.
+func (a *attention) mix(t *tile, h int, r *route, weights, shrink []float32, k *kernels, w *scratch) {
+	l, acc := r.leg(0), w.acc[h*t.rows*a.vDim:][:t.rows*a.vDim]
+	weights = weights[l.key%chunk:]
+	for i, run := range l.runs {
+		values := a.values.at(run.block, t.head+h, run.offset, run.n)
+		values.ahead, values.later = r.ahead(&a.values, t, 0, h, i)
+		k.mix[values.dt](acc, shrink, weights, chunk, values, w.vectors)
+		weights, shrink = weights[run.n:], w.ones[:t.rows]
 	}
-	block, offset, _ := a.run(t, key, 1)
-	return p.ahead(block, t.head+h, offset)
-}
-
-// score sets row r of scores, of stride chunk, to the scores of a span's keys; times the
-// factor that it returns they are final: scaled, capped, biased, and −∞ where the row does not
-// see the key.
-func (a *attention) score(t *tile, h int, s span, q *queries, scores []float32, k *kernels, w *scratch) (by float32) {
-	head := t.head + h
-	for done := 0; done < s.n; {
-		block, offset, length := a.run(t, s.key+done, s.n-done)
-		keys := a.keys.at(block, head, offset, length)
-		keys.ahead = a.ahead(&a.keys, t, h, s, done)
-		if a.p.Int8Query {
-			k.scoreInt8[keys.dt](scores[done:], chunk, q.rounded, keys, &w.integers)
-		} else {
-			k.score[keys.dt](scores[done:], chunk, q.rows, keys, w.vectors)
-		}
-		done += length
-	}
-	return a.settle(t, head, s.key, s.n, matrix{data: scores, stride: chunk})
 }
 
 // settle makes the scores of a tile's rows for n keys from key on final, but for the factor

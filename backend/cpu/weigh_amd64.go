@@ -2,7 +2,7 @@
 
 package cpu
 
-// weigher is an assembly function for kernels.weigh.
+// weigher is an assembly function for kernels.weigh, for up to rowsAtOnce rows.
 type weigher func(scores *float32, stride, n int, by float32, top, shrink *float32, sum *float64, rows int)
 
 // capper is an assembly function for kernels.softcap.
@@ -21,11 +21,14 @@ func (k *kernels) weighs() {
 
 func (w weigher) weigh(scores []float32, stride, n int, by float32, top, shrink []float32, sum []float64) {
 	rows := len(top)
-	if rows == 0 {
+	if rows == 0 || n == 0 {
+		portable.weigh(scores, stride, n, by, top, shrink, sum)
 		return
 	}
 	_, _, _ = scores[(rows-1)*stride+n-1], shrink[rows-1], sum[rows-1]
-	w(&scores[0], stride, n, by, &top[0], &shrink[0], &sum[0], rows)
+	for r := 0; r < rows; r += rowsAtOnce {
+		w(&scores[r*stride], stride, n, by, &top[r], &shrink[r], &sum[r], min(rowsAtOnce, rows-r))
+	}
 }
 
 func (c capper) softcap(row []float32, by, limit float32) {

@@ -4,7 +4,7 @@
 
 package cpu
 
-// weighAVX512 is kernels.weigh for so many rows.
+// weighAVX512 is kernels.weigh for 1 to 4 rows.
 //
 //go:noescape
 func weighAVX512(scores *float32, stride int, n int, by float32, top *float32, shrink *float32, sum *float64, rows int)
@@ -14,7 +14,7 @@ func weighAVX512(scores *float32, stride int, n int, by float32, top *float32, s
 //go:noescape
 func softcapAVX512(row *float32, n int, by float32, limit float32)
 
-// weighAVX2 is kernels.weigh for so many rows.
+// weighAVX2 is kernels.weigh for 1 to 4 rows.
 //
 //go:noescape
 func weighAVX2(scores *float32, stride int, n int, by float32, top *float32, shrink *float32, sum *float64, rows int)

@@ -108,9 +108,10 @@ func testWeigh(t *testing.T, k *kernels, rng *rand.Rand, rows, n int) {
 		for j, s := range before[r*stride:][:n] {
 			weight := 0.0
 			if s != negInf {
-				weight = math.Exp(float64(float32(s*by) - high))
+				weight = math.Exp(float64(s)*float64(by) - float64(high))
 			}
-			require.InDelta(t, weight, scores[r*stride+j], 3e-7*weight+smallestNormal)
+			rounded := (math.Abs(float64(s*by)) + math.Abs(float64(s*by-high))) * 0x1p-24 // product and difference
+			require.InDelta(t, weight, scores[r*stride+j], (3e-7+min(rounded, 1))*weight+smallestNormal)
 			want += weight
 		}
 		require.InDelta(t, want, sum[r], 2e-6*want)

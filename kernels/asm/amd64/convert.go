@@ -13,6 +13,7 @@ func convert(g *generator) {
 	c.encodeF16()
 	c.encodeBF16()
 	c.finite()
+	c.scale()
 	c.fp8(fp8{"E4M3", 3, 7, 448})
 	c.fp8(fp8{"E5M2", 2, 15, 57344})
 	for _, r := range []rows{{"Int8", 8, true}, {"Int8Asym", 8, false}, {"Int4", 4, false}} {
@@ -60,6 +61,18 @@ func (c *converter) encodeBF16() {
 		c.above(x, infinity, mask)
 		c.choose(mask, rounded, nan, x)
 		c.storeHalves(x, m[0])
+	})
+	c.end()
+}
+
+func (c *converter) scale() {
+	c.function("scale", "func(x *float32, n int, by float32)", "multiplies n values, a multiple of 16, by a number.")
+	p := c.loads("x", "n")
+	by := c.vec(1)
+	c.VBROADCASTSS(c.parameter("by"), by)
+	c.sweep("values", p[1], []array{{p[0], 4}}, func(m []operand.Mem) {
+		c.VMULPS(m[0], by, c.vec(0))
+		c.VMOVUPS(c.vec(0), m[0])
 	})
 	c.end()
 }

@@ -85,6 +85,13 @@ func (g *generator) parameter(name string) operand.Mem {
 // at is memory at a register and a constant number of bytes.
 func at(base reg.Register, disp int) operand.Mem { return operand.Mem{Base: base, Disp: disp} }
 
+// ask fetches a line that is wanted next, and into the second-level cache one that is wanted
+// after it: the lines that the first level can wait for are too few to hide what memory takes.
+func (g *generator) ask(ahead, later reg.Register, disp int) {
+	g.PREFETCHT0(at(ahead, disp))
+	g.PREFETCHT1(operand.Mem{Base: ahead, Index: later, Scale: 1, Disp: disp})
+}
+
 // move loads or stores a vector.
 func (g *generator) move(from, to operand.Op) {
 	if g.wide() {

@@ -20,17 +20,22 @@ func (g *generator) ragged(label string, n, inside reg.Register, spare reg.VecPh
 	g.MOVQ(n, left)
 	g.XORQ(offset, offset)
 	g.Label(label)
-	if g.wide() {
-		g.VPBROADCASTD(left.As32(), spare)
-	} else {
-		g.VMOVD(left.As32(), spare.AsX())
-		g.VPBROADCASTD(spare.AsX(), spare)
-	}
-	g.VPCMPGTD(g.global(constant{"lanes", func(lane int) uint32 { return uint32(lane) }}), spare, inside)
+	g.lanesBefore(left, inside, spare)
 	do(offset)
 	g.ADDQ(operand.U8(4*g.lanes), offset)
 	g.SUBQ(operand.U8(g.lanes), left)
 	g.JGT(operand.LabelRef(label))
+}
+
+// lanesBefore sets a mask to the lanes before one.
+func (g *generator) lanesBefore(end reg.GPVirtual, inside reg.Register, spare reg.VecPhysical) {
+	if g.wide() {
+		g.VPBROADCASTD(end.As32(), spare)
+	} else {
+		g.VMOVD(end.As32(), spare.AsX())
+		g.VPBROADCASTD(spare.AsX(), spare)
+	}
+	g.VPCMPGTD(g.global(constant{"lanes", func(lane int) uint32 { return uint32(lane) }}), spare, inside)
 }
 
 // loadInside sets a vector to the lanes of a mask, and to 0.

@@ -36,6 +36,7 @@ type mixer struct {
 	group int // elements that share a scale, 0: the row
 
 	ahead, last  reg.GPVirtual // what is fetched next, and the last byte of that
+	later        reg.GPVirtual // bytes from there to what is wanted after it
 	row, stride  reg.GPVirtual // bytes from a value to the next, and of rows of p
 	scale        reg.GPVirtual // and of a value's scales
 	col          reg.GPVirtual // first column of the block
@@ -44,9 +45,10 @@ type mixer struct {
 }
 
 func (m *mixer) write(name string) {
-	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte)",
+	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte, later int)",
 		"is a mixer.")
-	m.ahead, m.last, m.row, m.stride, m.col = m.pointer("ahead"), m.pointer("n"), m.pointer("dim"), m.pointer("stride"), m.GP64()
+	m.ahead, m.later, m.last = m.pointer("ahead"), m.pointer("later"), m.pointer("n")
+	m.row, m.stride, m.col = m.pointer("dim"), m.pointer("stride"), m.GP64()
 	m.packed(m.row)
 	m.SHLQ(operand.U8(2), m.stride)
 	m.IMULQ(m.row, m.last)
@@ -213,7 +215,7 @@ func (m *mixer) load(from operand.Mem, scales reg.Register, v int) {
 // fetch asks for the next bytes of those ahead.
 func (m *mixer) fetch(bytes int) {
 	for line := 0; line < bytes; line += 64 {
-		m.PREFETCHT0(at(m.ahead, line))
+		m.ask(m.ahead, m.later, line)
 	}
 	m.ADDQ(operand.U32(bytes), m.ahead)
 	m.CMPQ(m.ahead, m.last)

@@ -39,6 +39,7 @@ type scoring struct {
 	by   products
 
 	dst, q, keys, ahead reg.GPVirtual
+	later               reg.GPVirtual // bytes from what is fetched next to what is wanted after it
 	row, row3           reg.GPVirtual // bytes from a key to the next, and to the third
 	qRow, qRow3         reg.GPVirtual // and of query rows
 	scales              reg.GPVirtual
@@ -63,7 +64,7 @@ type products interface {
 }
 
 // signature is of every function.
-const signature = "func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte)"
+const signature = "func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte, later int)"
 
 func (s *scoring) write(name string) {
 	s.Function(name + s.name)
@@ -74,7 +75,7 @@ func (s *scoring) write(name string) {
 	s.n = s.AllocLocal(8)
 	s.row, s.row3 = s.apart("row")
 	s.qRow, s.qRow3 = s.apart("qRow")
-	s.keys, s.ahead, s.dst = s.pointer("keys"), s.pointer("ahead"), s.pointer("dst")
+	s.keys, s.ahead, s.later, s.dst = s.pointer("keys"), s.pointer("ahead"), s.pointer("later"), s.pointer("dst")
 	s.by.prepare()
 	s.q, s.count = s.GP64(), s.pointer("n")
 	s.MOVQ(s.count, s.n)
@@ -142,7 +143,7 @@ func (s *scoring) variant(rows int) {
 // fetch asks for as many bytes as the block reads of that many from each key.
 func (s *scoring) fetch(bytes int) {
 	for line := 0; line < bytes; line += 64 {
-		s.PREFETCHT0(at(s.ahead, line))
+		s.ask(s.ahead, s.later, line)
 	}
 	s.ADDQ(operand.U32(bytes), s.ahead)
 }

@@ -81,6 +81,9 @@ var (
 )
 
 func (p *integerProducts) hold(b *block, free int) {
+	if p.wide() {
+		p.rest()
+	}
 	free = p.generator.hold(p.constants(), free)
 	p.term, p.rowScale = p.spare, p.vec(free)
 	p.ofRows(0, b, p.rowScale)
@@ -129,7 +132,7 @@ func (p *integerProducts) loop(b *block) {
 	if ragged {
 		p.CMPQ(p.count, operand.U8(p.chunk()))
 		p.JGE(b.to("whole"))
-		p.mask(p.count)
+		p.mask()
 		p.Label(b.label("whole"))
 	}
 	if p.integerType == nibbles {
@@ -150,19 +153,25 @@ func (p *integerProducts) loop(b *block) {
 	}
 }
 
-// mask sets K2, or present, to the words of so many bytes that are less than a chunk.
-func (p *integerProducts) mask(bytes reg.GPVirtual) {
-	if !p.wide() {
-		p.move(p.global(constant{"firstHalf", func(i int) uint32 { return uint32(1-min(i/2, 1)) << 31 }}), p.present)
-		return
-	}
-	words, bits := p.GP64(), p.GP64()
-	p.MOVQ(bytes, words)
+// rest sets K3 to the words of what is left of a key behind its chunks.
+func (p *integerProducts) rest() {
+	words, bits := p.count, p.q // which are not in use yet
+	p.MOVQ(p.row, words)
+	p.ANDQ(operand.U8(p.chunk()-1), words)
 	p.SHRQ(operand.U8(2), words)
 	p.XORQ(bits, bits)
 	p.BTSQ(words, bits)
 	p.DECQ(bits)
-	p.KMOVW(bits.As32(), reg.K2)
+	p.KMOVW(bits.As32(), reg.K3)
+}
+
+// mask sets K2, or present, to the words of what is left of a key.
+func (p *integerProducts) mask() {
+	if p.wide() {
+		p.KMOVW(reg.K3, reg.K2)
+		return
+	}
+	p.move(p.global(constant{"firstHalf", func(i int) uint32 { return uint32(1-min(i/2, 1)) << 31 }}), p.present)
 }
 
 // codes adds the products of a chunk of codes of a byte.
