@@ -1,5 +1,11 @@
 package cpu
 
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
 // kept is the weights that a walk found, for the attention mass: a chunk's are relative
 // to the largest score up to then, which is kept too.
 type kept struct {
@@ -57,29 +63,33 @@ func (m weighing) part(i int, w *scratch) {
 
 // weigh adds what a tile's queries give to the keys in a shard's blocks.
 func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
-	kept, scores, loaded := m.keptOf(it), w.scores[:t.rows*chunk], false
+	kept, scores, sums, loaded := m.keptOf(it), w.scores[:t.rows*chunk], w.vectors[:chunk], false
+	for r := range t.rows {
+		w.top[r] = float32(math.NaN()) // for which no factor is known
+	}
 	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
 		n := m.cut(key, it.k1, chunk)
-		fresh := true // the factors are not those of this chunk
+		fresh := true // the sums are not those of this chunk
 		for done := 0; done < n; {
 			block, offset, length := m.run(t, key+done, n-done)
 			mass := m.mass[(block*m.kvHeads+t.head)*m.keys.block+offset:]
 			switch {
 			case block%m.shards != shard:
 			case kept.weights != nil:
-				weights, tops := kept.of(t.head, c, t.rows)
 				if fresh {
-					m.factors(t, tops, w.shrink)
+					m.sum(t, &kept, c, sums, w)
 					fresh = false
 				}
-				addWeights(mass[:length], weights[done:], w.shrink[:t.rows])
+				addRow(mass[:length], sums[done:])
 			default:
 				if !loaded {
 					m.load(t, w)
 					loaded = true
 				}
 				m.again(t, key+done, run{block, offset, length}, scores, w)
-				addWeights(mass[:length], scores[(key+done)%chunk:], w.ones[:t.rows])
+				for r := range t.rows {
+					addRow(mass[:length], scores[r*chunk+(key+done)%chunk:])
+				}
 			}
 			done += length
 		}
@@ -87,12 +97,18 @@ func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
 	}
 }
 
-// factors is what a chunk's weights are to be multiplied by to be probabilities.
-func (m weighing) factors(t *tile, tops, factors []float32) {
+// sum sets sums to the rows' probabilities for each key of a chunk together.
+func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
+	weights, tops := kept.of(t.head, c, t.rows)
+	factors, known := w.shrink[:t.rows], w.top[:t.rows] // that make probabilities of weights, and for which tops
 	for r, top := range tops {
-		token, head, _ := m.row(t, t.head, r)
-		factors[r] = exp(top, m.finalLSE[token*m.qHeads+head])
+		if top != known[r] {
+			token, head, _ := m.row(t, t.head, r)
+			factors[r], known[r] = exp(top, m.finalLSE[token*m.qHeads+head]), top
+		}
 	}
+	clear(sums)
+	m.k.mix[backend.F32](sums, w.ones[:1], factors, len(factors), stored{dt: backend.F32, dim: chunk, data: backend.BytesOf(weights)}, nil)
 }
 
 // again sets scores to the probabilities of the keys of a run, which begins at position key.
@@ -109,15 +125,9 @@ func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch
 	}
 }
 
-// addWeights adds each key's weights, times the factor of their row, to its mass.
-func addWeights(mass, weights, factors []float32) {
-	for r, f := range factors {
-		if f == 0 {
-			continue
-		}
-		row := weights[r*chunk:][:len(mass)]
-		for j, p := range row {
-			mass[j] += p * f
-		}
+func addRow(mass, row []float32) {
+	row = row[:len(mass)]
+	for j, p := range row {
+		mass[j] += p
 	}
 }
