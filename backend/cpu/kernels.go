@@ -45,6 +45,8 @@ type kernels struct {
 	gemm func(c matrix, shrink []float32, a, b matrix)
 	// transpose sets dst to src with rows and columns exchanged; both are multiples of 16.
 	transpose func(dst, src matrix)
+	// fetch asks for scales that will be wanted later.
+	fetch func(scales []uint32)
 	// decode sets dst to the values of src.
 	decode [types]func(dst []float32, src stored)
 	// encode stores src in dst, rounded to nearest. It is false, and what it wrote of no
@@ -81,6 +83,7 @@ var portable = kernels{
 	weigh:    weighGo,
 	softcap:  softcapGo,
 	mix:      forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
+	fetch:    func([]uint32) {},
 	decode:   decodeGo,
 	scale:    scale,
 	finite:   finite,

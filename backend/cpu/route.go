@@ -67,18 +67,29 @@ func (r *route) enter(a *attention, t *tile, l *leg) {
 // values, fit a first-level cache.
 const soonKeys, laterKeys = 32, 96
 
-// ahead is where the rows are that are wanted soon, and later, after those of head h in run i of a leg.
-func (r *route) ahead(p *plane, t *tile, leg, h, i int) (soon, later *byte) {
-	return r.place(p, t, leg, h, i, soonKeys), r.place(p, t, leg, h, i, laterKeys)
+// ahead says where the rows are that are wanted soon, and later, after those of head h in run i
+// of a leg, which rows are, and fetches the scales of the latter.
+func (r *route) ahead(p *plane, t *tile, leg, h, i int, rows *stored) {
+	if soon, head := r.place(t, leg, h, i, soonKeys); soon.n > 0 {
+		rows.ahead = p.ahead(soon.block, head, soon.offset)
+	}
+	later, head := r.place(t, leg, h, i, laterKeys)
+	if later.n == 0 {
+		return
+	}
+	rows.later = p.ahead(later.block, head, later.offset)
+	if p.perRow > 0 {
+		p.k.fetch(p.at(later.block, head, later.offset, later.n).scales)
+	}
 }
 
-// place is where the row is that is walked so many keys after the first of a run of head h at a
-// leg. It is nil behind the end.
-func (r *route) place(p *plane, t *tile, leg, h, i, keys int) *byte {
+// place is the rest of a run that is walked so many keys after the first one of a run of head h at
+// a leg, and the head. It is empty behind the end.
+func (r *route) place(t *tile, leg, h, i, keys int) (rest run, head int) {
 	for ; leg < len(r.legs) && r.leg(leg).n > 0; i = 0 {
 		for runs := r.leg(leg).runs; i < len(runs); i++ {
-			if run := &runs[i]; keys < run.n {
-				return p.ahead(run.block, t.head+h, run.offset+keys)
+			if in := &runs[i]; keys < in.n {
+				return run{in.block, in.offset + keys, in.n - keys}, t.head + h
 			}
 			keys -= runs[i].n
 		}
@@ -86,5 +97,5 @@ func (r *route) place(p *plane, t *tile, leg, h, i, keys int) *byte {
 			leg, h = leg+1, 0
 		}
 	}
-	return nil
+	return run{}, 0
 }

@@ -29,6 +29,7 @@ type scorers struct {
 	channels           func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
 	rowSums            func(sums *int32, q *byte, dim, rows int)
 	splitRows          func(dst, q *byte, dim, rows int)
+	fetch              func(words *uint32, n int)
 	split, splitBytes  int // codes that splitRows takes at once, and the bytes that it makes of them
 }
 
@@ -43,7 +44,7 @@ var scorersOf = map[string]*scorers{"avx512": {
 		backend.Int8: productInt8AVX512, backend.Int8Asym: productInt8AsymAVX512, backend.Int4: productInt4AVX512, backend.Int4G64: productInt4AVX512,
 	},
 	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512,
-	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, split: 128, splitBytes: 192,
+	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, split: 128, splitBytes: 192, fetch: fetchAVX512,
 }, "avx2": {
 	scores: [types]scorer{
 		backend.F32: scoreF32AVX2, backend.F16: scoreF16AVX2, backend.BF16: scoreBF16AVX2,
@@ -54,12 +55,13 @@ var scorersOf = map[string]*scorers{"avx512": {
 		backend.Int8: productInt8AVX2, backend.Int8Asym: productInt8AsymAVX2, backend.Int4: productInt4AVX2, backend.Int4G64: productInt4AVX2,
 	},
 	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2,
-	rowSums: rowSumsAVX2, splitRows: splitRowsAVX2, split: 32, splitBytes: 64,
+	rowSums: rowSumsAVX2, splitRows: splitRowsAVX2, split: 32, splitBytes: 64, fetch: fetchAVX2,
 }}
 
-// scores sets score and scoreInt8 to those of k's tier.
+// scores sets score, scoreInt8 and fetch to those of k's tier.
 func (k *kernels) scores() {
 	s := scorersOf[k.name]
+	k.fetch = func(scales []uint32) { s.fetch(unsafe.SliceData(scales), len(scales)) }
 	for dt := range s.scores {
 		if s.scores[dt] != nil {
 			k.score[dt] = s.score

@@ -7005,6 +7005,19 @@ rows:
 	VZEROUPPER
 	RET
 
+// func fetchAVX512(words *uint32, n int)
+// Requires: MMX+
+TEXT ·fetchAVX512(SB), NOSPLIT, $0-16
+	MOVQ words+0(FP), AX
+	MOVQ n+8(FP), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	SUBQ       $0x10, CX
+	JG         line
+	RET
+
 // func rowSumsAVX512(sums *int32, q *byte, dim int, rows int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512VNNI
 TEXT ·rowSumsAVX512(SB), NOSPLIT, $0-32
@@ -12960,6 +12973,19 @@ rows:
 	CMPQ    DI, SI
 	JNE     words
 	VZEROUPPER
+	RET
+
+// func fetchAVX2(words *uint32, n int)
+// Requires: MMX+
+TEXT ·fetchAVX2(SB), NOSPLIT, $0-16
+	MOVQ words+0(FP), AX
+	MOVQ n+8(FP), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	SUBQ       $0x10, CX
+	JG         line
 	RET
 
 // func rowSumsAVX2(sums *int32, q *byte, dim int, rows int)

@@ -82,7 +82,7 @@ func (a *attention) score(t *tile, h int, r *route, leg int, scores []float32, k
 	at := scores[before:]
 	for i, run := range l.runs {
 		keys := a.keys.at(run.block, t.head+h, run.offset, run.n)
-		keys.ahead, keys.later = r.ahead(&a.keys, t, leg, h, i)
+		r.ahead(&a.keys, t, leg, h, i, &keys)
 		if a.p.Int8Query {
 			k.scoreInt8[keys.dt](at, chunk, q.rounded, keys, &w.integers)
 		} else {
@@ -104,7 +104,7 @@ func (a *attention) mix(t *tile, h int, r *route, weights, shrink []float32, k *
 	weights = weights[l.key%chunk:]
 	for i, run := range l.runs {
 		values := a.values.at(run.block, t.head+h, run.offset, run.n)
-		values.ahead, values.later = r.ahead(&a.values, t, 0, h, i)
+		r.ahead(&a.values, t, 0, h, i, &values)
 		k.mix[values.dt](acc, shrink, weights, chunk, values, w.vectors)
 		weights, shrink = weights[run.n:], w.ones[:t.rows]
 	}

@@ -24,6 +24,7 @@ func score(g *generator) {
 	pairs(g, false)
 	pairs(g, true)
 	channels(g)
+	fetchWords(g)
 	rowSums(g)
 	splitRows(g)
 }

@@ -68,6 +68,22 @@ func pairs(g *generator, twice bool) {
 	g.RET()
 }
 
+// fetchWords writes the function that asks for scales.
+func fetchWords(g *generator) {
+	g.Function("fetch" + g.name)
+	g.Pragma("noescape")
+	g.Attributes(attr.NOSPLIT)
+	g.Doc(fmt.Sprintf("fetch%s asks for n words.", g.name))
+	g.SignatureExpr("func(words *uint32, n int)")
+	words, n := g.pointer("words"), g.pointer("n")
+	g.Label("line")
+	g.PREFETCHT0(at(words, 0))
+	g.ADDQ(operand.U8(64), words)
+	g.SUBQ(operand.U8(16), n)
+	g.JG(operand.LabelRef("line"))
+	g.RET()
+}
+
 // pairsFrom is the index of pairs from one on, each twice.
 func pairsFrom(first int) func(int) uint32 {
 	return func(i int) uint32 { return uint32(2*(first+i/4) + i%2) }
