@@ -114,7 +114,7 @@ func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
 // again sets scores to the probabilities of the keys of a run, which begins at position key.
 func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch) {
 	l := w.route.only(key, keys)
-	by := m.score(t, 0, &w.route, 0, scores, m.k, w)
+	by := m.score(t, 0, &w.route, scores, m.k, w)
 	scores = scores[key%chunk:]
 	for r := range t.rows {
 		token, head, _ := m.row(t, t.head, r)

@@ -30,7 +30,7 @@ func (r *route) begin(a *attention, t *tile, it item) {
 // only makes a route of one run, which begins at position key.
 func (r *route) only(key int, keys run) *leg {
 	for i := range r.legs {
-		r.legs[i].runs = nil
+		r.legs[i].n, r.legs[i].runs = 0, nil
 	}
 	l := r.leg(0)
 	l.room[0] = keys
@@ -63,17 +63,16 @@ func (r *route) enter(a *attention, t *tile, l *leg) {
 
 // Keys from those that are read to those that are fetched meanwhile. The nearer come from the
 // second-level cache, and the others from memory into it: of lines on their way to the first
-// level a processor remembers too few to keep its memory busy. Three times soonKeys, and as many
-// values, fit a first-level cache.
+// level a processor remembers too few to keep its memory busy.
 const soonKeys, laterKeys = 32, 96
 
-// ahead says where the rows are that are wanted soon, and later, after those of head h in run i
-// of a leg, which rows are, and fetches the scales of the latter.
-func (r *route) ahead(p *plane, t *tile, leg, h, i int, rows *stored) {
-	if soon, head := r.place(t, leg, h, i, soonKeys); soon.n > 0 {
+// ahead adds to rows, those of head h in run i of the first leg, where those are that are wanted
+// soon, and later, and fetches the scales of the latter.
+func (r *route) ahead(p *plane, t *tile, h, i int, rows *stored) {
+	if soon, head := r.place(t, h, i, soonKeys); soon.n > 0 {
 		rows.ahead = p.ahead(soon.block, head, soon.offset)
 	}
-	later, head := r.place(t, leg, h, i, laterKeys)
+	later, head := r.place(t, h, i, laterKeys)
 	if later.n == 0 {
 		return
 	}
@@ -83,10 +82,10 @@ func (r *route) ahead(p *plane, t *tile, leg, h, i int, rows *stored) {
 	}
 }
 
-// place is the rest of a run that is walked so many keys after the first one of a run of head h at
-// a leg, and the head. It is empty behind the end.
-func (r *route) place(t *tile, leg, h, i, keys int) (rest run, head int) {
-	for ; leg < len(r.legs) && r.leg(leg).n > 0; i = 0 {
+// place is the rest of a run that is walked so many keys after the first one of run i of head h in
+// the first leg, and its head. It is empty behind the end.
+func (r *route) place(t *tile, h, i, keys int) (rest run, head int) {
+	for leg := 0; leg < len(r.legs) && r.leg(leg).n > 0; i = 0 {
 		for runs := r.leg(leg).runs; i < len(runs); i++ {
 			if in := &runs[i]; keys < in.n {
 				return run{in.block, in.offset + keys, in.n - keys}, t.head + h

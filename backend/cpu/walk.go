@@ -37,19 +37,15 @@ func (a *attention) part(i int, w *scratch) {
 // walk is softmax over an item's keys, chunk by chunk, online: the largest score so far, the
 // sum and the output are rescaled when it grows. It is false, and the result of no use,
 // where the result is not finite and k is not exact about that.
-//
-// The scores of a step are computed before the values of the step before it are added: they
-// do not wait for its weights, each of which is the end of a long chain of operations.
 func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
 	acc, kept, r := w.start(t.heads*t.rows, a.vDim), a.keptOf(it), &w.route
 	r.begin(a, t, it)
-	size := t.rows * chunk
-	scores := w.scores[:size]
+	scores := w.scores[:t.rows*chunk]
 	for c := 0; r.leg(0).n > 0; c++ {
 		for h := range t.heads {
 			from, to := h*t.rows, (h+1)*t.rows
 			l, shrink := r.leg(0), w.shrink[:t.rows]
-			by := a.score(t, h, r, 0, scores, k, w)
+			by := a.score(t, h, r, scores, k, w)
 			k.weigh(scores, chunk, l.key%chunk+l.n, by, w.top[from:to], shrink, w.sum[from:to])
 			a.mix(t, h, r, scores, shrink, k, w)
 			if kept.weights != nil {
@@ -73,16 +69,16 @@ func (w *scratch) start(rows, dim int) (acc []float32) {
 }
 
 // score sets row r of scores, of stride chunk, to the scores of head h of a tile for the keys
-// of a leg; times the factor that it returns they are final: scaled, capped, biased, and −∞
+// of the route's first leg; times the factor that it returns they are final: scaled, capped, biased, and −∞
 // where the row does not see the key. A key's place among the scores is that of its position, so
 // that the order in which weights are added up does not depend on where the tile's keys begin.
-func (a *attention) score(t *tile, h int, r *route, leg int, scores []float32, k *kernels, w *scratch) (by float32) {
-	q, l := a.queries(t, w, h), r.leg(leg)
+func (a *attention) score(t *tile, h int, r *route, scores []float32, k *kernels, w *scratch) (by float32) {
+	q, l := a.queries(t, w, h), r.leg(0)
 	before := l.key % chunk
 	at := scores[before:]
 	for i, run := range l.runs {
 		keys := a.keys.at(run.block, t.head+h, run.offset, run.n)
-		r.ahead(&a.keys, t, leg, h, i, &keys)
+		r.ahead(&a.keys, t, h, i, &keys)
 		if a.p.Int8Query {
 			k.scoreInt8[keys.dt](at, chunk, q.rounded, keys, &w.integers)
 		} else {
@@ -104,7 +100,7 @@ func (a *attention) mix(t *tile, h int, r *route, weights, shrink []float32, k *
 	weights = weights[l.key%chunk:]
 	for i, run := range l.runs {
 		values := a.values.at(run.block, t.head+h, run.offset, run.n)
-		r.ahead(&a.values, t, 0, h, i, &values)
+		r.ahead(&a.values, t, h, i, &values)
 		k.mix[values.dt](acc, shrink, weights, chunk, values, w.vectors)
 		weights, shrink = weights[run.n:], w.ones[:t.rows]
 	}
