@@ -39,12 +39,19 @@ func (r *route) only(key int, keys run) *leg {
 }
 
 // leg is the i-th from where the walk is.
-func (r *route) leg(i int) *leg { return &r.legs[(r.at+i)%len(r.legs)] }
+func (r *route) leg(i int) *leg {
+	if i += r.at; i >= len(r.legs) {
+		i -= len(r.legs)
+	}
+	return &r.legs[i]
+}
 
 // advance moves on to the next leg.
 func (r *route) advance(a *attention, t *tile) {
 	r.enter(a, t, r.leg(0))
-	r.at++
+	if r.at++; r.at == len(r.legs) {
+		r.at = 0
+	}
 }
 
 // enter makes a leg the last one.
@@ -66,35 +73,62 @@ func (r *route) enter(a *attention, t *tile, l *leg) {
 // level a processor remembers too few to keep its memory busy.
 const soonKeys, laterKeys = 32, 96
 
-// ahead adds to rows, those of head h in run i of the first leg, where those are that are wanted
-// soon, and later, and fetches the scales of the latter.
-func (r *route) ahead(p *plane, t *tile, h, i int, rows *stored) {
-	if soon, head := r.place(t, h, i, soonKeys); soon.n > 0 {
-		rows.ahead = p.ahead(soon.block, head, soon.offset)
+// foresight is where the rows are that are wanted soon, and later, than those of a step.
+type foresight struct{ soon, later place }
+
+// foresee begins with the first rows of head h in the first leg.
+func (r *route) foresee(heads, h int) (f foresight) {
+	f.soon.head, f.later.head = h, h
+	f.soon.move(r, heads, soonKeys)
+	f.later.move(r, heads, laterKeys)
+	return f
+}
+
+// tell adds to rows where those are that are wanted soon, and later, and fetches the scales of the
+// latter. From there it moves on by as many keys; first is the head that walks first.
+func (f *foresight) tell(r *route, p *plane, heads, first, keys int, rows *stored) {
+	if in := f.soon.run(r); in != nil {
+		rows.ahead = p.ahead(in.block, first+f.soon.head, in.offset+f.soon.key)
+		f.soon.move(r, heads, keys)
 	}
-	later, head := r.place(t, h, i, laterKeys)
-	if later.n == 0 {
+	in := f.later.run(r)
+	if in == nil {
 		return
 	}
-	rows.later = p.ahead(later.block, head, later.offset)
+	head, offset := first+f.later.head, in.offset+f.later.key
+	rows.later = p.ahead(in.block, head, offset)
 	if p.perRow > 0 {
-		p.k.fetch(p.at(later.block, head, later.offset, later.n).scales)
+		p.k.fetch(p.at(in.block, head, offset, in.n-f.later.key).scales)
+	}
+	f.later.move(r, heads, keys)
+}
+
+// place is a key of a run of a leg, for one of the heads that walk together.
+type place struct{ leg, head, at, key int }
+
+// move goes on by so many keys.
+func (p *place) move(r *route, heads, keys int) {
+	p.key += keys
+	for p.leg < len(r.legs) {
+		runs := r.leg(p.leg).runs
+		for ; p.at < len(runs); p.at++ {
+			if n := runs[p.at].n; p.key >= n {
+				p.key -= n
+			} else {
+				return
+			}
+		}
+		p.at, p.head = 0, p.head+1
+		if p.head == heads || len(runs) == 0 {
+			p.leg, p.head = p.leg+1, 0
+		}
 	}
 }
 
-// place is the rest of a run that is walked so many keys after the first one of run i of head h in
-// the first leg, and its head. It is empty behind the end.
-func (r *route) place(t *tile, h, i, keys int) (rest run, head int) {
-	for leg := 0; leg < len(r.legs) && r.leg(leg).n > 0; i = 0 {
-		for runs := r.leg(leg).runs; i < len(runs); i++ {
-			if in := &runs[i]; keys < in.n {
-				return run{in.block, in.offset + keys, in.n - keys}, t.head + h
-			}
-			keys -= runs[i].n
-		}
-		if h++; h == t.heads {
-			leg, h = leg+1, 0
-		}
+// run is the run of a place, nil behind the end.
+func (p *place) run(r *route) *run {
+	if p.leg == len(r.legs) {
+		return nil
 	}
-	return run{}, 0
+	return &r.leg(p.leg).runs[p.at]
 }

@@ -75,10 +75,11 @@ func (w *scratch) start(rows, dim int) (acc []float32) {
 func (a *attention) score(t *tile, h int, r *route, scores []float32, k *kernels, w *scratch) (by float32) {
 	q, l := a.queries(t, w, h), r.leg(0)
 	before := l.key % chunk
-	at := scores[before:]
-	for i, run := range l.runs {
+	at, f := scores[before:], r.foresee(t.heads, h)
+	for i := range l.runs {
+		run := &l.runs[i]
 		keys := a.keys.at(run.block, t.head+h, run.offset, run.n)
-		r.ahead(&a.keys, t, h, i, &keys)
+		f.tell(r, &a.keys, t.heads, t.head, run.n, &keys)
 		if a.p.Int8Query {
 			k.scoreInt8[keys.dt](at, chunk, q.rounded, keys, &w.integers)
 		} else {
@@ -98,9 +99,11 @@ func (a *attention) score(t *tile, h int, r *route, scores []float32, k *kernels
 func (a *attention) mix(t *tile, h int, r *route, weights, shrink []float32, k *kernels, w *scratch) {
 	l, acc := r.leg(0), w.acc[h*t.rows*a.vDim:][:t.rows*a.vDim]
 	weights = weights[l.key%chunk:]
-	for i, run := range l.runs {
+	f := r.foresee(t.heads, h)
+	for i := range l.runs {
+		run := &l.runs[i]
 		values := a.values.at(run.block, t.head+h, run.offset, run.n)
-		r.ahead(&a.values, t, h, i, &values)
+		f.tell(r, &a.values, t.heads, t.head, run.n, &values)
 		k.mix[values.dt](acc, shrink, weights, chunk, values, w.vectors)
 		weights, shrink = weights[run.n:], w.ones[:t.rows]
 	}
