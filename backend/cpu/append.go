@@ -177,6 +177,14 @@ func (t *appendTask) turn(x []float32, token int) {
 	}
 }
 
+// sound reports whether a look at a token's halves as they are is enough to know that what is
+// stored of them is finite: if they are, and nothing turns them by factors of the caller's, nor
+// adds up those that may be large.
+func (t searching) sound(s *appended, token int) bool {
+	turned := s.turned && (t.positions != nil || s.from.dt != backend.F16)
+	return !turned && s.to.k.finiteHalves(s.from.dt, s.from.at(token, 0, s.to.heads*s.to.dim))
+}
+
 // searching looks, before anything is written, for rows that cannot be quantized.
 type searching struct{ *appendTask }
 
@@ -185,7 +193,7 @@ func (t searching) part(i int, w *scratch) {
 	for token := begin; token < end; token++ {
 		for side := range t.sides {
 			s := &t.sides[side]
-			if t.slots[token] < 0 || !s.to.dt.Quantized() {
+			if t.slots[token] < 0 || !s.to.dt.Quantized() || t.sound(s, token) {
 				continue
 			}
 			number := (token*len(t.sides) + side) * s.to.heads

@@ -16,6 +16,7 @@ type converters struct {
 	int4Channel          channelsAsm
 	finite               func(x *float32, n int) bool
 	scale                func(x *float32, n int, by float32)
+	finiteHalves         func(halves *byte, words int, room uint32) bool
 }
 
 // convertersOf is that of each tier.
@@ -24,16 +25,16 @@ var convertersOf = map[string]*converters{"avx512": {
 	e4m3: fp8Asm{decodeE4M3AVX512, encodeE4M3AVX512}, e5m2: fp8Asm{decodeE5M2AVX512, encodeE5M2AVX512},
 	int8: rowsAsm{decodeInt8AVX512, encodeInt8AVX512}, int8Asym: rowsAsm{decodeInt8AsymAVX512, encodeInt8AsymAVX512},
 	int4: rowsAsm{decodeInt4AVX512, encodeInt4AVX512}, int4Channel: channelsAsm{decodeInt4ChannelAVX512, encodeInt4ChannelAVX512},
-	finite: finiteAVX512, scale: scaleAVX512,
+	finite: finiteAVX512, scale: scaleAVX512, finiteHalves: finiteHalvesAVX512,
 }, "avx2": {
 	f16: halvesAsm{decodeF16AVX2, encodeF16AVX2}, bf16: halvesAsm{decodeBF16AVX2, encodeBF16AVX2},
 	e4m3: fp8Asm{decodeE4M3AVX2, encodeE4M3AVX2}, e5m2: fp8Asm{decodeE5M2AVX2, encodeE5M2AVX2},
 	int8: rowsAsm{decodeInt8AVX2, encodeInt8AVX2}, int8Asym: rowsAsm{decodeInt8AsymAVX2, encodeInt8AsymAVX2},
 	int4: rowsAsm{decodeInt4AVX2, encodeInt4AVX2}, int4Channel: channelsAsm{decodeInt4ChannelAVX2, encodeInt4ChannelAVX2},
-	finite: finiteAVX2, scale: scaleAVX2,
+	finite: finiteAVX2, scale: scaleAVX2, finiteHalves: finiteHalvesAVX2,
 }}
 
-// convert sets decode, encode, finite and scale to those of k's tier.
+// convert sets decode, encode, finite, finiteHalves and scale to those of k's tier.
 func (k *kernels) convert() {
 	c := convertersOf[k.name]
 	for dt, by := range map[backend.DType]interface {
@@ -48,6 +49,15 @@ func (k *kernels) convert() {
 	k.finite = func(x []float32) bool {
 		n := len(x) &^ (unit - 1)
 		return (n == 0 || c.finite(&x[0], n)) && finite(x[n:])
+	}
+	k.finiteHalves = func(dt backend.DType, rows []byte) bool {
+		infinity, words := uint32(0x7c00), len(rows)/4
+		if dt == backend.BF16 {
+			infinity = 0x7f80
+		} else if dt != backend.F16 {
+			return false
+		}
+		return words > 0 && words%unit == 0 && c.finiteHalves(&rows[0], words, (1<<15-infinity)*0x10001)
 	}
 	k.scale = func(x []float32, by float32) {
 		n := len(x) &^ (unit - 1)

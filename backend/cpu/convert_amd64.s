@@ -192,6 +192,52 @@ DATA bits7f800000AVX512<>+48(SB)/8, $0x7f8000007f800000
 DATA bits7f800000AVX512<>+56(SB)/8, $0x7f8000007f800000
 GLOBL bits7f800000AVX512<>(SB), RODATA|NOPTR, $64
 
+// func finiteHalvesAVX512(halves *byte, words int, room uint32) bool
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·finiteHalvesAVX512(SB), NOSPLIT, $0-25
+	MOVQ         halves+0(FP), AX
+	MOVQ         words+8(FP), CX
+	VBROADCASTSS room+16(FP), Z2
+	VPXORD       Z1, Z1, Z1
+	LEAQ         (AX)(CX*4), AX
+	NEGQ         CX
+
+values:
+	VMOVDQU32     (AX)(CX*4), Z0
+	VPANDD        bits7fff7fffAVX512<>+0(SB), Z0, Z0
+	VPMAXUW       Z0, Z1, Z1
+	ADDQ          $0x10, CX
+	JNZ           values
+	VPADDW        Z2, Z1, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPOR          Y0, Y1, Y1
+	VMOVDQU       bits80008000AVX512<>+0(SB), Y0
+	VPTEST        Y0, Y1
+	SETEQ         AL
+	MOVB          AL, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA bits7fff7fffAVX512<>+0(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+8(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+16(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+24(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+32(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+40(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+48(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX512<>+56(SB)/8, $0x7fff7fff7fff7fff
+GLOBL bits7fff7fffAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA bits80008000AVX512<>+0(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+8(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+16(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+24(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+32(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+40(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+48(SB)/8, $0x8000800080008000
+DATA bits80008000AVX512<>+56(SB)/8, $0x8000800080008000
+GLOBL bits80008000AVX512<>(SB), RODATA|NOPTR, $64
+
 // func scaleAVX512(x *float32, n int, by float32)
 // Requires: AVX, AVX512F
 TEXT ·scaleAVX512(SB), NOSPLIT, $0-20
@@ -238,16 +284,6 @@ values:
 	VZEROUPPER
 	RET
 
-DATA bits80008000AVX512<>+0(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+8(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+16(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+24(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+32(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+40(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+48(SB)/8, $0x8000800080008000
-DATA bits80008000AVX512<>+56(SB)/8, $0x8000800080008000
-GLOBL bits80008000AVX512<>(SB), RODATA|NOPTR, $64
-
 DATA bitsfe00fe00AVX512<>+0(SB)/8, $0xfe00fe00fe00fe00
 DATA bitsfe00fe00AVX512<>+8(SB)/8, $0xfe00fe00fe00fe00
 DATA bitsfe00fe00AVX512<>+16(SB)/8, $0xfe00fe00fe00fe00
@@ -276,44 +312,99 @@ TEXT ·encodeE4M3AVX512(SB), NOSPLIT, $0-33
 	MOVQ         n+24(FP), DX
 	VBROADCASTSS scale+16(FP), Z0
 	VPXORD       Z1, Z1, Z1
+	VMOVD        X0, BX
+	CMPL         BX, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX512<>+0(SB), Z9
+	VDIVPS       Z0, Z9, Z9
+	VMULPS       bits49800000AVX512<>+0(SB), Z0, Z12
 	LEAQ         (AX)(DX*1), AX
 	LEAQ         (CX)(DX*4), CX
 	NEGQ         DX
 
 values:
-	VMOVUPS       (CX)(DX*4), Z2
-	VPANDD        bits7fffffffAVX512<>+0(SB), Z2, Z2
-	VPMAXUD       Z2, Z1, Z1
-	VMOVUPS       (CX)(DX*4), Z2
-	VDIVPS        Z0, Z2, Z2
-	VPANDD        bits7fffffffAVX512<>+0(SB), Z2, Z3
-	VPSUBD        bits7f800001AVX512<>+0(SB), Z3, Z6
-	VPSRAD        $0x1f, Z6, Z6
-	VPXORD        bitsffffffffAVX512<>+0(SB), Z6, Z6
-	VPMINUD       bits43e00000AVX512<>+0(SB), Z3, Z3
-	VMULPS        bits44000000AVX512<>+0(SB), Z3, Z4
-	VCVTPS2DQ     Z4, Z4
-	VPSRLD        $0x14, Z3, Z5
-	VPANDD        bits00000001AVX512<>+0(SB), Z5, Z5
-	VPADDD        bits0007ffffAVX512<>+0(SB), Z5, Z5
-	VPADDD        Z3, Z5, Z5
-	VPSRLD        $0x14, Z5, Z5
-	VPSUBD        bits000003c0AVX512<>+0(SB), Z5, Z5
-	VPSUBD        bits3c800000AVX512<>+0(SB), Z3, Z3
-	VPSRAD        $0x1f, Z3, Z3
-	VPXORD        Z5, Z4, Z4
-	VPANDD        Z3, Z4, Z4
-	VPXORD        Z5, Z4, Z5
-	VPSRLD        $0x18, Z2, Z2
-	VPANDD        bits00000080AVX512<>+0(SB), Z2, Z2
-	VPORD         Z2, Z5, Z5
-	VMOVUPS       bits0000007fAVX512<>+0(SB), Z4
-	VPXORD        Z5, Z4, Z4
-	VPANDD        Z6, Z4, Z4
-	VPXORD        Z5, Z4, Z5
-	VPMOVDB       Z5, (AX)(DX*1)
-	ADDQ          $0x10, DX
-	JNZ           values
+	VMOVUPS      (CX)(DX*4), Z3
+	VPANDD       bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPMAXUD      Z3, Z1, Z1
+	VMINPS       Z3, Z12, Z3
+	VMULPS       Z3, Z9, Z10
+	VMOVAPS      Z3, Z11
+	VFNMADD231PS Z0, Z10, Z11
+	VFMADD231PS  Z9, Z11, Z10
+	VFNMADD231PS Z0, Z10, Z3
+	VFMADD213PS  Z10, Z9, Z3
+	VPANDD       bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPSUBD       bits7f800001AVX512<>+0(SB), Z3, Z6
+	VPSRAD       $0x1f, Z6, Z6
+	VPXORD       bitsffffffffAVX512<>+0(SB), Z6, Z6
+	VPMINUD      bits43e00000AVX512<>+0(SB), Z3, Z3
+	VMULPS       bits44000000AVX512<>+0(SB), Z3, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSRLD       $0x14, Z3, Z5
+	VPANDD       bits00000001AVX512<>+0(SB), Z5, Z5
+	VPADDD       bits0007ffffAVX512<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPSRLD       $0x14, Z5, Z5
+	VPSUBD       bits000003c0AVX512<>+0(SB), Z5, Z5
+	VPSUBD       bits3c800000AVX512<>+0(SB), Z3, Z3
+	VPSRAD       $0x1f, Z3, Z3
+	VPXORD       Z5, Z4, Z4
+	VPANDD       Z3, Z4, Z4
+	VPXORD       Z5, Z4, Z5
+	VMOVUPS      (CX)(DX*4), Z2
+	VPSRLD       $0x18, Z2, Z2
+	VPANDD       bits00000080AVX512<>+0(SB), Z2, Z2
+	VPORD        Z2, Z5, Z5
+	VMOVUPS      bits0000007fAVX512<>+0(SB), Z4
+	VPXORD       Z5, Z4, Z4
+	VPANDD       Z6, Z4, Z4
+	VPXORD       Z5, Z4, Z5
+	VPMOVDB      Z5, (AX)(DX*1)
+	ADDQ         $0x10, DX
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (AX)(DX*1), AX
+	LEAQ (CX)(DX*4), CX
+	NEGQ DX
+
+valuesExactly:
+	VMOVUPS   (CX)(DX*4), Z3
+	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPMAXUD   Z3, Z1, Z1
+	VDIVPS    Z0, Z3, Z3
+	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPSUBD    bits7f800001AVX512<>+0(SB), Z3, Z6
+	VPSRAD    $0x1f, Z6, Z6
+	VPXORD    bitsffffffffAVX512<>+0(SB), Z6, Z6
+	VPMINUD   bits43e00000AVX512<>+0(SB), Z3, Z3
+	VMULPS    bits44000000AVX512<>+0(SB), Z3, Z4
+	VCVTPS2DQ Z4, Z4
+	VPSRLD    $0x14, Z3, Z5
+	VPANDD    bits00000001AVX512<>+0(SB), Z5, Z5
+	VPADDD    bits0007ffffAVX512<>+0(SB), Z5, Z5
+	VPADDD    Z3, Z5, Z5
+	VPSRLD    $0x14, Z5, Z5
+	VPSUBD    bits000003c0AVX512<>+0(SB), Z5, Z5
+	VPSUBD    bits3c800000AVX512<>+0(SB), Z3, Z3
+	VPSRAD    $0x1f, Z3, Z3
+	VPXORD    Z5, Z4, Z4
+	VPANDD    Z3, Z4, Z4
+	VPXORD    Z5, Z4, Z5
+	VMOVUPS   (CX)(DX*4), Z2
+	VPSRLD    $0x18, Z2, Z2
+	VPANDD    bits00000080AVX512<>+0(SB), Z2, Z2
+	VPORD     Z2, Z5, Z5
+	VMOVUPS   bits0000007fAVX512<>+0(SB), Z4
+	VPXORD    Z5, Z4, Z4
+	VPANDD    Z6, Z4, Z4
+	VPXORD    Z5, Z4, Z5
+	VPMOVDB   Z5, (AX)(DX*1)
+	ADDQ      $0x10, DX
+	JNZ       valuesExactly
+
+valuesDivided:
 	VPSUBD        bits7f800000AVX512<>+0(SB), Z1, Z2
 	VPSRAD        $0x1f, Z2, Z2
 	VPXORD        bitsffffffffAVX512<>+0(SB), Z2, Z2
@@ -324,6 +415,26 @@ values:
 	MOVB          AL, ret+32(FP)
 	VZEROUPPER
 	RET
+
+DATA bits3f800000AVX512<>+0(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+8(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+16(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+24(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+32(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+40(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+48(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX512<>+56(SB)/8, $0x3f8000003f800000
+GLOBL bits3f800000AVX512<>(SB), RODATA|NOPTR, $64
+
+DATA bits49800000AVX512<>+0(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+8(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+16(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+24(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+32(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+40(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+48(SB)/8, $0x4980000049800000
+DATA bits49800000AVX512<>+56(SB)/8, $0x4980000049800000
+GLOBL bits49800000AVX512<>(SB), RODATA|NOPTR, $64
 
 DATA bits43e00000AVX512<>+0(SB)/8, $0x43e0000043e00000
 DATA bits43e00000AVX512<>+8(SB)/8, $0x43e0000043e00000
@@ -425,44 +536,99 @@ TEXT ·encodeE5M2AVX512(SB), NOSPLIT, $0-33
 	MOVQ         n+24(FP), DX
 	VBROADCASTSS scale+16(FP), Z0
 	VPXORD       Z1, Z1, Z1
+	VMOVD        X0, BX
+	CMPL         BX, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX512<>+0(SB), Z9
+	VDIVPS       Z0, Z9, Z9
+	VMULPS       bits49800000AVX512<>+0(SB), Z0, Z12
 	LEAQ         (AX)(DX*1), AX
 	LEAQ         (CX)(DX*4), CX
 	NEGQ         DX
 
 values:
-	VMOVUPS       (CX)(DX*4), Z2
-	VPANDD        bits7fffffffAVX512<>+0(SB), Z2, Z2
-	VPMAXUD       Z2, Z1, Z1
-	VMOVUPS       (CX)(DX*4), Z2
-	VDIVPS        Z0, Z2, Z2
-	VPANDD        bits7fffffffAVX512<>+0(SB), Z2, Z3
-	VPSUBD        bits7f800001AVX512<>+0(SB), Z3, Z6
-	VPSRAD        $0x1f, Z6, Z6
-	VPXORD        bitsffffffffAVX512<>+0(SB), Z6, Z6
-	VPMINUD       bits47600000AVX512<>+0(SB), Z3, Z3
-	VMULPS        bits47800000AVX512<>+0(SB), Z3, Z4
-	VCVTPS2DQ     Z4, Z4
-	VPSRLD        $0x15, Z3, Z5
-	VPANDD        bits00000001AVX512<>+0(SB), Z5, Z5
-	VPADDD        bits000fffffAVX512<>+0(SB), Z5, Z5
-	VPADDD        Z3, Z5, Z5
-	VPSRLD        $0x15, Z5, Z5
-	VPSUBD        bits000001c0AVX512<>+0(SB), Z5, Z5
-	VPSUBD        bits38800000AVX512<>+0(SB), Z3, Z3
-	VPSRAD        $0x1f, Z3, Z3
-	VPXORD        Z5, Z4, Z4
-	VPANDD        Z3, Z4, Z4
-	VPXORD        Z5, Z4, Z5
-	VPSRLD        $0x18, Z2, Z2
-	VPANDD        bits00000080AVX512<>+0(SB), Z2, Z2
-	VPORD         Z2, Z5, Z5
-	VMOVUPS       bits0000007fAVX512<>+0(SB), Z4
-	VPXORD        Z5, Z4, Z4
-	VPANDD        Z6, Z4, Z4
-	VPXORD        Z5, Z4, Z5
-	VPMOVDB       Z5, (AX)(DX*1)
-	ADDQ          $0x10, DX
-	JNZ           values
+	VMOVUPS      (CX)(DX*4), Z3
+	VPANDD       bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPMAXUD      Z3, Z1, Z1
+	VMINPS       Z3, Z12, Z3
+	VMULPS       Z3, Z9, Z10
+	VMOVAPS      Z3, Z11
+	VFNMADD231PS Z0, Z10, Z11
+	VFMADD231PS  Z9, Z11, Z10
+	VFNMADD231PS Z0, Z10, Z3
+	VFMADD213PS  Z10, Z9, Z3
+	VPANDD       bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPSUBD       bits7f800001AVX512<>+0(SB), Z3, Z6
+	VPSRAD       $0x1f, Z6, Z6
+	VPXORD       bitsffffffffAVX512<>+0(SB), Z6, Z6
+	VPMINUD      bits47600000AVX512<>+0(SB), Z3, Z3
+	VMULPS       bits47800000AVX512<>+0(SB), Z3, Z4
+	VCVTPS2DQ    Z4, Z4
+	VPSRLD       $0x15, Z3, Z5
+	VPANDD       bits00000001AVX512<>+0(SB), Z5, Z5
+	VPADDD       bits000fffffAVX512<>+0(SB), Z5, Z5
+	VPADDD       Z3, Z5, Z5
+	VPSRLD       $0x15, Z5, Z5
+	VPSUBD       bits000001c0AVX512<>+0(SB), Z5, Z5
+	VPSUBD       bits38800000AVX512<>+0(SB), Z3, Z3
+	VPSRAD       $0x1f, Z3, Z3
+	VPXORD       Z5, Z4, Z4
+	VPANDD       Z3, Z4, Z4
+	VPXORD       Z5, Z4, Z5
+	VMOVUPS      (CX)(DX*4), Z2
+	VPSRLD       $0x18, Z2, Z2
+	VPANDD       bits00000080AVX512<>+0(SB), Z2, Z2
+	VPORD        Z2, Z5, Z5
+	VMOVUPS      bits0000007fAVX512<>+0(SB), Z4
+	VPXORD       Z5, Z4, Z4
+	VPANDD       Z6, Z4, Z4
+	VPXORD       Z5, Z4, Z5
+	VPMOVDB      Z5, (AX)(DX*1)
+	ADDQ         $0x10, DX
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (AX)(DX*1), AX
+	LEAQ (CX)(DX*4), CX
+	NEGQ DX
+
+valuesExactly:
+	VMOVUPS   (CX)(DX*4), Z3
+	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPMAXUD   Z3, Z1, Z1
+	VDIVPS    Z0, Z3, Z3
+	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPSUBD    bits7f800001AVX512<>+0(SB), Z3, Z6
+	VPSRAD    $0x1f, Z6, Z6
+	VPXORD    bitsffffffffAVX512<>+0(SB), Z6, Z6
+	VPMINUD   bits47600000AVX512<>+0(SB), Z3, Z3
+	VMULPS    bits47800000AVX512<>+0(SB), Z3, Z4
+	VCVTPS2DQ Z4, Z4
+	VPSRLD    $0x15, Z3, Z5
+	VPANDD    bits00000001AVX512<>+0(SB), Z5, Z5
+	VPADDD    bits000fffffAVX512<>+0(SB), Z5, Z5
+	VPADDD    Z3, Z5, Z5
+	VPSRLD    $0x15, Z5, Z5
+	VPSUBD    bits000001c0AVX512<>+0(SB), Z5, Z5
+	VPSUBD    bits38800000AVX512<>+0(SB), Z3, Z3
+	VPSRAD    $0x1f, Z3, Z3
+	VPXORD    Z5, Z4, Z4
+	VPANDD    Z3, Z4, Z4
+	VPXORD    Z5, Z4, Z5
+	VMOVUPS   (CX)(DX*4), Z2
+	VPSRLD    $0x18, Z2, Z2
+	VPANDD    bits00000080AVX512<>+0(SB), Z2, Z2
+	VPORD     Z2, Z5, Z5
+	VMOVUPS   bits0000007fAVX512<>+0(SB), Z4
+	VPXORD    Z5, Z4, Z4
+	VPANDD    Z6, Z4, Z4
+	VPXORD    Z5, Z4, Z5
+	VPMOVDB   Z5, (AX)(DX*1)
+	ADDQ      $0x10, DX
+	JNZ       valuesExactly
+
+valuesDivided:
 	VPSUBD        bits7f800000AVX512<>+0(SB), Z1, Z2
 	VPSRAD        $0x1f, Z2, Z2
 	VPXORD        bitsffffffffAVX512<>+0(SB), Z2, Z2
@@ -617,19 +783,49 @@ span:
 	VMOVD         X1, (CX)
 	VPBROADCASTD  X5, Z1
 	ADDQ          $0x04, CX
+	VMOVD         X1, R8
+	CMPL          R8, $0x17800000
+	JCS           valuesSmall
+	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
+	VDIVPS        Z1, Z9, Z9
+	VMULPS        bits49800000AVX512<>+0(SB), Z1, Z12
 	LEAQ          (DX)(R11*4), DX
 	LEAQ          (AX)(R11*1), AX
 	NEGQ          R11
 
 values:
-	VMOVUPS       (DX)(R11*4), Z3
-	VDIVPS        Z1, Z3, Z3
-	VMAXPS        bitsc2fe0000AVX512<>+0(SB), Z3, Z3
-	VMINPS        bits42fe0000AVX512<>+0(SB), Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVDB       Z3, (AX)(R11*1)
-	ADDQ          $0x10, R11
-	JNZ           values
+	VMOVUPS      (DX)(R11*4), Z3
+	VMINPS       Z3, Z12, Z3
+	VMULPS       Z3, Z9, Z10
+	VMOVAPS      Z3, Z11
+	VFNMADD231PS Z1, Z10, Z11
+	VFMADD231PS  Z9, Z11, Z10
+	VFNMADD231PS Z1, Z10, Z3
+	VFMADD213PS  Z10, Z9, Z3
+	VMAXPS       bitsc2fe0000AVX512<>+0(SB), Z3, Z3
+	VMINPS       bits42fe0000AVX512<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPMOVDB      Z3, (AX)(R11*1)
+	ADDQ         $0x10, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (DX)(R11*4), DX
+	LEAQ (AX)(R11*1), AX
+	NEGQ R11
+
+valuesExactly:
+	VMOVUPS   (DX)(R11*4), Z3
+	VDIVPS    Z1, Z3, Z3
+	VMAXPS    bitsc2fe0000AVX512<>+0(SB), Z3, Z3
+	VMINPS    bits42fe0000AVX512<>+0(SB), Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPMOVDB   Z3, (AX)(R11*1)
+	ADDQ      $0x10, R11
+	JNZ       valuesExactly
+
+valuesDivided:
 	TESTQ         R10, R10
 	JNZ           group
 	DECQ          DI
@@ -654,16 +850,6 @@ DATA bits42fe0000AVX512<>+40(SB)/8, $0x42fe000042fe0000
 DATA bits42fe0000AVX512<>+48(SB)/8, $0x42fe000042fe0000
 DATA bits42fe0000AVX512<>+56(SB)/8, $0x42fe000042fe0000
 GLOBL bits42fe0000AVX512<>(SB), RODATA|NOPTR, $64
-
-DATA bits3f800000AVX512<>+0(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+8(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+16(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+24(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+32(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+40(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+48(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX512<>+56(SB)/8, $0x3f8000003f800000
-GLOBL bits3f800000AVX512<>(SB), RODATA|NOPTR, $64
 
 DATA bitsc2fe0000AVX512<>+0(SB)/8, $0xc2fe0000c2fe0000
 DATA bitsc2fe0000AVX512<>+8(SB)/8, $0xc2fe0000c2fe0000
@@ -793,20 +979,51 @@ span:
 	VPBROADCASTD  X6, Z1
 	VPBROADCASTD  X7, Z2
 	ADDQ          $0x04, CX
+	VMOVD         X1, R8
+	CMPL          R8, $0x17800000
+	JCS           valuesSmall
+	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
+	VDIVPS        Z1, Z9, Z9
+	VMULPS        bits49800000AVX512<>+0(SB), Z1, Z12
 	LEAQ          (DX)(R11*4), DX
 	LEAQ          (AX)(R11*1), AX
 	NEGQ          R11
 
 values:
-	VMOVUPS       (DX)(R11*4), Z3
-	VDIVPS        Z1, Z3, Z3
-	VSUBPS        Z2, Z3, Z3
-	VMAXPS        bits00000000AVX512<>+0(SB), Z3, Z3
-	VMINPS        bits437f0000AVX512<>+0(SB), Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPMOVDB       Z3, (AX)(R11*1)
-	ADDQ          $0x10, R11
-	JNZ           values
+	VMOVUPS      (DX)(R11*4), Z3
+	VMINPS       Z3, Z12, Z3
+	VMULPS       Z3, Z9, Z10
+	VMOVAPS      Z3, Z11
+	VFNMADD231PS Z1, Z10, Z11
+	VFMADD231PS  Z9, Z11, Z10
+	VFNMADD231PS Z1, Z10, Z3
+	VFMADD213PS  Z10, Z9, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMAXPS       bits00000000AVX512<>+0(SB), Z3, Z3
+	VMINPS       bits437f0000AVX512<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPMOVDB      Z3, (AX)(R11*1)
+	ADDQ         $0x10, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (DX)(R11*4), DX
+	LEAQ (AX)(R11*1), AX
+	NEGQ R11
+
+valuesExactly:
+	VMOVUPS   (DX)(R11*4), Z3
+	VDIVPS    Z1, Z3, Z3
+	VSUBPS    Z2, Z3, Z3
+	VMAXPS    bits00000000AVX512<>+0(SB), Z3, Z3
+	VMINPS    bits437f0000AVX512<>+0(SB), Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPMOVDB   Z3, (AX)(R11*1)
+	ADDQ      $0x10, R11
+	JNZ       valuesExactly
+
+valuesDivided:
 	TESTQ         R10, R10
 	JNZ           group
 	DECQ          DI
@@ -1046,22 +1263,55 @@ span:
 	VPBROADCASTD  X6, Z1
 	VPBROADCASTD  X7, Z2
 	ADDQ          $0x04, CX
+	VMOVD         X1, R8
+	CMPL          R8, $0x17800000
+	JCS           valuesSmall
+	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
+	VDIVPS        Z1, Z9, Z9
+	VMULPS        bits49800000AVX512<>+0(SB), Z1, Z12
 	LEAQ          (DX)(R11*4), DX
 	NEGQ          R11
 
 values:
-	VMOVUPS       (DX)(R11*4), Z3
-	VDIVPS        Z1, Z3, Z3
-	VSUBPS        Z2, Z3, Z3
-	VMAXPS        bits00000000AVX512<>+0(SB), Z3, Z3
-	VMINPS        bits41700000AVX512<>+0(SB), Z3, Z3
-	VCVTPS2DQ     Z3, Z3
-	VPSRLQ        $0x1c, Z3, Z6
-	VPORD         Z6, Z3, Z3
-	VPMOVQB       Z3, (AX)
-	ADDQ          $0x08, AX
-	ADDQ          $0x10, R11
-	JNZ           values
+	VMOVUPS      (DX)(R11*4), Z3
+	VMINPS       Z3, Z12, Z3
+	VMULPS       Z3, Z9, Z10
+	VMOVAPS      Z3, Z11
+	VFNMADD231PS Z1, Z10, Z11
+	VFMADD231PS  Z9, Z11, Z10
+	VFNMADD231PS Z1, Z10, Z3
+	VFMADD213PS  Z10, Z9, Z3
+	VSUBPS       Z2, Z3, Z3
+	VMAXPS       bits00000000AVX512<>+0(SB), Z3, Z3
+	VMINPS       bits41700000AVX512<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z3, Z3
+	VPSRLQ       $0x1c, Z3, Z6
+	VPORD        Z6, Z3, Z3
+	VPMOVQB      Z3, (AX)
+	ADDQ         $0x08, AX
+	ADDQ         $0x10, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (DX)(R11*4), DX
+	NEGQ R11
+
+valuesExactly:
+	VMOVUPS   (DX)(R11*4), Z3
+	VDIVPS    Z1, Z3, Z3
+	VSUBPS    Z2, Z3, Z3
+	VMAXPS    bits00000000AVX512<>+0(SB), Z3, Z3
+	VMINPS    bits41700000AVX512<>+0(SB), Z3, Z3
+	VCVTPS2DQ Z3, Z3
+	VPSRLQ    $0x1c, Z3, Z6
+	VPORD     Z6, Z3, Z3
+	VPMOVQB   Z3, (AX)
+	ADDQ      $0x08, AX
+	ADDQ      $0x10, R11
+	JNZ       valuesExactly
+
+valuesDivided:
 	TESTQ         R10, R10
 	JNZ           group
 	DECQ          DI
@@ -1441,6 +1691,50 @@ DATA bits7f800000AVX2<>+48(SB)/8, $0x7f8000007f800000
 DATA bits7f800000AVX2<>+56(SB)/8, $0x7f8000007f800000
 GLOBL bits7f800000AVX2<>(SB), RODATA|NOPTR, $64
 
+// func finiteHalvesAVX2(halves *byte, words int, room uint32) bool
+// Requires: AVX, AVX2
+TEXT ·finiteHalvesAVX2(SB), NOSPLIT, $0-25
+	MOVQ         halves+0(FP), AX
+	MOVQ         words+8(FP), CX
+	VBROADCASTSS room+16(FP), Y2
+	VXORPS       Y1, Y1, Y1
+	LEAQ         (AX)(CX*4), AX
+	NEGQ         CX
+
+values:
+	VMOVDQU (AX)(CX*4), Y0
+	VPAND   bits7fff7fffAVX2<>+0(SB), Y0, Y0
+	VPMAXUW Y0, Y1, Y1
+	ADDQ    $0x08, CX
+	JNZ     values
+	VPADDW  Y2, Y1, Y1
+	VMOVDQU bits80008000AVX2<>+0(SB), Y0
+	VPTEST  Y0, Y1
+	SETEQ   AL
+	MOVB    AL, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA bits7fff7fffAVX2<>+0(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+8(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+16(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+24(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+32(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+40(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+48(SB)/8, $0x7fff7fff7fff7fff
+DATA bits7fff7fffAVX2<>+56(SB)/8, $0x7fff7fff7fff7fff
+GLOBL bits7fff7fffAVX2<>(SB), RODATA|NOPTR, $64
+
+DATA bits80008000AVX2<>+0(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+8(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+16(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+24(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+32(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+40(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+48(SB)/8, $0x8000800080008000
+DATA bits80008000AVX2<>+56(SB)/8, $0x8000800080008000
+GLOBL bits80008000AVX2<>(SB), RODATA|NOPTR, $64
+
 // func scaleAVX2(x *float32, n int, by float32)
 // Requires: AVX
 TEXT ·scaleAVX2(SB), NOSPLIT, $0-20
@@ -1487,16 +1781,6 @@ values:
 	VZEROUPPER
 	RET
 
-DATA bits80008000AVX2<>+0(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+8(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+16(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+24(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+32(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+40(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+48(SB)/8, $0x8000800080008000
-DATA bits80008000AVX2<>+56(SB)/8, $0x8000800080008000
-GLOBL bits80008000AVX2<>(SB), RODATA|NOPTR, $64
-
 DATA bitsfe00fe00AVX2<>+0(SB)/8, $0xfe00fe00fe00fe00
 DATA bitsfe00fe00AVX2<>+8(SB)/8, $0xfe00fe00fe00fe00
 DATA bitsfe00fe00AVX2<>+16(SB)/8, $0xfe00fe00fe00fe00
@@ -1518,24 +1802,35 @@ DATA bits43800000AVX2<>+56(SB)/8, $0x4380000043800000
 GLOBL bits43800000AVX2<>(SB), RODATA|NOPTR, $64
 
 // func encodeE4M3AVX2(codes *byte, src *float32, scale float32, n int) bool
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·encodeE4M3AVX2(SB), NOSPLIT, $0-33
 	MOVQ         codes+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+24(FP), DX
 	VBROADCASTSS scale+16(FP), Y0
 	VXORPS       Y1, Y1, Y1
+	VMOVD        X0, BX
+	CMPL         BX, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y9
+	VMULPS       bits49800000AVX2<>+0(SB), Y0, Y12
 	LEAQ         (AX)(DX*1), AX
 	LEAQ         (CX)(DX*4), CX
 	NEGQ         DX
 
 values:
-	VMOVUPS      (CX)(DX*4), Y2
-	VPAND        bits7fffffffAVX2<>+0(SB), Y2, Y2
-	VPMAXUD      Y2, Y1, Y1
-	VMOVUPS      (CX)(DX*4), Y2
-	VDIVPS       Y0, Y2, Y2
-	VPAND        bits7fffffffAVX2<>+0(SB), Y2, Y3
+	VMOVUPS      (CX)(DX*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VMINPS       Y3, Y12, Y3
+	VMULPS       Y3, Y9, Y10
+	VMOVAPS      Y3, Y11
+	VFNMADD231PS Y0, Y10, Y11
+	VFMADD231PS  Y9, Y11, Y10
+	VFNMADD231PS Y0, Y10, Y3
+	VFMADD213PS  Y10, Y9, Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
 	VPSUBD       bits7f800001AVX2<>+0(SB), Y3, Y6
 	VPSRAD       $0x1f, Y6, Y6
 	VPXOR        bitsffffffffAVX2<>+0(SB), Y6, Y6
@@ -1553,6 +1848,7 @@ values:
 	VPXOR        Y5, Y4, Y4
 	VPAND        Y3, Y4, Y4
 	VPXOR        Y5, Y4, Y5
+	VMOVUPS      (CX)(DX*4), Y2
 	VPSRLD       $0x18, Y2, Y2
 	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y5, Y5
@@ -1566,14 +1862,80 @@ values:
 	VMOVQ        X5, (AX)(DX*1)
 	ADDQ         $0x08, DX
 	JNZ          values
-	VPSUBD       bits7f800000AVX2<>+0(SB), Y1, Y2
-	VPSRAD       $0x1f, Y2, Y2
-	VPXOR        bitsffffffffAVX2<>+0(SB), Y2, Y2
-	VPTEST       Y2, Y2
-	SETEQ        AL
-	MOVB         AL, ret+32(FP)
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (AX)(DX*1), AX
+	LEAQ (CX)(DX*4), CX
+	NEGQ DX
+
+valuesExactly:
+	VMOVUPS      (CX)(DX*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VDIVPS       Y0, Y3, Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPSUBD       bits7f800001AVX2<>+0(SB), Y3, Y6
+	VPSRAD       $0x1f, Y6, Y6
+	VPXOR        bitsffffffffAVX2<>+0(SB), Y6, Y6
+	VPMINUD      bits43e00000AVX2<>+0(SB), Y3, Y3
+	VMULPS       bits44000000AVX2<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPSRLD       $0x14, Y3, Y5
+	VPAND        bits00000001AVX2<>+0(SB), Y5, Y5
+	VPADDD       bits0007ffffAVX2<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPSRLD       $0x14, Y5, Y5
+	VPSUBD       bits000003c0AVX2<>+0(SB), Y5, Y5
+	VPSUBD       bits3c800000AVX2<>+0(SB), Y3, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPXOR        Y5, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VPXOR        Y5, Y4, Y5
+	VMOVUPS      (CX)(DX*4), Y2
+	VPSRLD       $0x18, Y2, Y2
+	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y5, Y5
+	VMOVUPS      bits0000007fAVX2<>+0(SB), Y4
+	VPXOR        Y5, Y4, Y4
+	VPAND        Y6, Y4, Y4
+	VPXOR        Y5, Y4, Y5
+	VPSHUFB      bytesc080400AVX2<>+0(SB), Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X15
+	VPUNPCKLDQ   X15, X5, X5
+	VMOVQ        X5, (AX)(DX*1)
+	ADDQ         $0x08, DX
+	JNZ          valuesExactly
+
+valuesDivided:
+	VPSUBD bits7f800000AVX2<>+0(SB), Y1, Y2
+	VPSRAD $0x1f, Y2, Y2
+	VPXOR  bitsffffffffAVX2<>+0(SB), Y2, Y2
+	VPTEST Y2, Y2
+	SETEQ  AL
+	MOVB   AL, ret+32(FP)
 	VZEROUPPER
 	RET
+
+DATA bits3f800000AVX2<>+0(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+8(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+16(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+24(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+32(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+40(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+48(SB)/8, $0x3f8000003f800000
+DATA bits3f800000AVX2<>+56(SB)/8, $0x3f8000003f800000
+GLOBL bits3f800000AVX2<>(SB), RODATA|NOPTR, $64
+
+DATA bits49800000AVX2<>+0(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+8(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+16(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+24(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+32(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+40(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+48(SB)/8, $0x4980000049800000
+DATA bits49800000AVX2<>+56(SB)/8, $0x4980000049800000
+GLOBL bits49800000AVX2<>(SB), RODATA|NOPTR, $64
 
 DATA bits43e00000AVX2<>+0(SB)/8, $0x43e0000043e00000
 DATA bits43e00000AVX2<>+8(SB)/8, $0x43e0000043e00000
@@ -1678,24 +2040,35 @@ values:
 	RET
 
 // func encodeE5M2AVX2(codes *byte, src *float32, scale float32, n int) bool
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·encodeE5M2AVX2(SB), NOSPLIT, $0-33
 	MOVQ         codes+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+24(FP), DX
 	VBROADCASTSS scale+16(FP), Y0
 	VXORPS       Y1, Y1, Y1
+	VMOVD        X0, BX
+	CMPL         BX, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y9
+	VMULPS       bits49800000AVX2<>+0(SB), Y0, Y12
 	LEAQ         (AX)(DX*1), AX
 	LEAQ         (CX)(DX*4), CX
 	NEGQ         DX
 
 values:
-	VMOVUPS      (CX)(DX*4), Y2
-	VPAND        bits7fffffffAVX2<>+0(SB), Y2, Y2
-	VPMAXUD      Y2, Y1, Y1
-	VMOVUPS      (CX)(DX*4), Y2
-	VDIVPS       Y0, Y2, Y2
-	VPAND        bits7fffffffAVX2<>+0(SB), Y2, Y3
+	VMOVUPS      (CX)(DX*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VMINPS       Y3, Y12, Y3
+	VMULPS       Y3, Y9, Y10
+	VMOVAPS      Y3, Y11
+	VFNMADD231PS Y0, Y10, Y11
+	VFMADD231PS  Y9, Y11, Y10
+	VFNMADD231PS Y0, Y10, Y3
+	VFMADD213PS  Y10, Y9, Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
 	VPSUBD       bits7f800001AVX2<>+0(SB), Y3, Y6
 	VPSRAD       $0x1f, Y6, Y6
 	VPXOR        bitsffffffffAVX2<>+0(SB), Y6, Y6
@@ -1713,6 +2086,7 @@ values:
 	VPXOR        Y5, Y4, Y4
 	VPAND        Y3, Y4, Y4
 	VPXOR        Y5, Y4, Y5
+	VMOVUPS      (CX)(DX*4), Y2
 	VPSRLD       $0x18, Y2, Y2
 	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y5, Y5
@@ -1726,12 +2100,58 @@ values:
 	VMOVQ        X5, (AX)(DX*1)
 	ADDQ         $0x08, DX
 	JNZ          values
-	VPSUBD       bits7f800000AVX2<>+0(SB), Y1, Y2
-	VPSRAD       $0x1f, Y2, Y2
-	VPXOR        bitsffffffffAVX2<>+0(SB), Y2, Y2
-	VPTEST       Y2, Y2
-	SETEQ        AL
-	MOVB         AL, ret+32(FP)
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (AX)(DX*1), AX
+	LEAQ (CX)(DX*4), CX
+	NEGQ DX
+
+valuesExactly:
+	VMOVUPS      (CX)(DX*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VDIVPS       Y0, Y3, Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPSUBD       bits7f800001AVX2<>+0(SB), Y3, Y6
+	VPSRAD       $0x1f, Y6, Y6
+	VPXOR        bitsffffffffAVX2<>+0(SB), Y6, Y6
+	VPMINUD      bits47600000AVX2<>+0(SB), Y3, Y3
+	VMULPS       bits47800000AVX2<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPSRLD       $0x15, Y3, Y5
+	VPAND        bits00000001AVX2<>+0(SB), Y5, Y5
+	VPADDD       bits000fffffAVX2<>+0(SB), Y5, Y5
+	VPADDD       Y3, Y5, Y5
+	VPSRLD       $0x15, Y5, Y5
+	VPSUBD       bits000001c0AVX2<>+0(SB), Y5, Y5
+	VPSUBD       bits38800000AVX2<>+0(SB), Y3, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPXOR        Y5, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VPXOR        Y5, Y4, Y5
+	VMOVUPS      (CX)(DX*4), Y2
+	VPSRLD       $0x18, Y2, Y2
+	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
+	VPOR         Y2, Y5, Y5
+	VMOVUPS      bits0000007fAVX2<>+0(SB), Y4
+	VPXOR        Y5, Y4, Y4
+	VPAND        Y6, Y4, Y4
+	VPXOR        Y5, Y4, Y5
+	VPSHUFB      bytesc080400AVX2<>+0(SB), Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X15
+	VPUNPCKLDQ   X15, X5, X5
+	VMOVQ        X5, (AX)(DX*1)
+	ADDQ         $0x08, DX
+	JNZ          valuesExactly
+
+valuesDivided:
+	VPSUBD bits7f800000AVX2<>+0(SB), Y1, Y2
+	VPSRAD $0x1f, Y2, Y2
+	VPXOR  bitsffffffffAVX2<>+0(SB), Y2, Y2
+	VPTEST Y2, Y2
+	SETEQ  AL
+	MOVB   AL, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -1824,7 +2244,7 @@ values:
 	RET
 
 // func encodeInt8AVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·encodeInt8AVX2(SB), NOSPLIT, $0-49
 	MOVQ   codes+0(FP), AX
 	MOVQ   scales+8(FP), CX
@@ -1876,11 +2296,42 @@ span:
 	VMOVD        X1, (CX)
 	VPBROADCASTD X5, Y1
 	ADDQ         $0x04, CX
+	VMOVD        X1, R8
+	CMPL         R8, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
+	VDIVPS       Y1, Y9, Y9
+	VMULPS       bits49800000AVX2<>+0(SB), Y1, Y12
 	LEAQ         (DX)(R11*4), DX
 	LEAQ         (AX)(R11*1), AX
 	NEGQ         R11
 
 values:
+	VMOVUPS      (DX)(R11*4), Y3
+	VMINPS       Y3, Y12, Y3
+	VMULPS       Y3, Y9, Y10
+	VMOVAPS      Y3, Y11
+	VFNMADD231PS Y1, Y10, Y11
+	VFMADD231PS  Y9, Y11, Y10
+	VFNMADD231PS Y1, Y10, Y3
+	VFMADD213PS  Y10, Y9, Y3
+	VMAXPS       bitsc2fe0000AVX2<>+0(SB), Y3, Y3
+	VMINPS       bits42fe0000AVX2<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSHUFB      bytesc080400AVX2<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X15
+	VPUNPCKLDQ   X15, X3, X3
+	VMOVQ        X3, (AX)(R11*1)
+	ADDQ         $0x08, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (DX)(R11*4), DX
+	LEAQ (AX)(R11*1), AX
+	NEGQ R11
+
+valuesExactly:
 	VMOVUPS      (DX)(R11*4), Y3
 	VDIVPS       Y1, Y3, Y3
 	VMAXPS       bitsc2fe0000AVX2<>+0(SB), Y3, Y3
@@ -1891,17 +2342,19 @@ values:
 	VPUNPCKLDQ   X15, X3, X3
 	VMOVQ        X3, (AX)(R11*1)
 	ADDQ         $0x08, R11
-	JNZ          values
-	TESTQ        R10, R10
-	JNZ          group
-	DECQ         DI
-	JNZ          row
-	VPSUBD       bits7f800000AVX2<>+0(SB), Y0, Y3
-	VPSRAD       $0x1f, Y3, Y3
-	VPXOR        bitsffffffffAVX2<>+0(SB), Y3, Y3
-	VPTEST       Y3, Y3
-	SETEQ        AL
-	MOVB         AL, ret+48(FP)
+	JNZ          valuesExactly
+
+valuesDivided:
+	TESTQ  R10, R10
+	JNZ    group
+	DECQ   DI
+	JNZ    row
+	VPSUBD bits7f800000AVX2<>+0(SB), Y0, Y3
+	VPSRAD $0x1f, Y3, Y3
+	VPXOR  bitsffffffffAVX2<>+0(SB), Y3, Y3
+	VPTEST Y3, Y3
+	SETEQ  AL
+	MOVB   AL, ret+48(FP)
 	VZEROUPPER
 	RET
 
@@ -1914,16 +2367,6 @@ DATA bits42fe0000AVX2<>+40(SB)/8, $0x42fe000042fe0000
 DATA bits42fe0000AVX2<>+48(SB)/8, $0x42fe000042fe0000
 DATA bits42fe0000AVX2<>+56(SB)/8, $0x42fe000042fe0000
 GLOBL bits42fe0000AVX2<>(SB), RODATA|NOPTR, $64
-
-DATA bits3f800000AVX2<>+0(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+8(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+16(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+24(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+32(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+40(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+48(SB)/8, $0x3f8000003f800000
-DATA bits3f800000AVX2<>+56(SB)/8, $0x3f8000003f800000
-GLOBL bits3f800000AVX2<>(SB), RODATA|NOPTR, $64
 
 DATA bitsc2fe0000AVX2<>+0(SB)/8, $0xc2fe0000c2fe0000
 DATA bitsc2fe0000AVX2<>+8(SB)/8, $0xc2fe0000c2fe0000
@@ -1978,7 +2421,7 @@ values:
 	RET
 
 // func encodeInt8AsymAVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·encodeInt8AsymAVX2(SB), NOSPLIT, $0-49
 	MOVQ   codes+0(FP), AX
 	MOVQ   scales+8(FP), CX
@@ -2049,11 +2492,43 @@ span:
 	VPBROADCASTD X6, Y1
 	VPBROADCASTD X7, Y2
 	ADDQ         $0x04, CX
+	VMOVD        X1, R8
+	CMPL         R8, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
+	VDIVPS       Y1, Y9, Y9
+	VMULPS       bits49800000AVX2<>+0(SB), Y1, Y12
 	LEAQ         (DX)(R11*4), DX
 	LEAQ         (AX)(R11*1), AX
 	NEGQ         R11
 
 values:
+	VMOVUPS      (DX)(R11*4), Y3
+	VMINPS       Y3, Y12, Y3
+	VMULPS       Y3, Y9, Y10
+	VMOVAPS      Y3, Y11
+	VFNMADD231PS Y1, Y10, Y11
+	VFMADD231PS  Y9, Y11, Y10
+	VFNMADD231PS Y1, Y10, Y3
+	VFMADD213PS  Y10, Y9, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMAXPS       bits00000000AVX2<>+0(SB), Y3, Y3
+	VMINPS       bits437f0000AVX2<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSHUFB      bytesc080400AVX2<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X15
+	VPUNPCKLDQ   X15, X3, X3
+	VMOVQ        X3, (AX)(R11*1)
+	ADDQ         $0x08, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (DX)(R11*4), DX
+	LEAQ (AX)(R11*1), AX
+	NEGQ R11
+
+valuesExactly:
 	VMOVUPS      (DX)(R11*4), Y3
 	VDIVPS       Y1, Y3, Y3
 	VSUBPS       Y2, Y3, Y3
@@ -2065,17 +2540,19 @@ values:
 	VPUNPCKLDQ   X15, X3, X3
 	VMOVQ        X3, (AX)(R11*1)
 	ADDQ         $0x08, R11
-	JNZ          values
-	TESTQ        R10, R10
-	JNZ          group
-	DECQ         DI
-	JNZ          row
-	VPSUBD       bits7f800000AVX2<>+0(SB), Y0, Y3
-	VPSRAD       $0x1f, Y3, Y3
-	VPXOR        bitsffffffffAVX2<>+0(SB), Y3, Y3
-	VPTEST       Y3, Y3
-	SETEQ        AL
-	MOVB         AL, ret+48(FP)
+	JNZ          valuesExactly
+
+valuesDivided:
+	TESTQ  R10, R10
+	JNZ    group
+	DECQ   DI
+	JNZ    row
+	VPSUBD bits7f800000AVX2<>+0(SB), Y0, Y3
+	VPSRAD $0x1f, Y3, Y3
+	VPXOR  bitsffffffffAVX2<>+0(SB), Y3, Y3
+	VPTEST Y3, Y3
+	SETEQ  AL
+	MOVB   AL, ret+48(FP)
 	VZEROUPPER
 	RET
 
@@ -2226,7 +2703,7 @@ DATA bits0000000fAVX2<>+56(SB)/8, $0x0000000f0000000f
 GLOBL bits0000000fAVX2<>(SB), RODATA|NOPTR, $64
 
 // func encodeInt4AVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·encodeInt4AVX2(SB), NOSPLIT, $0-49
 	MOVQ   codes+0(FP), AX
 	MOVQ   scales+8(FP), CX
@@ -2299,10 +2776,44 @@ span:
 	VPBROADCASTD X6, Y1
 	VPBROADCASTD X7, Y2
 	ADDQ         $0x04, CX
+	VMOVD        X1, R8
+	CMPL         R8, $0x17800000
+	JCS          valuesSmall
+	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
+	VDIVPS       Y1, Y9, Y9
+	VMULPS       bits49800000AVX2<>+0(SB), Y1, Y12
 	LEAQ         (DX)(R11*4), DX
 	NEGQ         R11
 
 values:
+	VMOVUPS      (DX)(R11*4), Y3
+	VMINPS       Y3, Y12, Y3
+	VMULPS       Y3, Y9, Y10
+	VMOVAPS      Y3, Y11
+	VFNMADD231PS Y1, Y10, Y11
+	VFMADD231PS  Y9, Y11, Y10
+	VFNMADD231PS Y1, Y10, Y3
+	VFMADD213PS  Y10, Y9, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMAXPS       bits00000000AVX2<>+0(SB), Y3, Y3
+	VMINPS       bits41700000AVX2<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSRLQ       $0x1c, Y3, Y6
+	VPOR         Y6, Y3, Y3
+	VPSHUFB      bytes800AVX2<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X6
+	VPUNPCKLWD   X6, X3, X3
+	VMOVD        X3, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         $0x08, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesSmall:
+	LEAQ (DX)(R11*4), DX
+	NEGQ R11
+
+valuesExactly:
 	VMOVUPS      (DX)(R11*4), Y3
 	VDIVPS       Y1, Y3, Y3
 	VSUBPS       Y2, Y3, Y3
@@ -2317,17 +2828,19 @@ values:
 	VMOVD        X3, (AX)
 	ADDQ         $0x04, AX
 	ADDQ         $0x08, R11
-	JNZ          values
-	TESTQ        R10, R10
-	JNZ          group
-	DECQ         DI
-	JNZ          row
-	VPSUBD       bits7f800000AVX2<>+0(SB), Y0, Y3
-	VPSRAD       $0x1f, Y3, Y3
-	VPXOR        bitsffffffffAVX2<>+0(SB), Y3, Y3
-	VPTEST       Y3, Y3
-	SETEQ        AL
-	MOVB         AL, ret+48(FP)
+	JNZ          valuesExactly
+
+valuesDivided:
+	TESTQ  R10, R10
+	JNZ    group
+	DECQ   DI
+	JNZ    row
+	VPSUBD bits7f800000AVX2<>+0(SB), Y0, Y3
+	VPSRAD $0x1f, Y3, Y3
+	VPXOR  bitsffffffffAVX2<>+0(SB), Y3, Y3
+	VPTEST Y3, Y3
+	SETEQ  AL
+	MOVB   AL, ret+48(FP)
 	VZEROUPPER
 	RET
 

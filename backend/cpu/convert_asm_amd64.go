@@ -29,6 +29,11 @@ func encodeBF16AVX512(dst *uint16, src *float32, n int)
 //go:noescape
 func finiteAVX512(x *float32, n int) bool
 
+// finiteHalvesAVX512 reports whether pairs of halves, a multiple of 16, have magnitudes that stay below 1<<15 when room is added, which is a pair too.
+//
+//go:noescape
+func finiteHalvesAVX512(halves *byte, words int, room uint32) bool
+
 // scaleAVX512 multiplies n values, a multiple of 16, by a number.
 //
 //go:noescape
@@ -118,6 +123,11 @@ func encodeBF16AVX2(dst *uint16, src *float32, n int)
 //
 //go:noescape
 func finiteAVX2(x *float32, n int) bool
+
+// finiteHalvesAVX2 reports whether pairs of halves, a multiple of 16, have magnitudes that stay below 1<<15 when room is added, which is a pair too.
+//
+//go:noescape
+func finiteHalvesAVX2(halves *byte, words int, room uint32) bool
 
 // scaleAVX2 multiplies n values, a multiple of 16, by a number.
 //

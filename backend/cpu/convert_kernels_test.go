@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -135,6 +136,68 @@ func TestFiniteAgrees(t *testing.T) {
 					require.False(t, k.finite(x), "%s: %v at %d of %d", k.name, bad, i, n)
 				}
 				x[i] = -1
+			}
+		}
+	}
+}
+
+// Quotients are rounded as divisions are, also near the middle between two codes.
+func TestConvertersDivide(t *testing.T) {
+	const dim = 128
+	rng := rand.New(rand.NewPCG(99, 1))
+	src := make([]float32, dim)
+	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.FP8E4M3, backend.FP8E5M2} {
+		got, want := guardedRows(t, dt, dim, 1), guardedRows(t, dt, dim, 1)
+		for round := range 4000 {
+			unit := math.Exp2(float64(rng.IntN(160) - 90))
+			for i := range src {
+				switch round % 4 {
+				case 0:
+					src[i] = float32(rng.NormFloat64() * unit)
+				case 1:
+					src[i] = float32((float64(rng.IntN(255)-127) + 0.5) * unit * (1 + float64(rng.IntN(3)-1)*0x1p-23))
+				case 2:
+					src[i] = math.Float32frombits(rng.Uint32()&0x807fffff | uint32(100+rng.IntN(27))<<23)
+				case 3:
+					src[i] = float32(rng.IntN(31)-15) * float32(unit)
+				}
+			}
+			if dt == backend.FP8E4M3 || dt == backend.FP8E5M2 {
+				want.scales[0] = math.Float32bits(float32(unit * (0.5 + rng.Float64())))
+				got.scales[0] = want.scales[0]
+			}
+			require.True(t, portable.encode[dt](want, src, false))
+			for _, k := range available {
+				require.True(t, k.encode[dt](got, src, false))
+				require.Equal(t, want.scales, got.scales, "%s, %s, round %d", k.name, dt, round)
+				require.Equal(t, want.data, got.data, "%s, %s, round %d", k.name, dt, round)
+			}
+		}
+	}
+}
+
+// Halves are told from those that are not finite wherever they are.
+func TestFiniteHalves(t *testing.T) {
+	for _, k := range available[:len(available)-1] {
+		for _, c := range []struct {
+			dt            backend.DType
+			largest, more uint16
+		}{{backend.F16, 0x7bff, 0x7c00}, {backend.BF16, 0x7f7f, 0x7f80}} {
+			mem := guarded[byte](t, 192)
+			halves := of[uint16](mem)
+			for i := range halves {
+				halves[i] = c.largest | uint16(i%2)<<15
+			}
+			if require.Equal(t, runtime.GOARCH == "amd64", k.finiteHalves(c.dt, mem)); runtime.GOARCH != "amd64" {
+				continue // not looked at as they are
+			}
+			for i := range halves {
+				for _, x := range []uint16{c.more, c.more | 1<<15, 0x7fff, 0xffff} {
+					before := halves[i]
+					halves[i] = x
+					require.False(t, k.finiteHalves(c.dt, mem), "%s, %s, %d", k.name, c.dt, i)
+					halves[i] = before
+				}
 			}
 		}
 	}

@@ -57,6 +57,9 @@ type kernels struct {
 	scale func(x []float32, by float32)
 	// finite reports whether all values are.
 	finite func(x []float32) bool
+	// finiteHalves reports whether rows of f16 or bf16 are finite. It may be false where they are, and
+	// where there is nothing faster than to look at them as float32.
+	finiteHalves func(dt backend.DType, rows []byte) bool
 	// turn rotates the pairs of x, each by its cos and sin in angles, the latter times sign, and
 	// multiplies them by magnitude.
 	turn func(x, angles []float32, pairing backend.Pairing, sign, magnitude float32)
@@ -80,17 +83,18 @@ var portable = kernels{
 	scoreInt8: [types]func(dst []float32, stride int, q, keys stored, scratch *integers){
 		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
 	},
-	weigh:    weighGo,
-	softcap:  softcapGo,
-	mix:      forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
-	fetch:    func([]uint32) {},
-	decode:   decodeGo,
-	scale:    scale,
-	finite:   finite,
-	turn:     turnGo,
-	hadamard: hadamard,
-	stream:   scatter,
-	fence:    func() {},
+	weigh:        weighGo,
+	softcap:      softcapGo,
+	mix:          forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
+	fetch:        func([]uint32) {},
+	decode:       decodeGo,
+	scale:        scale,
+	finite:       finite,
+	finiteHalves: func(backend.DType, []byte) bool { return false },
+	turn:         turnGo,
+	hadamard:     hadamard,
+	stream:       scatter,
+	fence:        func() {},
 	encode: [types]func(dst stored, src []float32, saturate bool) bool{
 		backend.F32: encodeF32, backend.F16: encodeF16, backend.BF16: encodeBF16,
 		backend.Int8: encodeRows, backend.Int8Asym: encodeRows, backend.Int4: encodeRows, backend.Int4G64: encodeRows,

@@ -13,6 +13,7 @@ func convert(g *generator) {
 	c.encodeF16()
 	c.encodeBF16()
 	c.finite()
+	c.finiteHalves()
 	c.scale()
 	c.fp8(fp8{"E4M3", 3, 7, 448})
 	c.fp8(fp8{"E5M2", 2, 15, 57344})
@@ -62,6 +63,31 @@ func (c *converter) encodeBF16() {
 		c.choose(mask, rounded, nan, x)
 		c.storeHalves(x, m[0])
 	})
+	c.end()
+}
+
+func (c *converter) finiteHalves() {
+	c.function("finiteHalves", "func(halves *byte, words int, room uint32) bool",
+		"reports whether pairs of halves, a multiple of 16, have magnitudes that stay below 1<<15 when room is added, which is a pair too.")
+	p := c.loads("halves", "words")
+	x, largest, room := c.vec(0), c.vec(1), c.vec(2)
+	c.VBROADCASTSS(c.parameter("room"), room)
+	c.zero(largest)
+	c.sweep("values", p[1], []array{{p[0], 4}}, func(m []operand.Mem) {
+		c.move(m[0], x)
+		c.and(c.bits(0x7fff7fff), x, x)
+		c.VPMAXUW(x, largest, largest)
+	})
+	c.VPADDW(room, largest, largest)
+	if c.wide() {
+		c.VEXTRACTI64X4(operand.U8(1), largest, x.AsY())
+		c.VPOR(x.AsY(), largest.AsY(), largest.AsY())
+	}
+	c.VMOVDQU(c.bits(0x80008000), x.AsY())
+	ok := c.GP8()
+	c.VPTEST(x.AsY(), largest.AsY())
+	c.SETEQ(ok)
+	c.Store(ok, c.ReturnIndex(0))
 	c.end()
 }
 

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/mmcloughlin/avo/operand"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // fp8 is one of the two 8-bit floats (see backend/quant).
 type fp8 struct {
@@ -53,12 +56,11 @@ func (c *converter) encodeFP8(t fp8) {
 	c.zero(largest)
 	drop := uint8(23 - t.fraction)
 	smallest := uint32(127+1-t.bias) << 23 // of the normal values, as bits
-	c.sweep("values", p[2], []array{{p[0], 1}, {p[1], 4}}, func(m []operand.Mem) {
-		c.VMOVUPS(m[1], x)
-		c.magnitudes(x, largest)
-		c.VMOVUPS(m[1], x)
-		c.VDIVPS(scale, x, x)
-		c.and(c.bits(0x7fffffff), x, a)
+	c.divided("values", p[2], []array{{p[0], 1}, {p[1], 4}}, scale, func(m []operand.Mem, divide func(x reg.Register)) {
+		c.VMOVUPS(m[1], a)
+		c.magnitudes(a, largest)
+		divide(a)
+		c.and(c.bits(0x7fffffff), a, a)
 		c.above(a, infinity, mask)
 		c.VPMINUD(c.float(t.max), a, a)
 		c.VMULPS(c.bits(uint32(127+t.bias-1+t.fraction)<<23), a, small)
@@ -72,6 +74,7 @@ func (c *converter) encodeFP8(t fp8) {
 		c.VPSUBD(c.bits(smallest), a, a)
 		c.VPSRAD(operand.U8(31), a, a)
 		c.choose(a, code, small, code)
+		c.VMOVUPS(m[1], x)
 		c.VPSRLD(operand.U8(24), x, x)
 		c.and(c.bits(0x80), x, x)
 		c.or(x, code, code)

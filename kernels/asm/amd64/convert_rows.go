@@ -129,9 +129,9 @@ func (c *converter) encodeRows(r rows) {
 		if r.width == 8 {
 			arrays = append(arrays, array{p[0], 1})
 		}
-		c.sweep("values", n, arrays, func(m []operand.Mem) {
+		c.divided("values", n, arrays, scale, func(m []operand.Mem, divide func(x reg.Register)) {
 			c.VMOVUPS(m[0], x)
-			c.VDIVPS(scale, x, x)
+			divide(x)
 			if r.symmetric {
 				c.VMAXPS(c.float(-127), x, x)
 				c.VMINPS(c.float(127), x, x)
