@@ -21,8 +21,37 @@ var decodeNEON = [types]func(dst []float32, src stored){
 	backend.FP8E5M2:     decodeOctets(decodeFP8E5M2NEON),
 }
 
-// decodeNEON sets decode to assembly.
-func (k *kernels) decodeNEON() { k.decode = decodeNEON }
+// convertNEON sets decode, encode of halves, finite and scale to assembly.
+func (k *kernels) convertNEON() {
+	k.decode, k.finite, k.scale = decodeNEON, finiteNEON, scaleBy
+	k.encode[backend.F16], k.encode[backend.BF16] = encodeHalves(encodeF16NEON), encodeHalves(encodeBF16NEON)
+}
+
+// encodeHalves leaves what does not fill vectors to Go.
+func encodeHalves(kernel func(dst *byte, src *float32, n int)) func(dst stored, src []float32, saturate bool) bool {
+	return func(dst stored, src []float32, saturate bool) bool {
+		dst.data = dst.data[:2*len(src)]
+		n := len(src) &^ 7
+		if n > 0 {
+			kernel(&dst.data[0], &src[0], n)
+			dst.data = dst.data[2*n:]
+		}
+		return n == len(src) || portable.encode[dst.dt](dst, src[n:], saturate)
+	}
+}
+
+func finiteNEON(x []float32) bool {
+	n := len(x) &^ 15
+	return (n == 0 || largestNEON(&x[0], n) < 0x7f800000) && finite(x[n:])
+}
+
+func scaleBy(x []float32, by float32) {
+	n := len(x) &^ 15
+	if n > 0 {
+		scaleNEON(&x[0], n, by)
+	}
+	scale(x[n:], by)
+}
 
 // decodeHalves leaves what does not fill vectors to rest.
 func decodeHalves(kernel func(dst *float32, src *byte, n int), rest func(dst []float32, src stored)) func(dst []float32, src stored) {

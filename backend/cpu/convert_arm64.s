@@ -411,3 +411,112 @@ l15:
 	SUBS $16, R2
 	BGT l15
 	RET
+
+// func encodeF16NEON(dst *byte, src *float32, n int)
+TEXT ·encodeF16NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD $0x0000000100000001, R26
+	VMOV R26, V16.D[0]
+	VMOV R26, V16.D[1]
+	MOVD $0x00007fff00007fff, R26
+	VMOV R26, V17.D[0]
+	VMOV R26, V17.D[1]
+	MOVD $0x0040000000400000, R26
+	VMOV R26, V18.D[0]
+	VMOV R26, V18.D[1]
+
+l16:
+	FLDPQ.P 32(R1), (F0, F1)
+	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
+	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
+	FMOVQ.P F0, 16(R0)
+	SUBS $8, R2
+	BGT l16
+	RET
+
+// func encodeBF16NEON(dst *byte, src *float32, n int)
+TEXT ·encodeBF16NEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD $0x0000000100000001, R26
+	VMOV R26, V16.D[0]
+	VMOV R26, V16.D[1]
+	MOVD $0x00007fff00007fff, R26
+	VMOV R26, V17.D[0]
+	VMOV R26, V17.D[1]
+	MOVD $0x0040000000400000, R26
+	VMOV R26, V18.D[0]
+	VMOV R26, V18.D[1]
+
+l17:
+	FLDPQ.P 32(R1), (F0, F1)
+	VUSHR $16, V0.S4, V2.S4
+	VAND V16.B16, V2.B16, V2.B16
+	VADD V17.S4, V2.S4, V2.S4
+	VADD V0.S4, V2.S4, V2.S4
+	WORD $0x4e20e403 // fcmeq v3.4s, v0.4s, v0.4s
+	VORR V18.B16, V0.B16, V0.B16
+	WORD $0x6ea31c40 // bit v0.16b, v2.16b, v3.16b
+	VUSHR $16, V1.S4, V2.S4
+	VAND V16.B16, V2.B16, V2.B16
+	VADD V17.S4, V2.S4, V2.S4
+	VADD V1.S4, V2.S4, V2.S4
+	WORD $0x4e21e423 // fcmeq v3.4s, v1.4s, v1.4s
+	VORR V18.B16, V1.B16, V1.B16
+	WORD $0x6ea31c41 // bit v1.16b, v2.16b, v3.16b
+	WORD $0x0f108400 // shrn v0.4h, v0.4s, #16
+	WORD $0x4f108420 // shrn2 v0.8h, v1.4s, #16
+	FMOVQ.P F0, 16(R0)
+	SUBS $8, R2
+	BGT l17
+	RET
+
+// func scaleNEON(x *float32, n int, by float32)
+TEXT ·scaleNEON(SB), NOSPLIT, $0-20
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R1
+	FMOVS by+16(FP), F16
+	VDUP V16.S[0], V16.S4
+
+l18:
+	FLDPQ (R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e30dc21 // fmul v1.4s, v1.4s, v16.4s
+	WORD $0x6e30dc42 // fmul v2.4s, v2.4s, v16.4s
+	WORD $0x6e30dc63 // fmul v3.4s, v3.4s, v16.4s
+	FSTPQ.P (F0, F1), 32(R0)
+	FSTPQ.P (F2, F3), 32(R0)
+	SUBS $16, R1
+	BGT l18
+	RET
+
+// func largestNEON(x *float32, n int) int
+TEXT ·largestNEON(SB), NOSPLIT, $0-24
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R1
+	VEOR V4.B16, V4.B16, V4.B16
+	MOVD $0x7fffffff7fffffff, R26
+	VMOV R26, V5.D[0]
+	VMOV R26, V5.D[1]
+
+l19:
+	FLDPQ.P 32(R0), (F0, F1)
+	FLDPQ.P 32(R0), (F2, F3)
+	VAND V5.B16, V0.B16, V0.B16
+	WORD $0x6ea06484 // umax v4.4s, v4.4s, v0.4s
+	VAND V5.B16, V1.B16, V1.B16
+	WORD $0x6ea16484 // umax v4.4s, v4.4s, v1.4s
+	VAND V5.B16, V2.B16, V2.B16
+	WORD $0x6ea26484 // umax v4.4s, v4.4s, v2.4s
+	VAND V5.B16, V3.B16, V3.B16
+	WORD $0x6ea36484 // umax v4.4s, v4.4s, v3.4s
+	SUBS $16, R1
+	BGT l19
+	WORD $0x6eb0a884 // umaxv s4, v4.4s
+	VMOV V4.S[0], R0
+	MOVD R0, ret+16(FP)
+	RET

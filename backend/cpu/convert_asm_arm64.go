@@ -49,3 +49,23 @@ func decodeFP8E4M3NEON(dst *float32, codes *byte, scale float32, n int, ahead *b
 //
 //go:noescape
 func decodeFP8E5M2NEON(dst *float32, codes *byte, scale float32, n int, ahead *byte)
+
+// encodeF16NEON stores n values, a multiple of 8 and at least that, rounded to nearest even.
+//
+//go:noescape
+func encodeF16NEON(dst *byte, src *float32, n int)
+
+// encodeBF16NEON stores n values, a multiple of 8 and at least that, rounded to nearest even.
+//
+//go:noescape
+func encodeBF16NEON(dst *byte, src *float32, n int)
+
+// scaleNEON multiplies n values, a multiple of 16 and at least that, by a number.
+//
+//go:noescape
+func scaleNEON(x *float32, n int, by float32)
+
+// largestNEON is the largest of the bits of n values, a multiple of 16 and at least that, without signs.
+//
+//go:noescape
+func largestNEON(x *float32, n int) int

@@ -8,7 +8,8 @@ import "github.com/ferrumkv/ferrumkv/backend"
 func native() []*kernels {
 	k := portable
 	k.name, k.exact = "neon", false
-	k.decodeNEON()
+	k.convertNEON()
+	k.rotateNEON()
 	k.scoreNEON()
 	k.scoreCodesNEON()
 	k.mixNEON()

@@ -10,6 +10,86 @@ func convert(g *generator) {
 	decodeChannels(g)
 	decodeFP8(g, "E4M3")
 	decodeFP8(g, "E5M2")
+	encodeHalves(g)
+	scale(g)
+	largest(g)
+}
+
+// encodeHalves writes F16 and BF16, rounded to nearest even.
+func encodeHalves(g *generator) {
+	for _, name := range []string{"F16", "BF16"} {
+		g.function("encode"+name+"NEON", "(dst *byte, src *float32, n int)", "stores n values, a multiple of 8 and at least that, rounded to nearest even.")
+		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+		v, rounded, number := vecs(0, 2), vec(2), vec(3)
+		c := g.set(16, constant{0x00000001_00000001, 0x00000001_00000001}, constant{0x00007fff_00007fff, 0x00007fff_00007fff}, constant{0x00400000_00400000, 0x00400000_00400000})
+		one, half, quiet := c[0], c[1], c[2]
+		g.loop(func() {
+			g.ins("FLDPQ.P", at(src, 32), "("+v[0].f()+", "+v[1].f()+")")
+			if name == "F16" {
+				g.fcvtn(v[0], v[0])
+				g.fcvtn2(v[0], v[1])
+			} else {
+				for _, x := range v {
+					g.ins("VUSHR", "$16", x.s(), rounded.s())
+					g.ins("VAND", one.b(), rounded.b(), rounded.b())
+					g.ins("VADD", half.s(), rounded.s(), rounded.s())
+					g.ins("VADD", x.s(), rounded.s(), rounded.s())
+					g.fcmeq(number, x, x)
+					g.ins("VORR", quiet.b(), x.b(), x.b())
+					g.bit(x, rounded, number)
+				}
+				g.shrn(v[0], v[0])
+				g.shrn2(v[0], v[1])
+			}
+			g.ins("FMOVQ.P", v[0].f(), at(dst, 16))
+			g.ins("SUBS", "$8", n)
+		})
+		g.ins("RET")
+	}
+}
+
+func scale(g *generator) {
+	g.function("scaleNEON", "(x *float32, n int, by float32)", "multiplies n values, a multiple of 16 and at least that, by a number.")
+	const by = vec(16)
+	x, n := g.arg("x"), g.arg("n")
+	g.broadcast("by", by)
+	g.scale(x, n, by)
+	g.ins("RET")
+}
+
+// scale multiplies n values, a multiple of 16, and moves on behind them.
+func (g *generator) scale(x, n reg, by vec) {
+	v := vecs(0, 4)
+	g.loop(func() {
+		g.ins("FLDPQ", at(x, 0), "("+v[0].f()+", "+v[1].f()+")")
+		g.ins("FLDPQ", at(x, 32), "("+v[2].f()+", "+v[3].f()+")")
+		for _, x := range v {
+			g.fmul(x, x, by)
+		}
+		put(g, v, x)
+		g.ins("SUBS", "$16", n)
+	})
+}
+
+func largest(g *generator) {
+	g.function("largestNEON", "(x *float32, n int) int", "is the largest of the bits of n values, a multiple of 16 and at least that, without signs.")
+	v, most, sign := vecs(0, 4), vec(4), vec(5)
+	x, n := g.arg("x"), g.arg("n")
+	g.clear([]vec{most})
+	g.set(sign, constant{0x7fffffff_7fffffff, 0x7fffffff_7fffffff})
+	g.loop(func() {
+		g.ins("FLDPQ.P", at(x, 32), "("+v[0].f()+", "+v[1].f()+")")
+		g.ins("FLDPQ.P", at(x, 32), "("+v[2].f()+", "+v[3].f()+")")
+		for _, x := range v {
+			g.ins("VAND", sign.b(), x.b(), x.b())
+			g.umax(most, most, x)
+		}
+		g.ins("SUBS", "$16", n)
+	})
+	g.umaxv(most, most)
+	g.ins("VMOV", most.s1(0), x)
+	g.ins("MOVD", x, g.frame("ret"))
+	g.ins("RET")
 }
 
 func decodeHalves(g *generator, st storage) {

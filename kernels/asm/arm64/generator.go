@@ -58,8 +58,8 @@ func (g *generator) function(name, signature, doc string) {
 		name, typ, _ := strings.Cut(p, " ")
 		place(name, typ)
 	}
-	end = (end + 7) / 8 * 8
 	if result != "" {
+		end = (end + 7) / 8 * 8
 		place("ret", strings.TrimSpace(result))
 	}
 	fmt.Fprintf(&g.stubs, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature)

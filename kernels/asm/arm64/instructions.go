@@ -90,3 +90,19 @@ func (g *generator) sadalp(d, n vec) { g.two(0x4e606800, "sadalp v%d.4s, v%d.8h"
 func (g *generator) mlaBy(d, n, m vec, i int) {
 	g.element(0x6f800000, "mla v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, i)
 }
+
+// fcvtn narrows to the low four halves, fcvtn2 to the high ones.
+func (g *generator) fcvtn(d, n vec)  { g.two(0x0e216800, "fcvtn v%d.4h, v%d.4s", d, n) }
+func (g *generator) fcvtn2(d, n vec) { g.two(0x4e216800, "fcvtn2 v%d.8h, v%d.4s", d, n) }
+
+// shrn takes the high halves of words as the low four halves, shrn2 as the high ones.
+func (g *generator) shrn(d, n vec)  { g.two(0x0f108400, "shrn v%d.4h, v%d.4s, #16", d, n) }
+func (g *generator) shrn2(d, n vec) { g.two(0x4f108400, "shrn2 v%d.8h, v%d.4s, #16", d, n) }
+
+// fcmeq sets words to ones where sources are equal, bit takes n where m has ones.
+func (g *generator) fcmeq(d, n, m vec) { g.three(0x4e20e400, "fcmeq v%d.4s, v%d.4s, v%d.4s", d, n, m) }
+func (g *generator) bit(d, n, m vec)   { g.three(0x6ea01c00, "bit v%d.16b, v%d.16b, v%d.16b", d, n, m) }
+
+// umax is the larger words without a sign, umaxv the largest of a vector.
+func (g *generator) umax(d, n, m vec) { g.three(0x6ea06400, "umax v%d.4s, v%d.4s, v%d.4s", d, n, m) }
+func (g *generator) umaxv(d, n vec)   { g.two(0x6eb0a800, "umaxv s%d, v%d.4s", d, n) }

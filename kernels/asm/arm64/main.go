@@ -23,6 +23,7 @@ var files = []struct {
 	{"gemm", gemm},
 	{"convert", convert},
 	{"integers", integers},
+	{"rotate", rotate},
 }
 
 func main() {
