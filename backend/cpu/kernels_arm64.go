@@ -9,6 +9,7 @@ func native() []*kernels {
 	k := portable
 	k.name, k.exact = "neon", false
 	k.convertNEON()
+	k.quantizeNEON()
 	k.rotateNEON()
 	k.scoreNEON()
 	k.scoreCodesNEON()

@@ -147,6 +147,7 @@ func hex(x uint64) string { return fmt.Sprintf("$0x%016x", x) }
 func (v vec) f() string       { return fmt.Sprintf("F%d", int(v)) }
 func (v vec) s() string       { return fmt.Sprintf("V%d.S4", int(v)) }
 func (v vec) b() string       { return fmt.Sprintf("V%d.B16", int(v)) }
+func (v vec) h() string       { return fmt.Sprintf("V%d.H8", int(v)) }
 func (v vec) s1(i int) string { return fmt.Sprintf("V%d.S[%d]", int(v), i) }
 func (v vec) d1(i int) string { return fmt.Sprintf("V%d.D[%d]", int(v), i) }
 func (v vec) list() string    { return "[" + v.s() + "]" }

@@ -29,8 +29,11 @@ func (g *generator) faddp(d, n, m vec) { g.three(0x6e20d400, "faddp v%d.4s, v%d.
 func (g *generator) fsub(d, n, m vec)  { g.three(0x4ea0d400, "fsub v%d.4s, v%d.4s, v%d.4s", d, n, m) }
 func (g *generator) fmul(d, n, m vec)  { g.three(0x6e20dc00, "fmul v%d.4s, v%d.4s, v%d.4s", d, n, m) }
 
-// fmax gives NaN where a source is NaN.
+// fmax and fmin give NaN where a source is NaN.
 func (g *generator) fmax(d, n, m vec) { g.three(0x4e20f400, "fmax v%d.4s, v%d.4s, v%d.4s", d, n, m) }
+func (g *generator) fmin(d, n, m vec) { g.three(0x4ea0f400, "fmin v%d.4s, v%d.4s, v%d.4s", d, n, m) }
+func (g *generator) fminv(d, n vec)   { g.two(0x6eb0f800, "fminv s%d, v%d.4s", d, n) }
+func (g *generator) fdiv(d, n, m vec) { g.three(0x6e20fc00, "fdiv v%d.4s, v%d.4s, v%d.4s", d, n, m) }
 func (g *generator) fmaxv(d, n vec)   { g.two(0x6e30f800, "fmaxv s%d, v%d.4s", d, n) }
 
 // fmulBy and fmlaBy multiply by one element; fmlaBy adds to d.

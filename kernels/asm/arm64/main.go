@@ -24,6 +24,7 @@ var files = []struct {
 	{"convert", convert},
 	{"integers", integers},
 	{"rotate", rotate},
+	{"quantize", quantize},
 }
 
 func main() {

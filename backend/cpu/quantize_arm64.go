@@ -1,0 +1,60 @@
+//go:build !noasm
+
+package cpu
+
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
+)
+
+// quantizeNEON sets encode of the types whose rows have scales of their own to assembly.
+func (k *kernels) quantizeNEON() {
+	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64} {
+		k.encode[dt] = encodeRowsNEON
+	}
+}
+
+// encodeRowsNEON leaves to Go what is not finite and is to be made so.
+func encodeRowsNEON(dst stored, src []float32, saturate bool) bool {
+	if !dst.inVectors() {
+		return encodeRows(dst, src, saturate)
+	}
+	rows, group, bits := dst.rows(), dst.group(), dst.dt.Bits()
+	all, codes, scales := src[:rows*dst.dim], dst.data, dst.scales[:rows*dst.dt.Groups(dst.dim)]
+	for src = all; len(src) > 0; scales = scales[1:] {
+		n := min(group, (len(src)-1)%dst.dim+1) // of the group, or what is left of the row
+		var low, high float32
+		if spanNEON(&src[0], n, &low, &high) >= 0x7f800000 {
+			return saturate && encodeRows(dst, all, true)
+		}
+		scales[0] = encodeGroup(dst.dt, codes[:n*bits/8], src[:n], low, high)
+		src, codes = src[n:], codes[n*bits/8:]
+	}
+	return true
+}
+
+// encodeGroup stores values from low to high, and is their scale.
+func encodeGroup(dt backend.DType, codes []byte, x []float32, low, high float32) (scale uint32) {
+	step, zero, lowest, highest := float32(0), float32(0), float32(-127), float32(127)
+	if dt == backend.Int8 {
+		var code [1]byte
+		step, _ = quant.EncodeInt8(code[:], []float32{max(-low, high)}, false)
+		scale = math.Float32bits(step)
+	} else {
+		bits := dt.Bits()
+		word := quant.WordOf(low, high, bits)
+		step, zero = word.Step(), float32(int16(word>>16))/float32(int(1)<<(8-bits))
+		lowest, highest, scale = 0, float32(int(1)<<bits-1), uint32(word)
+	}
+	switch {
+	case step == 0:
+		clear(codes)
+	case dt.Bits() == 8:
+		codes8NEON(&codes[0], &x[0], len(x), step, zero, lowest, highest)
+	default:
+		codes4NEON(&codes[0], &x[0], len(x), step, zero, lowest, highest)
+	}
+	return scale
+}
