@@ -51,13 +51,13 @@ func (k *kernels) convert() {
 		return (n == 0 || c.finite(&x[0], n)) && finite(x[n:])
 	}
 	k.finiteHalves = func(dt backend.DType, rows []byte) bool {
-		infinity, words := uint32(0x7c00), len(rows)/4
+		infinity := uint32(0x7c00)
 		if dt == backend.BF16 {
 			infinity = 0x7f80
 		} else if dt != backend.F16 {
 			return false
 		}
-		return words > 0 && words%unit == 0 && c.finiteHalves(&rows[0], words, (1<<15-infinity)*0x10001)
+		return len(rows) > 0 && len(rows)%(4*unit) == 0 && c.finiteHalves(&rows[0], len(rows)/4, (1<<15-infinity)*0x10001)
 	}
 	k.scale = func(x []float32, by float32) {
 		n := len(x) &^ (unit - 1)

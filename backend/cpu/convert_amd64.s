@@ -313,8 +313,9 @@ TEXT ·encodeE4M3AVX512(SB), NOSPLIT, $0-33
 	VBROADCASTSS scale+16(FP), Z0
 	VPXORD       Z1, Z1, Z1
 	VMOVD        X0, BX
-	CMPL         BX, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, BX
+	CMPL         BX, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX512<>+0(SB), Z9
 	VDIVPS       Z0, Z9, Z9
 	VMULPS       bits49800000AVX512<>+0(SB), Z0, Z12
@@ -351,7 +352,7 @@ values:
 	VPXORD       Z5, Z4, Z4
 	VPANDD       Z3, Z4, Z4
 	VPXORD       Z5, Z4, Z5
-	VMOVUPS      (CX)(DX*4), Z2
+	VPXORD       (CX)(DX*4), Z0, Z2
 	VPSRLD       $0x18, Z2, Z2
 	VPANDD       bits00000080AVX512<>+0(SB), Z2, Z2
 	VPORD        Z2, Z5, Z5
@@ -364,12 +365,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (AX)(DX*1), AX
 	LEAQ (CX)(DX*4), CX
 	NEGQ DX
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS   (CX)(DX*4), Z3
 	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z3
 	VPMAXUD   Z3, Z1, Z1
@@ -392,7 +393,7 @@ valuesExactly:
 	VPXORD    Z5, Z4, Z4
 	VPANDD    Z3, Z4, Z4
 	VPXORD    Z5, Z4, Z5
-	VMOVUPS   (CX)(DX*4), Z2
+	VPXORD    (CX)(DX*4), Z0, Z2
 	VPSRLD    $0x18, Z2, Z2
 	VPANDD    bits00000080AVX512<>+0(SB), Z2, Z2
 	VPORD     Z2, Z5, Z5
@@ -402,7 +403,7 @@ valuesExactly:
 	VPXORD    Z5, Z4, Z5
 	VPMOVDB   Z5, (AX)(DX*1)
 	ADDQ      $0x10, DX
-	JNZ       valuesExactly
+	JNZ       valuesEachExactly
 
 valuesDivided:
 	VPSUBD        bits7f800000AVX512<>+0(SB), Z1, Z2
@@ -537,8 +538,9 @@ TEXT ·encodeE5M2AVX512(SB), NOSPLIT, $0-33
 	VBROADCASTSS scale+16(FP), Z0
 	VPXORD       Z1, Z1, Z1
 	VMOVD        X0, BX
-	CMPL         BX, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, BX
+	CMPL         BX, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX512<>+0(SB), Z9
 	VDIVPS       Z0, Z9, Z9
 	VMULPS       bits49800000AVX512<>+0(SB), Z0, Z12
@@ -575,7 +577,7 @@ values:
 	VPXORD       Z5, Z4, Z4
 	VPANDD       Z3, Z4, Z4
 	VPXORD       Z5, Z4, Z5
-	VMOVUPS      (CX)(DX*4), Z2
+	VPXORD       (CX)(DX*4), Z0, Z2
 	VPSRLD       $0x18, Z2, Z2
 	VPANDD       bits00000080AVX512<>+0(SB), Z2, Z2
 	VPORD        Z2, Z5, Z5
@@ -588,12 +590,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (AX)(DX*1), AX
 	LEAQ (CX)(DX*4), CX
 	NEGQ DX
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS   (CX)(DX*4), Z3
 	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z3
 	VPMAXUD   Z3, Z1, Z1
@@ -616,7 +618,7 @@ valuesExactly:
 	VPXORD    Z5, Z4, Z4
 	VPANDD    Z3, Z4, Z4
 	VPXORD    Z5, Z4, Z5
-	VMOVUPS   (CX)(DX*4), Z2
+	VPXORD    (CX)(DX*4), Z0, Z2
 	VPSRLD    $0x18, Z2, Z2
 	VPANDD    bits00000080AVX512<>+0(SB), Z2, Z2
 	VPORD     Z2, Z5, Z5
@@ -626,7 +628,7 @@ valuesExactly:
 	VPXORD    Z5, Z4, Z5
 	VPMOVDB   Z5, (AX)(DX*1)
 	ADDQ      $0x10, DX
-	JNZ       valuesExactly
+	JNZ       valuesEachExactly
 
 valuesDivided:
 	VPSUBD        bits7f800000AVX512<>+0(SB), Z1, Z2
@@ -784,8 +786,9 @@ span:
 	VPBROADCASTD  X5, Z1
 	ADDQ          $0x04, CX
 	VMOVD         X1, R8
-	CMPL          R8, $0x17800000
-	JCS           valuesSmall
+	SUBL          $0x17800000, R8
+	CMPL          R8, $0x68000000
+	JCC           valuesExactly
 	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
 	VDIVPS        Z1, Z9, Z9
 	VMULPS        bits49800000AVX512<>+0(SB), Z1, Z12
@@ -810,12 +813,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (DX)(R11*4), DX
 	LEAQ (AX)(R11*1), AX
 	NEGQ R11
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS   (DX)(R11*4), Z3
 	VDIVPS    Z1, Z3, Z3
 	VMAXPS    bitsc2fe0000AVX512<>+0(SB), Z3, Z3
@@ -823,7 +826,7 @@ valuesExactly:
 	VCVTPS2DQ Z3, Z3
 	VPMOVDB   Z3, (AX)(R11*1)
 	ADDQ      $0x10, R11
-	JNZ       valuesExactly
+	JNZ       valuesEachExactly
 
 valuesDivided:
 	TESTQ         R10, R10
@@ -980,8 +983,9 @@ span:
 	VPBROADCASTD  X7, Z2
 	ADDQ          $0x04, CX
 	VMOVD         X1, R8
-	CMPL          R8, $0x17800000
-	JCS           valuesSmall
+	SUBL          $0x17800000, R8
+	CMPL          R8, $0x68000000
+	JCC           valuesExactly
 	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
 	VDIVPS        Z1, Z9, Z9
 	VMULPS        bits49800000AVX512<>+0(SB), Z1, Z12
@@ -1007,12 +1011,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (DX)(R11*4), DX
 	LEAQ (AX)(R11*1), AX
 	NEGQ R11
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS   (DX)(R11*4), Z3
 	VDIVPS    Z1, Z3, Z3
 	VSUBPS    Z2, Z3, Z3
@@ -1021,7 +1025,7 @@ valuesExactly:
 	VCVTPS2DQ Z3, Z3
 	VPMOVDB   Z3, (AX)(R11*1)
 	ADDQ      $0x10, R11
-	JNZ       valuesExactly
+	JNZ       valuesEachExactly
 
 valuesDivided:
 	TESTQ         R10, R10
@@ -1264,8 +1268,9 @@ span:
 	VPBROADCASTD  X7, Z2
 	ADDQ          $0x04, CX
 	VMOVD         X1, R8
-	CMPL          R8, $0x17800000
-	JCS           valuesSmall
+	SUBL          $0x17800000, R8
+	CMPL          R8, $0x68000000
+	JCC           valuesExactly
 	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
 	VDIVPS        Z1, Z9, Z9
 	VMULPS        bits49800000AVX512<>+0(SB), Z1, Z12
@@ -1293,11 +1298,11 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (DX)(R11*4), DX
 	NEGQ R11
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS   (DX)(R11*4), Z3
 	VDIVPS    Z1, Z3, Z3
 	VSUBPS    Z2, Z3, Z3
@@ -1309,7 +1314,7 @@ valuesExactly:
 	VPMOVQB   Z3, (AX)
 	ADDQ      $0x08, AX
 	ADDQ      $0x10, R11
-	JNZ       valuesExactly
+	JNZ       valuesEachExactly
 
 valuesDivided:
 	TESTQ         R10, R10
@@ -1810,8 +1815,9 @@ TEXT ·encodeE4M3AVX2(SB), NOSPLIT, $0-33
 	VBROADCASTSS scale+16(FP), Y0
 	VXORPS       Y1, Y1, Y1
 	VMOVD        X0, BX
-	CMPL         BX, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, BX
+	CMPL         BX, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y9
 	VMULPS       bits49800000AVX2<>+0(SB), Y0, Y12
@@ -1848,7 +1854,7 @@ values:
 	VPXOR        Y5, Y4, Y4
 	VPAND        Y3, Y4, Y4
 	VPXOR        Y5, Y4, Y5
-	VMOVUPS      (CX)(DX*4), Y2
+	VPXOR        (CX)(DX*4), Y0, Y2
 	VPSRLD       $0x18, Y2, Y2
 	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y5, Y5
@@ -1864,12 +1870,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (AX)(DX*1), AX
 	LEAQ (CX)(DX*4), CX
 	NEGQ DX
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS      (CX)(DX*4), Y3
 	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
 	VPMAXUD      Y3, Y1, Y1
@@ -1892,7 +1898,7 @@ valuesExactly:
 	VPXOR        Y5, Y4, Y4
 	VPAND        Y3, Y4, Y4
 	VPXOR        Y5, Y4, Y5
-	VMOVUPS      (CX)(DX*4), Y2
+	VPXOR        (CX)(DX*4), Y0, Y2
 	VPSRLD       $0x18, Y2, Y2
 	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y5, Y5
@@ -1905,7 +1911,7 @@ valuesExactly:
 	VPUNPCKLDQ   X15, X5, X5
 	VMOVQ        X5, (AX)(DX*1)
 	ADDQ         $0x08, DX
-	JNZ          valuesExactly
+	JNZ          valuesEachExactly
 
 valuesDivided:
 	VPSUBD bits7f800000AVX2<>+0(SB), Y1, Y2
@@ -2048,8 +2054,9 @@ TEXT ·encodeE5M2AVX2(SB), NOSPLIT, $0-33
 	VBROADCASTSS scale+16(FP), Y0
 	VXORPS       Y1, Y1, Y1
 	VMOVD        X0, BX
-	CMPL         BX, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, BX
+	CMPL         BX, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y9
 	VMULPS       bits49800000AVX2<>+0(SB), Y0, Y12
@@ -2086,7 +2093,7 @@ values:
 	VPXOR        Y5, Y4, Y4
 	VPAND        Y3, Y4, Y4
 	VPXOR        Y5, Y4, Y5
-	VMOVUPS      (CX)(DX*4), Y2
+	VPXOR        (CX)(DX*4), Y0, Y2
 	VPSRLD       $0x18, Y2, Y2
 	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y5, Y5
@@ -2102,12 +2109,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (AX)(DX*1), AX
 	LEAQ (CX)(DX*4), CX
 	NEGQ DX
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS      (CX)(DX*4), Y3
 	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
 	VPMAXUD      Y3, Y1, Y1
@@ -2130,7 +2137,7 @@ valuesExactly:
 	VPXOR        Y5, Y4, Y4
 	VPAND        Y3, Y4, Y4
 	VPXOR        Y5, Y4, Y5
-	VMOVUPS      (CX)(DX*4), Y2
+	VPXOR        (CX)(DX*4), Y0, Y2
 	VPSRLD       $0x18, Y2, Y2
 	VPAND        bits00000080AVX2<>+0(SB), Y2, Y2
 	VPOR         Y2, Y5, Y5
@@ -2143,7 +2150,7 @@ valuesExactly:
 	VPUNPCKLDQ   X15, X5, X5
 	VMOVQ        X5, (AX)(DX*1)
 	ADDQ         $0x08, DX
-	JNZ          valuesExactly
+	JNZ          valuesEachExactly
 
 valuesDivided:
 	VPSUBD bits7f800000AVX2<>+0(SB), Y1, Y2
@@ -2297,8 +2304,9 @@ span:
 	VPBROADCASTD X5, Y1
 	ADDQ         $0x04, CX
 	VMOVD        X1, R8
-	CMPL         R8, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, R8
+	CMPL         R8, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
 	VDIVPS       Y1, Y9, Y9
 	VMULPS       bits49800000AVX2<>+0(SB), Y1, Y12
@@ -2326,12 +2334,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (DX)(R11*4), DX
 	LEAQ (AX)(R11*1), AX
 	NEGQ R11
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS      (DX)(R11*4), Y3
 	VDIVPS       Y1, Y3, Y3
 	VMAXPS       bitsc2fe0000AVX2<>+0(SB), Y3, Y3
@@ -2342,7 +2350,7 @@ valuesExactly:
 	VPUNPCKLDQ   X15, X3, X3
 	VMOVQ        X3, (AX)(R11*1)
 	ADDQ         $0x08, R11
-	JNZ          valuesExactly
+	JNZ          valuesEachExactly
 
 valuesDivided:
 	TESTQ  R10, R10
@@ -2493,8 +2501,9 @@ span:
 	VPBROADCASTD X7, Y2
 	ADDQ         $0x04, CX
 	VMOVD        X1, R8
-	CMPL         R8, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, R8
+	CMPL         R8, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
 	VDIVPS       Y1, Y9, Y9
 	VMULPS       bits49800000AVX2<>+0(SB), Y1, Y12
@@ -2523,12 +2532,12 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (DX)(R11*4), DX
 	LEAQ (AX)(R11*1), AX
 	NEGQ R11
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS      (DX)(R11*4), Y3
 	VDIVPS       Y1, Y3, Y3
 	VSUBPS       Y2, Y3, Y3
@@ -2540,7 +2549,7 @@ valuesExactly:
 	VPUNPCKLDQ   X15, X3, X3
 	VMOVQ        X3, (AX)(R11*1)
 	ADDQ         $0x08, R11
-	JNZ          valuesExactly
+	JNZ          valuesEachExactly
 
 valuesDivided:
 	TESTQ  R10, R10
@@ -2777,8 +2786,9 @@ span:
 	VPBROADCASTD X7, Y2
 	ADDQ         $0x04, CX
 	VMOVD        X1, R8
-	CMPL         R8, $0x17800000
-	JCS          valuesSmall
+	SUBL         $0x17800000, R8
+	CMPL         R8, $0x68000000
+	JCC          valuesExactly
 	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
 	VDIVPS       Y1, Y9, Y9
 	VMULPS       bits49800000AVX2<>+0(SB), Y1, Y12
@@ -2809,11 +2819,11 @@ values:
 	JNZ          values
 	JMP          valuesDivided
 
-valuesSmall:
+valuesExactly:
 	LEAQ (DX)(R11*4), DX
 	NEGQ R11
 
-valuesExactly:
+valuesEachExactly:
 	VMOVUPS      (DX)(R11*4), Y3
 	VDIVPS       Y1, Y3, Y3
 	VSUBPS       Y2, Y3, Y3
@@ -2828,7 +2838,7 @@ valuesExactly:
 	VMOVD        X3, (AX)
 	ADDQ         $0x04, AX
 	ADDQ         $0x08, R11
-	JNZ          valuesExactly
+	JNZ          valuesEachExactly
 
 valuesDivided:
 	TESTQ  R10, R10

@@ -70,7 +70,7 @@ func convertersAgree(t *testing.T, k *kernels, dt backend.DType) {
 		copy(again, src)
 		got, want := guardedRows(t, dt, dim, n), guardedRows(t, dt, dim, n)
 		if dt == backend.FP8E4M3 || dt == backend.FP8E5M2 {
-			scale := []float32{1, 0x1p-20, 1.0 / 3, 1e30, 0x1p-140, 0}[rng.IntN(6)]
+			scale := []float32{1, 0x1p-20, 1.0 / 3, 1e30, 0x1p-140, 0, -0.7, float32(math.Inf(1))}[rng.IntN(8)]
 			got.scales[0], want.scales[0] = math.Float32bits(scale), math.Float32bits(scale)
 		}
 		saturate := rng.IntN(2) == 0
@@ -191,6 +191,7 @@ func TestFiniteHalves(t *testing.T) {
 			if require.Equal(t, runtime.GOARCH == "amd64", k.finiteHalves(c.dt, mem)); runtime.GOARCH != "amd64" {
 				continue // not looked at as they are
 			}
+			require.False(t, k.finiteHalves(c.dt, guarded[byte](t, 66)), "the last half is not looked at")
 			for i := range halves {
 				for _, x := range []uint16{c.more, c.more | 1<<15, 0x7fff, 0xffff} {
 					before := halves[i]

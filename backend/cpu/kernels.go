@@ -29,7 +29,6 @@ type kernels struct {
 	// exp(scale*score − top[r]), and adds those to sum[r], after it has multiplied the sum
 	// by shrink[r] = exp(old top − new top), which it sets for mix: 1 where nothing came
 	// before. A score of −∞ becomes 0, also where all are; a NaN makes its row's top NaN, and +∞ may.
-	// Whether scale*score is rounded on its own is the kernel's choice, but not in a top.
 	weigh func(scores []float32, stride, n int, scale float32, top, shrink []float32, sum []float64)
 	// softcap replaces each score by limit*tanh(by*score/limit), within 1e-7 of the limit. The
 	// limit is positive.

@@ -22,10 +22,7 @@ func newIntegers(dim int) integers {
 // scoreInt8Go takes two query rows at a time: one product of 64 bits is one of both
 // rows with a code.
 func scoreInt8Go(dst []float32, stride int, q, keys stored, w *integers) {
-	dim, group := keys.dim, keys.dim // elements that share a scale
-	if a, _ := quant.AffineOf(keys.dt); a.Group > 0 {
-		group = a.Group
-	}
+	dim, group := keys.dim, keys.group()
 	codes := keys.data
 	if keys.dt.Bits() < 8 {
 		codes = w.codes[:keys.rows()*dim]

@@ -7,7 +7,7 @@ import "github.com/ferrumkv/ferrumkv/backend"
 // mixer is an assembly function for kernels.mix: n values of a dim that is a multiple of 16.
 // Words of a value are pairs (see scorers.unpack), scale bytes behind those of the value
 // before; a scale of a whole value is in its factors. As many bytes as it reads of values
-// it fetches from ahead on.
+// it fetches from ahead on, and into the second-level cache those that are later bytes behind.
 type mixer func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte, later int)
 
 // mixers is the assembly of a tier.

@@ -98,7 +98,7 @@ func (f *foresight) tell(r *route, p *plane, heads, first, keys int, rows *store
 	head, offset := first+f.later.head, in.offset+f.later.key
 	rows.later = p.ahead(in.block, head, offset)
 	if p.perRow > 0 {
-		p.k.fetch(p.at(in.block, head, offset, in.n-f.later.key).scales)
+		p.k.fetch(p.at(in.block, head, offset, min(keys, p.block-offset)).scales)
 	}
 	f.later.move(r, heads, keys)
 }

@@ -13,7 +13,8 @@ import (
 // scorer is an assembly function that sets dst[r*stride+j] to the product of query row r, of at
 // most rowsAtOnce that are qRow bytes apart, and key j, of at least keysAtLeast that are row
 // bytes apart. A key's scales are scale bytes behind those of the key before, and go with group
-// elements each. As many bytes as it reads of keys it fetches from ahead on.
+// elements each. As many bytes as it reads of keys it fetches from ahead on, and into the
+// second-level cache those that are later bytes behind.
 type scorer func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte, later int)
 
 const (
@@ -125,14 +126,9 @@ func (s *scorers) scales(keys *stored, scratch []float32) (scales *float32, scal
 		}
 		return &scratch[0], 4, 0, nil
 	case backend.Int8Asym, backend.Int4, backend.Int4G64:
-		a, _ := quant.AffineOf(dt)
-		words := a.Words(keys.dim)
-		s.unpack(scratch[:2*n*words], keys.scales[:n*words], a.Bits, 1)
-		group = keys.dim
-		if a.Group > 0 {
-			group = a.Group
-		}
-		return &scratch[0], 8 * words, group, nil
+		words := dt.Groups(keys.dim)
+		s.unpack(scratch[:2*n*words], keys.scales[:n*words], dt.Bits(), 1)
+		return &scratch[0], 8 * words, keys.group(), nil
 	}
 	return nil, 0, 0, scratch
 }

@@ -4,7 +4,7 @@ import "github.com/ferrumkv/ferrumkv/backend"
 
 // panel is how many keys a tall tile takes at a time: as float32 of dim 128, and turned on
 // their side, they stay in a first-level cache while all rows meet them.
-const panel = 64
+const panel = chunk
 
 // tall reports whether a tile's rows meet the keys in products of matrices, which need more
 // rows than a few to pay for laying out the keys.

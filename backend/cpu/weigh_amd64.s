@@ -148,7 +148,8 @@ highEnd4:
 
 weightsWhole4:
 	VMOVUPS      (AX), Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -165,7 +166,8 @@ weightsWhole4:
 	VMOVUPS      Z9, (AX)
 	VADDPS       Z9, Z0, Z0
 	VMOVUPS      (AX)(CX*1), Z9
-	VFMSUB213PS  Z5, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z5, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -182,7 +184,8 @@ weightsWhole4:
 	VMOVUPS      Z9, (AX)(CX*1)
 	VADDPS       Z9, Z1, Z1
 	VMOVUPS      (AX)(CX*2), Z9
-	VFMSUB213PS  Z6, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z6, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -199,7 +202,8 @@ weightsWhole4:
 	VMOVUPS      Z9, (AX)(CX*2)
 	VADDPS       Z9, Z2, Z2
 	VMOVUPS      (AX)(DX*1), Z9
-	VFMSUB213PS  Z7, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z7, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -225,7 +229,8 @@ weightsRest4:
 	VPBROADCASTD BX, Z10
 	VPCMPGTD     lanesAVX512<>+0(SB), Z10, K2
 	VMOVUPS.Z    (AX), K2, Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -243,7 +248,8 @@ weightsRest4:
 	VMOVUPS      Z9, K2, (AX)
 	VADDPS       Z9, Z0, Z0
 	VMOVUPS.Z    (AX)(CX*1), K2, Z9
-	VFMSUB213PS  Z5, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z5, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -261,7 +267,8 @@ weightsRest4:
 	VMOVUPS      Z9, K2, (AX)(CX*1)
 	VADDPS       Z9, Z1, Z1
 	VMOVUPS.Z    (AX)(CX*2), K2, Z9
-	VFMSUB213PS  Z6, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z6, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -279,7 +286,8 @@ weightsRest4:
 	VMOVUPS      Z9, K2, (AX)(CX*2)
 	VADDPS       Z9, Z2, Z2
 	VMOVUPS.Z    (AX)(DX*1), K2, Z9
-	VFMSUB213PS  Z7, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z7, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -516,7 +524,8 @@ highEnd3:
 
 weightsWhole3:
 	VMOVUPS      (AX), Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -533,7 +542,8 @@ weightsWhole3:
 	VMOVUPS      Z9, (AX)
 	VADDPS       Z9, Z0, Z0
 	VMOVUPS      (AX)(CX*1), Z9
-	VFMSUB213PS  Z5, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z5, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -550,7 +560,8 @@ weightsWhole3:
 	VMOVUPS      Z9, (AX)(CX*1)
 	VADDPS       Z9, Z1, Z1
 	VMOVUPS      (AX)(CX*2), Z9
-	VFMSUB213PS  Z6, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z6, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -576,7 +587,8 @@ weightsRest3:
 	VPBROADCASTD DX, Z10
 	VPCMPGTD     lanesAVX512<>+0(SB), Z10, K2
 	VMOVUPS.Z    (AX), K2, Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -594,7 +606,8 @@ weightsRest3:
 	VMOVUPS      Z9, K2, (AX)
 	VADDPS       Z9, Z0, Z0
 	VMOVUPS.Z    (AX)(CX*1), K2, Z9
-	VFMSUB213PS  Z5, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z5, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -612,7 +625,8 @@ weightsRest3:
 	VMOVUPS      Z9, K2, (AX)(CX*1)
 	VADDPS       Z9, Z1, Z1
 	VMOVUPS.Z    (AX)(CX*2), K2, Z9
-	VFMSUB213PS  Z6, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z6, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -813,7 +827,8 @@ highEnd2:
 
 weightsWhole2:
 	VMOVUPS      (AX), Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -830,7 +845,8 @@ weightsWhole2:
 	VMOVUPS      Z9, (AX)
 	VADDPS       Z9, Z0, Z0
 	VMOVUPS      (AX)(CX*1), Z9
-	VFMSUB213PS  Z5, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z5, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -856,7 +872,8 @@ weightsRest2:
 	VPBROADCASTD DX, Z10
 	VPCMPGTD     lanesAVX512<>+0(SB), Z10, K2
 	VMOVUPS.Z    (AX), K2, Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -874,7 +891,8 @@ weightsRest2:
 	VMOVUPS      Z9, K2, (AX)
 	VADDPS       Z9, Z0, Z0
 	VMOVUPS.Z    (AX)(CX*1), K2, Z9
-	VFMSUB213PS  Z5, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z5, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -1037,7 +1055,8 @@ highEnd1:
 
 weightsWhole1:
 	VMOVUPS      (AX), Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
 	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z9, K3
@@ -1063,7 +1082,8 @@ weightsRest1:
 	VPBROADCASTD CX, Z10
 	VPCMPGTD     lanesAVX512<>+0(SB), Z10, K2
 	VMOVUPS.Z    (AX), K2, Z9
-	VFMSUB213PS  Z4, Z8, Z9
+	VMULPS       Z8, Z9, Z9
+	VSUBPS       Z4, Z9, Z9
 	VBLENDMPS    Z9, Z14, K2, Z9
 	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z9, Z10
 	VRNDSCALEPS  $0x00, Z10, Z10
@@ -1448,7 +1468,8 @@ highEnd4:
 
 weightsWhole4:
 	VMOVUPS      (AX), Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1468,7 +1489,8 @@ weightsWhole4:
 	VMOVUPS      Y9, (AX)
 	VADDPS       Y9, Y0, Y0
 	VMOVUPS      (AX)(CX*1), Y9
-	VFMSUB213PS  Y5, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y5, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1488,7 +1510,8 @@ weightsWhole4:
 	VMOVUPS      Y9, (AX)(CX*1)
 	VADDPS       Y9, Y1, Y1
 	VMOVUPS      (AX)(CX*2), Y9
-	VFMSUB213PS  Y6, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y6, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1508,7 +1531,8 @@ weightsWhole4:
 	VMOVUPS      Y9, (AX)(CX*2)
 	VADDPS       Y9, Y2, Y2
 	VMOVUPS      (AX)(DX*1), Y9
-	VFMSUB213PS  Y7, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y7, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1538,7 +1562,8 @@ weightsRest4:
 	VPBROADCASTD X10, Y10
 	VPCMPGTD     lanesAVX2<>+0(SB), Y10, Y13
 	VMASKMOVPS   (AX), Y13, Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -1559,7 +1584,8 @@ weightsRest4:
 	VMASKMOVPS   Y9, Y13, (AX)
 	VADDPS       Y9, Y0, Y0
 	VMASKMOVPS   (AX)(CX*1), Y13, Y9
-	VFMSUB213PS  Y5, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y5, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -1580,7 +1606,8 @@ weightsRest4:
 	VMASKMOVPS   Y9, Y13, (AX)(CX*1)
 	VADDPS       Y9, Y1, Y1
 	VMASKMOVPS   (AX)(CX*2), Y13, Y9
-	VFMSUB213PS  Y6, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y6, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -1601,7 +1628,8 @@ weightsRest4:
 	VMASKMOVPS   Y9, Y13, (AX)(CX*2)
 	VADDPS       Y9, Y2, Y2
 	VMASKMOVPS   (AX)(DX*1), Y13, Y9
-	VFMSUB213PS  Y7, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y7, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -1820,7 +1848,8 @@ highEnd3:
 
 weightsWhole3:
 	VMOVUPS      (AX), Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1840,7 +1869,8 @@ weightsWhole3:
 	VMOVUPS      Y9, (AX)
 	VADDPS       Y9, Y0, Y0
 	VMOVUPS      (AX)(CX*1), Y9
-	VFMSUB213PS  Y5, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y5, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1860,7 +1890,8 @@ weightsWhole3:
 	VMOVUPS      Y9, (AX)(CX*1)
 	VADDPS       Y9, Y1, Y1
 	VMOVUPS      (AX)(CX*2), Y9
-	VFMSUB213PS  Y6, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y6, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -1890,7 +1921,8 @@ weightsRest3:
 	VPBROADCASTD X10, Y10
 	VPCMPGTD     lanesAVX2<>+0(SB), Y10, Y13
 	VMASKMOVPS   (AX), Y13, Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -1911,7 +1943,8 @@ weightsRest3:
 	VMASKMOVPS   Y9, Y13, (AX)
 	VADDPS       Y9, Y0, Y0
 	VMASKMOVPS   (AX)(CX*1), Y13, Y9
-	VFMSUB213PS  Y5, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y5, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -1932,7 +1965,8 @@ weightsRest3:
 	VMASKMOVPS   Y9, Y13, (AX)(CX*1)
 	VADDPS       Y9, Y1, Y1
 	VMASKMOVPS   (AX)(CX*2), Y13, Y9
-	VFMSUB213PS  Y6, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y6, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -2120,7 +2154,8 @@ highEnd2:
 
 weightsWhole2:
 	VMOVUPS      (AX), Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -2140,7 +2175,8 @@ weightsWhole2:
 	VMOVUPS      Y9, (AX)
 	VADDPS       Y9, Y0, Y0
 	VMOVUPS      (AX)(CX*1), Y9
-	VFMSUB213PS  Y5, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y5, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -2170,7 +2206,8 @@ weightsRest2:
 	VPBROADCASTD X10, Y10
 	VPCMPGTD     lanesAVX2<>+0(SB), Y10, Y13
 	VMASKMOVPS   (AX), Y13, Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -2191,7 +2228,8 @@ weightsRest2:
 	VMASKMOVPS   Y9, Y13, (AX)
 	VADDPS       Y9, Y0, Y0
 	VMASKMOVPS   (AX)(CX*1), Y13, Y9
-	VFMSUB213PS  Y5, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y5, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
@@ -2347,7 +2385,8 @@ highEnd1:
 
 weightsWhole1:
 	VMOVUPS      (AX), Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10
 	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y9, Y12
@@ -2377,7 +2416,8 @@ weightsRest1:
 	VPBROADCASTD X10, Y10
 	VPCMPGTD     lanesAVX2<>+0(SB), Y10, Y13
 	VMASKMOVPS   (AX), Y13, Y9
-	VFMSUB213PS  Y4, Y8, Y9
+	VMULPS       Y8, Y9, Y9
+	VSUBPS       Y4, Y9, Y9
 	VBLENDVPS    Y13, Y9, Y14, Y9
 	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y9, Y10
 	VROUNDPS     $0x00, Y10, Y10

@@ -108,10 +108,9 @@ func testWeigh(t *testing.T, k *kernels, rng *rand.Rand, rows, n int) {
 		for j, s := range before[r*stride:][:n] {
 			weight := 0.0
 			if s != negInf {
-				weight = math.Exp(float64(s)*float64(by) - float64(high))
+				weight = math.Exp(float64(float32(s*by) - high))
 			}
-			rounded := (math.Abs(float64(s*by)) + math.Abs(float64(s*by-high))) * 0x1p-24 // product and difference
-			require.InDelta(t, weight, scores[r*stride+j], (3e-7+min(rounded, 1))*weight+smallestNormal)
+			require.InDelta(t, weight, scores[r*stride+j], 3e-7*weight+smallestNormal)
 			want += weight
 		}
 		require.InDelta(t, want, sum[r], 2e-6*want)
@@ -183,5 +182,21 @@ func BenchmarkWeigh(b *testing.B) {
 				k.weigh(scores, n, n, 0.5, top, shrink, sum)
 			}
 		})
+	}
+}
+
+// The largest score's weight is 1, however large the score.
+func TestWeighLarge(t *testing.T) {
+	for _, k := range available {
+		for _, by := range []float32{1, 1 / float32(math.Sqrt(128)), 0.3} {
+			for _, large := range []float32{9e10, 2.025e11, 1e20, 3e38} {
+				scores := []float32{large * 0.9, large, -large, large * 0.5}
+				top, shrink, sum := []float32{negInf}, []float32{0}, []float64{0}
+				k.weigh(scores, 4, 4, by, top, shrink, sum)
+				require.Equal(t, large*by, top[0], k.name)
+				require.Equal(t, []float32{0, 1, 0, 0}, scores, k.name)
+				require.Equal(t, 1.0, sum[0], k.name)
+			}
+		}
 	}
 }

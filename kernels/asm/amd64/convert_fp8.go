@@ -74,7 +74,7 @@ func (c *converter) encodeFP8(t fp8) {
 		c.VPSUBD(c.bits(smallest), a, a)
 		c.VPSRAD(operand.U8(31), a, a)
 		c.choose(a, code, small, code)
-		c.VMOVUPS(m[1], x)
+		c.xor(m[1], scale, x) // the quotient's sign
 		c.VPSRLD(operand.U8(24), x, x)
 		c.and(c.bits(0x80), x, x)
 		c.or(x, code, code)

@@ -78,7 +78,8 @@ func (w *weigher) variant(rows int) {
 	}
 	w.each("weights", func(m operand.Mem, r int, whole bool) {
 		w.load(m, whole)
-		w.VFMSUB213PS(w.tops[r], w.by, w.x)
+		w.VMULPS(w.by, w.x, w.x) // rounded, as for the tops: of the largest score nothing is to be left
+		w.VSUBPS(w.tops[r], w.x, w.x)
 		w.outside(whole)
 		w.exp.of(w.x)
 		if whole {

@@ -21,8 +21,10 @@ func encodeHalves(g *generator) {
 		g.function("encode"+name+"NEON", "(dst *byte, src *float32, n int)", "stores n values, a multiple of 8 and at least that, rounded to nearest even.")
 		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
 		v, rounded, number := vecs(0, 2), vec(2), vec(3)
-		c := g.set(16, constant{0x00000001_00000001, 0x00000001_00000001}, constant{0x00007fff_00007fff, 0x00007fff_00007fff}, constant{0x00400000_00400000, 0x00400000_00400000})
-		one, half, quiet := c[0], c[1], c[2]
+		one, half, quiet := vec(16), vec(17), vec(18)
+		if name == "BF16" {
+			g.set(one, constant{0x00000001_00000001, 0x00000001_00000001}, constant{0x00007fff_00007fff, 0x00007fff_00007fff}, constant{0x00400000_00400000, 0x00400000_00400000})
+		}
 		g.loop(func() {
 			g.ins("FLDPQ.P", at(src, 32), "("+v[0].f()+", "+v[1].f()+")")
 			if name == "F16" {

@@ -40,7 +40,7 @@ func newGenerator() *generator {
 }
 
 // function begins a function; signature is its parameters, each with a type, and maybe
-// " float32" as its result, which is called ret.
+// " float32" or " int" as its result, which is called ret.
 func (g *generator) function(name, signature, doc string) {
 	list, result, _ := strings.Cut(strings.TrimPrefix(signature, "("), ")")
 	g.params, g.taken = map[string]param{}, 0
