@@ -147,11 +147,11 @@ func (t *appendTask) store(s *appended, token int, w *scratch) {
 // encode stores a row of each head side by side, with the scales of their own.
 func (p *plane) encode(rows []byte, words []uint32, x []float32, saturate bool) {
 	if p.shared == 0 {
-		p.k.encode[p.dt](stored{dt: p.dt, dim: p.dim, data: rows, scales: words}, x, saturate)
+		p.k.encode[p.dt](stored{dt: p.dt, dim: p.dim, n: p.heads, data: rows, scales: words}, x, saturate)
 		return
 	}
 	for head := range p.heads {
-		row := stored{dt: p.dt, dim: p.dim, data: rows[head*p.row:][:p.row], scales: p.scales[head*p.perHead:][:p.shared]}
+		row := stored{dt: p.dt, dim: p.dim, n: 1, data: rows[head*p.row:][:p.row], scales: p.scales[head*p.perHead:][:p.shared]}
 		p.k.encode[p.dt](row, x[head*p.dim:][:p.dim], saturate)
 	}
 }

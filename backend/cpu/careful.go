@@ -14,21 +14,25 @@ func (k *kernels) carefully() *kernels {
 }
 
 // mixing is a function of kernels.mix.
-type mixing func(acc, shrink, p []float32, stride int, values stored, scratch []float32)
+type mixing func(acc, shrink, p []float32, stride int, values []stored, scratch []float32)
 
 // carefully mixes one row after another, and of the values runs whose factors are not 0.
-func (mix mixing) carefully(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
-	dim, n, one := values.dim, values.rows(), []float32{1}
+func (mix mixing) carefully(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
+	dim, one := values[0].dim, []float32{1}
 	for r, by := range shrink {
-		row, factors := acc[r*dim:][:dim], p[r*stride:][:n]
+		row, factors := acc[r*dim:][:dim], p[r*stride:]
 		scale(row, by)
-		for from, to := 0, 0; from < n; from = to + 1 {
-			for to = from; to < n && factors[to] != 0; {
-				to++
+		for i, run := range values {
+			for from, to := 0, 0; from < run.n; from = to + 1 {
+				for to = from; to < run.n && factors[to] != 0; {
+					to++
+				}
+				if to > from {
+					values[i] = run.between(from, to)
+					mix(row, one, factors[from:to], run.n, values[i:i+1], scratch)
+				}
 			}
-			if to > from {
-				mix(row, one, factors[from:to], n, values.between(from, to), scratch)
-			}
+			values[i], factors = run, factors[run.n:]
 		}
 	}
 }
@@ -36,7 +40,7 @@ func (mix mixing) carefully(acc, shrink, p []float32, stride int, values stored,
 // between is rows [from, to), after which none are known to be wanted.
 func (s stored) between(from, to int) stored {
 	bytes, words := s.dim*s.dt.Bits()/8, s.dt.Groups(s.dim)
-	s.data, s.ahead = s.data[from*bytes:to*bytes], nil
+	s.data, s.n, s.ahead, s.later = s.data[from*bytes:to*bytes], to-from, nil, nil
 	if words > 0 {
 		s.scales = s.scales[from*words : to*words]
 	}

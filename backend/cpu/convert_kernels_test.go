@@ -45,7 +45,7 @@ func guardedRows(t testing.TB, dt backend.DType, dim, n int) stored {
 	case backend.Int4Channel:
 		words = dim
 	}
-	return stored{dt: dt, dim: dim, data: guarded[byte](t, n*dim*dt.Bits()/8), scales: guarded[uint32](t, words)}
+	return stored{dt: dt, dim: dim, n: n, data: guarded[byte](t, n*dim*dt.Bits()/8), scales: guarded[uint32](t, words)}
 }
 
 // What any kernels store and read is, bit for bit, what those in Go do, whatever the

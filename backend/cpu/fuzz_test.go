@@ -47,7 +47,7 @@ func newTrial(t *testing.T, data []byte, seed uint64, wild bool) trial {
 			scales[i] = uint32(quant.WordOf(-rng.Float32(), rng.Float32(), dt.Bits()))
 		}
 	}
-	tr := trial{rows: stored{dt: dt, dim: dim, data: mem, scales: scales}, some: 1 + rng.IntN(9), rng: rng}
+	tr := trial{rows: stored{dt: dt, dim: dim, n: n, data: mem, scales: scales}, some: 1 + rng.IntN(9), rng: rng}
 	tr.decoded = make([]float32, n*dim)
 	decodeGo[dt](tr.decoded, tr.rows)
 	tr.factors = guarded[float32](t, tr.some*max(dim, chunk))
@@ -98,7 +98,7 @@ func FuzzScore(f *testing.F) {
 			q := guard(t, tr.factors[:tr.some*dim])
 			for _, k := range available {
 				dst := guarded[float32](t, (tr.some-1)*chunk+n)
-				k.score[tr.rows.dt](dst, chunk, q, tr.rows, aligned[float32](chunk*dim))
+				k.score[tr.rows.dt](dst, chunk, q, pieces(tr.rng, tr.rows), aligned[float32](chunk*dim))
 				for r := range tr.some {
 					for j := range n {
 						var want, magnitude float64
@@ -131,7 +131,7 @@ func FuzzMix(f *testing.F) {
 			before, shrink := randoms(tr.rng, tr.some*dim), guard(t, randoms(tr.rng, tr.some))
 			for _, k := range available {
 				acc := guard(t, before)
-				k.mix[tr.rows.dt](acc, shrink, p, chunk, tr.rows, aligned[float32](chunk*dim))
+				k.mix[tr.rows.dt](acc, shrink, p, chunk, pieces(tr.rng, tr.rows), aligned[float32](chunk*dim))
 				for r := range tr.some {
 					for i := range dim {
 						want := float64(before[r*dim+i]) * float64(shrink[r])

@@ -36,11 +36,11 @@ func (k *kernels) scoreCodesWith(plain func(dst *float32, stride int, q *byte, s
 const longestPlain, longestWithZero = 1 << 16, 1 << 8
 
 // scoreCodes scores four rows after another, as scoreWith does.
-func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q, keys stored, w *integers) {
-	return func(dst []float32, stride int, q, keys stored, w *integers) {
+func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q stored, keys []stored, w *integers) {
+	return scoringInt8(func(dst []float32, stride int, q, keys *stored, w *integers) {
 		group, zeros := keys.group(), keys.dt != backend.Int8
 		if !keys.inVectors() || group > longestPlain || zeros && group > longestWithZero {
-			portable.scoreInt8[keys.dt](dst, stride, q, keys, w)
+			scoreCodesGo(dst, stride, q, keys, w)
 			return
 		}
 		n, dim, groups, ahead := keys.rows(), keys.dim, keys.dt.Groups(keys.dim), keys.next()
@@ -54,5 +54,5 @@ func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q, keys stor
 			kernel(&dst[r*stride], stride, &q.data[r*dim], &q.scales[r], &sums[0], some, &keys.data[0], &words[0], n, dim, group, ahead)
 			ahead = &keys.data[0]
 		}
-	}
+	})
 }

@@ -17,13 +17,14 @@ const types = backend.Int4Channel + 1
 type kernels struct {
 	name string // as in Options.Kernels
 	// score sets dst[r*stride+j] to the product of query row r and key j. q holds rows
-	// of the keys' dim; scratch has room for the keys as float32. A score depends on its
-	// row and its key alone, not on what is beside them.
-	score [types]func(dst []float32, stride int, q []float32, keys stored, scratch []float32)
+	// of the keys' dim; scratch has room for the keys as float32. Keys are runs of rows, of one
+	// type and dim, and count through. A score depends on its row and its key alone, not on what is
+	// beside them.
+	score [types]func(dst []float32, stride int, q []float32, keys []stored, scratch []float32)
 	// scoreInt8 is score for query rows that are stored as Int8: products of codes are
 	// added as integers, exactly, and scales and zero points come after. The types
 	// that are here are those of Caps.Int8Query.
-	scoreInt8 [types]func(dst []float32, stride int, q, keys stored, scratch *integers)
+	scoreInt8 [types]func(dst []float32, stride int, q stored, keys []stored, scratch *integers)
 	// weigh turns scores into weights: for each row r, of n scores from r*stride on, it
 	// raises top[r] to the largest of scale*score, replaces each score by
 	// exp(scale*score − top[r]), and adds those to sum[r], after it has multiplied the sum
@@ -35,9 +36,9 @@ type kernels struct {
 	softcap func(row []float32, by, limit float32)
 	// mix multiplies row r of acc, of the values' dim, by shrink[r], and then adds
 	// p[r*stride+j] * (value j) to it, one value after another, so that the result does not
-	// depend on how values are cut into calls. Where exact is set, a value whose factor is 0
+	// depend on how values are cut into runs or calls. Where exact is set, a value whose factor is 0
 	// does not matter, even where it is infinite or NaN.
-	mix [types]func(acc, shrink, p []float32, stride int, values stored, scratch []float32)
+	mix [types]func(acc, shrink, p []float32, stride int, values []stored, scratch []float32)
 	// gemm sets c to a·b, or where shrink is not nil multiplies row r of c by shrink[r] and adds
 	// a·b, each element's products one after another. c has a multiple of 16 columns. It and
 	// transpose are nil where no kernels are there for them (see tall.go).
@@ -78,13 +79,13 @@ type kernels struct {
 var portable = kernels{
 	name:  "go",
 	exact: true,
-	score: forTypes[func(dst []float32, stride int, q []float32, keys stored, scratch []float32)](scoreF32, scoreDecoded),
-	scoreInt8: [types]func(dst []float32, stride int, q, keys stored, scratch *integers){
+	score: forTypes(scoring(scoreF32), scoring(scoreDecoded)),
+	scoreInt8: [types]func(dst []float32, stride int, q stored, keys []stored, scratch *integers){
 		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
 	},
 	weigh:        weighGo,
 	softcap:      softcapGo,
-	mix:          forTypes[func(acc, shrink, p []float32, stride int, values stored, scratch []float32)](mixF32, mixDecoded),
+	mix:          forTypes(adding(mixF32, scale), adding(mixDecoded, scale)),
 	fetch:        func([]uint32) {},
 	decode:       decodeGo,
 	scale:        scale,

@@ -25,5 +25,5 @@ func (s *stored) inVectors() bool { return s.dim%16 == 0 && len(s.data) > 0 }
 
 // asF32 is rows that were decoded.
 func (s *stored) asF32(decoded []float32) stored {
-	return stored{dt: backend.F32, dim: s.dim, data: backend.BytesOf(decoded)}
+	return stored{dt: backend.F32, dim: s.dim, n: s.n, data: backend.BytesOf(decoded)}
 }

@@ -49,10 +49,10 @@ func TestScoreCodesAgrees(t *testing.T) {
 			}
 			w, size := newIntegers(dim), (rows-1)*chunk+n
 			want := make([]float32, size)
-			portable.scoreInt8[dt](want, chunk, q, keys, &w)
+			portable.scoreInt8[dt](want, chunk, q, []stored{keys}, &w)
 			for _, k := range []*kernels{&neon, &plain} {
 				got := guarded[float32](t, size)
-				k.scoreInt8[dt](got, chunk, q, keys, &w)
+				k.scoreInt8[dt](got, chunk, q, []stored{keys}, &w)
 				require.True(t, sameFloats(want, got), "%s, dim %d, %d rows, %d keys", dt, dim, rows, n)
 			}
 		}

@@ -45,13 +45,46 @@ func encodeBF16(dst stored, src []float32, _ bool) bool {
 	return true
 }
 
-func scoreF32(dst []float32, stride int, q []float32, keys stored, _ []float32) {
+// scoreRun is kernels.score for one run of keys, and mixRun kernels.mix for one of values and rows
+// that are multiplied already.
+type (
+	scoreRun func(dst []float32, stride int, q []float32, keys *stored, scratch []float32)
+	mixRun   func(acc, p []float32, stride, rows int, values *stored, scratch []float32)
+)
+
+// scoring is kernels.score, run by run.
+func scoring(one scoreRun) func(dst []float32, stride int, q []float32, keys []stored, scratch []float32) {
+	return func(dst []float32, stride int, q []float32, keys []stored, scratch []float32) {
+		for i := range keys {
+			one(dst, stride, q, &keys[i], scratch)
+			dst = dst[keys[i].n:]
+		}
+	}
+}
+
+// adding is kernels.mix, run by run.
+func adding(one mixRun, scale func(x []float32, by float32)) func(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
+	return func(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
+		dim := values[0].dim
+		for r, by := range shrink {
+			if by != 1 {
+				scale(acc[r*dim:][:dim], by)
+			}
+		}
+		for i := range values {
+			one(acc, p, stride, len(shrink), &values[i], scratch)
+			p = p[min(values[i].n, len(p)):]
+		}
+	}
+}
+
+func scoreF32(dst []float32, stride int, q []float32, keys *stored, _ []float32) {
 	scoreRows(dst, stride, q, of[float32](keys.data), keys.dim)
 }
 
-func scoreDecoded(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
+func scoreDecoded(dst []float32, stride int, q []float32, keys *stored, scratch []float32) {
 	scratch = scratch[:keys.rows()*keys.dim]
-	decodeGo[keys.dt](scratch, keys)
+	decodeGo[keys.dt](scratch, *keys)
 	scoreRows(dst, stride, q, scratch, keys.dim)
 }
 
@@ -116,24 +149,20 @@ func dot(x, y []float32) float32 {
 	return sum
 }
 
-func mixF32(acc, shrink, p []float32, stride int, values stored, _ []float32) {
-	mixRows(acc, shrink, p, stride, of[float32](values.data), values.dim)
+func mixF32(acc, p []float32, stride, rows int, values *stored, _ []float32) {
+	mixRows(acc, p, stride, rows, of[float32](values.data), values.dim)
 }
 
-func mixDecoded(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
-	scratch = scratch[:values.rows()*values.dim]
-	decodeGo[values.dt](scratch, values)
-	mixRows(acc, shrink, p, stride, scratch, values.dim)
+func mixDecoded(acc, p []float32, stride, rows int, values *stored, scratch []float32) {
+	scratch = scratch[:values.n*values.dim]
+	decodeGo[values.dt](scratch, *values)
+	mixRows(acc, p, stride, rows, scratch, values.dim)
 }
 
-func mixRows(acc, shrink, p []float32, stride int, values []float32, dim int) {
+func mixRows(acc, p []float32, stride, rows int, values []float32, dim int) {
 	n := len(values) / dim
-	for r, by := range shrink {
-		row := acc[r*dim:][:dim]
-		if by != 1 {
-			scale(row, by)
-		}
-		mixRow(row, p[:n], values)
+	for r := range rows {
+		mixRow(acc[r*dim:][:dim], p[:n], values)
 		p = p[min(stride, len(p)):]
 	}
 }

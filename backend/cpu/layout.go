@@ -67,9 +67,15 @@ func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) plane {
 }
 
 // at is n rows of one head from a block's offset on.
-func (p *plane) at(block, head, offset, n int) stored {
-	return stored{
-		dt: p.dt, dim: p.dim,
+func (p *plane) at(block, head, offset, n int) (rows stored) {
+	p.fill(&rows, block, head, offset, n)
+	return rows
+}
+
+// fill is at, of rows that are there.
+func (p *plane) fill(rows *stored, block, head, offset, n int) {
+	*rows = stored{
+		dt: p.dt, dim: p.dim, n: n,
 		data:   p.mem[((block*p.heads+head)*p.block+offset)*p.row:][:n*p.row],
 		scales: p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow],
 	}
@@ -78,6 +84,14 @@ func (p *plane) at(block, head, offset, n int) stored {
 // ahead is where a row is, for the processor to fetch beforehand.
 func (p *plane) ahead(block, head, offset int) *byte {
 	return &p.mem[((block*p.heads+head)*p.block+offset)*p.row]
+}
+
+// fetch asks for the scales of up to n rows, as far as they are one block's.
+func (p *plane) fetch(block, head, offset, n int) {
+	if p.perRow > 0 {
+		n = min(n, p.block-offset)
+		p.k.fetch(p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:n*p.perRow])
+	}
 }
 
 // slot is the row of one head at a slot: block*BlockSize + offset.

@@ -108,13 +108,16 @@ func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
 		}
 	}
 	clear(sums)
-	m.k.mix[backend.F32](sums, w.ones[:1], factors, len(factors), stored{dt: backend.F32, dim: chunk, data: backend.BytesOf(weights)}, nil)
+	rows := w.values[:1]
+	rows[0] = stored{dt: backend.F32, dim: chunk, n: t.rows, data: backend.BytesOf(weights)}
+	m.k.mix[backend.F32](sums, w.ones[:1], factors, len(factors), rows, nil)
 }
 
 // again sets scores to the probabilities of the keys of a run, which begins at position key.
 func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch) {
 	l := w.route.only(key, keys)
-	by := m.score(t, 0, &w.route, scores, m.k, w)
+	w.route.rows(m.attention, t, 0, w)
+	by := m.score(t, 0, l, scores, m.k, w)
 	scores = scores[key%chunk:]
 	for r := range t.rows {
 		token, head, _ := m.row(t, t.head, r)

@@ -4,17 +4,16 @@ package cpu
 
 import "github.com/ferrumkv/ferrumkv/backend"
 
-// mixer is an assembly function for kernels.mix: n values of a dim that is a multiple of 16.
-// Words of a value are pairs (see scorers.unpack), scale bytes behind those of the value
-// before; a scale of a whole value is in its factors. As many bytes as it reads of values
-// it fetches from ahead on, and into the second-level cache those that are later bytes behind.
-type mixer func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte, later int)
+// mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16.
+// The factors of a value are scale bytes behind those of the value before; a scale of a whole
+// value is in p. It fetches as a scorer does.
+type mixer func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale int)
 
 // mixers is the assembly of a tier.
 type mixers struct {
 	by [types]mixer
-	// fold sets dst to rows of p, without what lies between them, times the scales.
-	fold func(dst, p *float32, stride, n, rows int, scales *float32)
+	// fold sets rows of dst, width elements apart, to rows of p times the factors of values.
+	fold func(dst, p *float32, stride, width, rows int, values *byte, runs int)
 	*scorers
 }
 
@@ -47,33 +46,28 @@ func (k *kernels) mixes() {
 }
 
 // mix is kernels.mix. scratch is for as many values.
-func (m *mixers) mix(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
-	dim, rows := values.dim, len(shrink)
-	if dim%unit != 0 || len(values.data) == 0 || rows == 0 {
-		portable.mix[values.dt](acc, shrink, p, stride, values, scratch)
+func (m *mixers) mix(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
+	dt, dim, rows, n := values[0].dt, values[0].dim, len(shrink), 0
+	for i := range values {
+		n += values[i].n
+	}
+	if dim%unit != 0 || n == 0 || rows == 0 {
+		portable.mix[dt](acc, shrink, p, stride, values, scratch)
 		return
 	}
-	n := len(values.data) / (dim * values.dt.Bits() / 8)
+	inside(values)
 	_, _ = acc[rows*dim-1], p[(rows-1)*stride+n-1]
-	by := m.by[values.dt]
-	ahead, later := values.next(), values.beyond()
-	switch values.dt {
-	case backend.Int8, backend.FP8E4M3, backend.FP8E5M2:
-		scales, _, _, _ := m.scales(&values, scratch)
-		folded := scratch[n:] // FP8 has its scales before
-		for most := len(folded) / n; rows > 0; {
-			some := min(rows, most)
-			m.fold(&folded[:some*n][0], &p[0], stride, n, some, scales)
-			by(&acc[0], &shrink[0], &folded[0], n, &values.data[0], n, dim, some, nil, 0, ahead, later)
-			if rows -= some; rows > 0 {
-				acc, shrink, p = acc[some*dim:], shrink[some:], p[some*stride:]
-				ahead, later = &values.data[0], 0
-			}
+	scale, folded := m.factors(values, scratch)
+	if scale != 4 { // not one for each value
+		m.by[dt](&acc[0], &shrink[0], &p[0], stride, addressOf(values), len(values), dim, rows, scale)
+		return
+	}
+	for most := len(folded) / n; rows > 0; {
+		some := min(rows, most)
+		m.fold(&folded[:some*n][0], &p[0], stride, n, some, addressOf(values), len(values))
+		m.by[dt](&acc[0], &shrink[0], &folded[0], n, addressOf(values), len(values), dim, some, 0)
+		if rows -= some; rows > 0 {
+			acc, shrink, p = acc[some*dim:], shrink[some:], p[some*stride:]
 		}
-	case backend.Int8Asym, backend.Int4, backend.Int4G64:
-		scales, scale, _, _ := m.scales(&values, scratch)
-		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, scales, scale, ahead, later)
-	default:
-		by(&acc[0], &shrink[0], &p[0], stride, &values.data[0], n, dim, rows, nil, 0, ahead, later)
 	}
 }

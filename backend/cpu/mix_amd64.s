@@ -4,18 +4,13 @@
 
 #include "textflag.h"
 
-// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF32AVX512(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, BX
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixF32AVX512(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -26,61 +21,75 @@ block4x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x02, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VMOVUPS      (R11), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R11), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VMOVUPS      128(R9), Z20
+	VMOVUPS      128(R11), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VMOVUPS      192(R9), Z20
+	VMOVUPS      192(R11), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
@@ -94,33 +103,34 @@ values4x4:
 	PREFETCHT0   192(AX)
 	PREFETCHT1   192(AX)(CX*1)
 	ADDQ         $0x00000100, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
-	VMOVUPS      Z12, (R9)(R11*1)
-	VMOVUPS      Z13, 64(R9)(R11*1)
-	VMOVUPS      Z14, 128(R9)(R11*1)
-	VMOVUPS      Z15, 192(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x4
 
@@ -129,43 +139,57 @@ block4x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x02, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VMOVUPS      (R11), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R11), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
@@ -175,25 +199,26 @@ values4x2:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
-	VMOVUPS      Z6, (R9)(R11*1)
-	VMOVUPS      Z7, 64(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
@@ -202,34 +227,48 @@ block4x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x02, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VMOVUPS      (R11), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
@@ -237,30 +276,31 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
-	VMOVUPS      Z3, (R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -274,52 +314,66 @@ block3x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VMOVUPS      128(R9), Z20
+	VMOVUPS      128(R10), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VMOVUPS      192(R9), Z20
+	VMOVUPS      192(R10), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
@@ -332,29 +386,30 @@ values3x4:
 	PREFETCHT0   192(AX)
 	PREFETCHT1   192(AX)(CX*1)
 	ADDQ         $0x00000100, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x4
 
@@ -363,38 +418,52 @@ block3x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
@@ -403,23 +472,24 @@ values3x2:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
@@ -428,60 +498,75 @@ block3x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -495,43 +580,57 @@ block2x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VMOVUPS      128(R9), Z20
+	VMOVUPS      128(R10), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VMOVUPS      192(R9), Z20
+	VMOVUPS      192(R10), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
@@ -543,25 +642,26 @@ values2x4:
 	PREFETCHT0   192(AX)
 	PREFETCHT1   192(AX)(CX*1)
 	ADDQ         $0x00000100, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -570,33 +670,47 @@ block2x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
@@ -604,21 +718,22 @@ values2x2:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
@@ -627,55 +742,70 @@ block2x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -689,34 +819,48 @@ block1x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Z16
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VMOVUPS      128(R9), Z20
+	VMOVUPS      128(R10), Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VMOVUPS      192(R9), Z20
+	VMOVUPS      192(R10), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
@@ -727,21 +871,22 @@ values1x4:
 	PREFETCHT0   192(AX)
 	PREFETCHT1   192(AX)(CX*1)
 	ADDQ         $0x00000100, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -750,47 +895,62 @@ block1x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Z16
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VMOVUPS      64(R9), Z20
+	VMOVUPS      64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
@@ -799,50 +959,65 @@ block1x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x1:
-	VBROADCASTSS (R10), Z16
-	VMOVUPS      (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -851,18 +1026,13 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixF16AVX512(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x01, BX
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixF16AVX512(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x01, BX
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -873,61 +1043,75 @@ block4x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VCVTPH2PS    (R11), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R11), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VCVTPH2PS    64(R9), Z20
+	VCVTPH2PS    64(R11), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VCVTPH2PS    96(R9), Z20
+	VCVTPH2PS    96(R11), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
@@ -937,33 +1121,34 @@ values4x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
-	VMOVUPS      Z12, (R9)(R11*1)
-	VMOVUPS      Z13, 64(R9)(R11*1)
-	VMOVUPS      Z14, 128(R9)(R11*1)
-	VMOVUPS      Z15, 192(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x4
 
@@ -972,43 +1157,57 @@ block4x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VCVTPH2PS    (R11), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R11), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
@@ -1016,25 +1215,26 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
-	VMOVUPS      Z6, (R9)(R11*1)
-	VMOVUPS      Z7, 64(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
@@ -1043,34 +1243,48 @@ block4x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VCVTPH2PS    (R11), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
@@ -1078,30 +1292,31 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
-	VMOVUPS      Z3, (R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -1115,52 +1330,66 @@ block3x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VCVTPH2PS    64(R9), Z20
+	VCVTPH2PS    64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VCVTPH2PS    96(R9), Z20
+	VCVTPH2PS    96(R10), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	VFMADD231PS  Z18, Z20, Z11
@@ -1169,29 +1398,30 @@ values3x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x4
 
@@ -1200,61 +1430,76 @@ block3x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	VFMADD231PS  Z18, Z20, Z5
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
@@ -1263,60 +1508,75 @@ block3x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	VFMADD231PS  Z18, Z20, Z2
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -1330,43 +1590,57 @@ block2x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VCVTPH2PS    64(R9), Z20
+	VCVTPH2PS    64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VCVTPH2PS    96(R9), Z20
+	VCVTPH2PS    96(R10), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
@@ -1374,25 +1648,26 @@ values2x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -1401,53 +1676,68 @@ block2x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
@@ -1456,55 +1746,70 @@ block2x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -1518,55 +1823,70 @@ block1x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Z16
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VCVTPH2PS    64(R9), Z20
+	VCVTPH2PS    64(R10), Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VCVTPH2PS    96(R9), Z20
+	VCVTPH2PS    96(R10), Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -1575,45 +1895,60 @@ block1x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Z16
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VCVTPH2PS    32(R9), Z20
+	VCVTPH2PS    32(R10), Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
@@ -1622,50 +1957,65 @@ block1x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x1:
-	VBROADCASTSS (R10), Z16
-	VCVTPH2PS    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VCVTPH2PS    (R10), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -1674,18 +2024,13 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixBF16AVX512(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x01, BX
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixBF16AVX512(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x01, BX
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -1696,64 +2041,78 @@ block4x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVZXWD    (R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVZXWD    64(R9), Z20
+	VPMOVZXWD    64(R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVZXWD    96(R9), Z20
+	VPMOVZXWD    96(R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
@@ -1764,33 +2123,34 @@ values4x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
-	VMOVUPS      Z12, (R9)(R11*1)
-	VMOVUPS      Z13, 64(R9)(R11*1)
-	VMOVUPS      Z14, 128(R9)(R11*1)
-	VMOVUPS      Z15, 192(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x4
 
@@ -1799,44 +2159,58 @@ block4x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVZXWD    (R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
@@ -1845,25 +2219,26 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
-	VMOVUPS      Z6, (R9)(R11*1)
-	VMOVUPS      Z7, 64(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
@@ -1872,34 +2247,48 @@ block4x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVZXWD    (R11), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
@@ -1908,30 +2297,31 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
-	VMOVUPS      Z3, (R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -1945,55 +2335,69 @@ block3x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVZXWD    64(R9), Z20
+	VPMOVZXWD    64(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVZXWD    96(R9), Z20
+	VPMOVZXWD    96(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
@@ -2003,29 +2407,30 @@ values3x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x4
 
@@ -2034,39 +2439,53 @@ block3x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
@@ -2074,23 +2493,24 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
@@ -2099,31 +2519,45 @@ block3x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
@@ -2131,29 +2565,30 @@ values3x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -2167,46 +2602,60 @@ block2x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVZXWD    64(R9), Z20
+	VPMOVZXWD    64(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVZXWD    96(R9), Z20
+	VPMOVZXWD    96(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
@@ -2215,25 +2664,26 @@ values2x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -2242,55 +2692,70 @@ block2x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
@@ -2299,56 +2764,71 @@ block2x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -2362,37 +2842,51 @@ block1x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Z16
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVZXWD    64(R9), Z20
+	VPMOVZXWD    64(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVZXWD    96(R9), Z20
+	VPMOVZXWD    96(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
@@ -2400,21 +2894,22 @@ values1x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -2423,47 +2918,62 @@ block1x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Z16
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXWD    32(R9), Z20
+	VPMOVZXWD    32(R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
@@ -2472,51 +2982,66 @@ block1x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x1:
-	VBROADCASTSS (R10), Z16
-	VPMOVZXWD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VPMOVZXWD    (R10), Z20
 	VPSLLD       $0x10, Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -2525,17 +3050,12 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixInt8AVX512(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixInt8AVX512(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -2546,63 +3066,77 @@ block4x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVSXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVSXBD    32(R9), Z20
+	VPMOVSXBD    32(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVSXBD    48(R9), Z20
+	VPMOVSXBD    48(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
@@ -2611,33 +3145,34 @@ values4x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
-	VMOVUPS      Z12, (R9)(R11*1)
-	VMOVUPS      Z13, 64(R9)(R11*1)
-	VMOVUPS      Z14, 128(R9)(R11*1)
-	VMOVUPS      Z15, 192(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x4
 
@@ -2646,43 +3181,57 @@ block4x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVSXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
@@ -2691,25 +3240,26 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
-	VMOVUPS      Z6, (R9)(R11*1)
-	VMOVUPS      Z7, 64(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
@@ -2718,33 +3268,47 @@ block4x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVSXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
@@ -2753,30 +3317,31 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
-	VMOVUPS      Z3, (R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -2790,54 +3355,68 @@ block3x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVSXBD    32(R9), Z20
+	VPMOVSXBD    32(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVSXBD    48(R9), Z20
+	VPMOVSXBD    48(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
@@ -2845,29 +3424,30 @@ values3x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x4
 
@@ -2876,38 +3456,52 @@ block3x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
@@ -2915,23 +3509,24 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
@@ -2940,30 +3535,44 @@ block3x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
@@ -2971,29 +3580,30 @@ values3x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -3007,70 +3617,85 @@ block2x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVSXBD    32(R9), Z20
+	VPMOVSXBD    32(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVSXBD    48(R9), Z20
+	VPMOVSXBD    48(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	VFMADD231PS  Z17, Z20, Z7
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -3079,54 +3704,69 @@ block2x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
@@ -3135,55 +3775,70 @@ block2x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -3197,56 +3852,71 @@ block1x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Z16
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVSXBD    32(R9), Z20
+	VPMOVSXBD    32(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVSXBD    48(R9), Z20
+	VPMOVSXBD    48(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -3255,46 +3925,61 @@ block1x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Z16
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBD    16(R9), Z20
+	VPMOVSXBD    16(R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
@@ -3303,50 +3988,65 @@ block1x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x1:
-	VBROADCASTSS (R10), Z16
-	VPMOVSXBD    (R9), Z20
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBD    (R10), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -3355,18 +4055,13 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
-	MOVQ  scale+72(FP), R8
+TEXT ·mixInt8AsymAVX512(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, SI
+	MOVQ scale+64(FP), R8
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -3377,69 +4072,83 @@ block4x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	VMULPS       (R10)(R11*2), Z18, Z8
-	VMULPS       64(R10)(R11*2), Z18, Z9
-	VMULPS       128(R10)(R11*2), Z18, Z10
-	VMULPS       192(R10)(R11*2), Z18, Z11
-	VMULPS       (R10)(R12*1), Z19, Z12
-	VMULPS       64(R10)(R12*1), Z19, Z13
-	VMULPS       128(R10)(R12*1), Z19, Z14
-	VMULPS       192(R10)(R12*1), Z19, Z15
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    72(DX), R13
 
 values4x4:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
-	VBROADCASTSS (R11)(SI*2), Z18
-	VBROADCASTSS (R11)(R14*1), Z19
-	VBROADCASTSS (R13), Z22
-	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R11*1), Z19
+	VBROADCASTSS (R14), Z22
+	VBROADCASTSS 4(R14), Z21
+	VPMOVZXBD    (R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVZXBD    32(R10), Z20
+	VPMOVZXBD    32(R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVZXBD    48(R10), Z20
+	VPMOVZXBD    48(R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z3
@@ -3449,34 +4158,35 @@ values4x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
-	ADDQ         R8, R13
-	DECQ         R12
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, 128(R10)
-	VMOVUPS      Z3, 192(R10)
-	VMOVUPS      Z4, (R10)(R11*1)
-	VMOVUPS      Z5, 64(R10)(R11*1)
-	VMOVUPS      Z6, 128(R10)(R11*1)
-	VMOVUPS      Z7, 192(R10)(R11*1)
-	VMOVUPS      Z8, (R10)(R11*2)
-	VMOVUPS      Z9, 64(R10)(R11*2)
-	VMOVUPS      Z10, 128(R10)(R11*2)
-	VMOVUPS      Z11, 192(R10)(R11*2)
-	VMOVUPS      Z12, (R10)(R12*1)
-	VMOVUPS      Z13, 64(R10)(R12*1)
-	VMOVUPS      Z14, 128(R10)(R12*1)
-	VMOVUPS      Z15, 192(R10)(R12*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R9, DI
 	JMP          block4x4
 
@@ -3485,47 +4195,61 @@ block4x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	VMULPS       (R10)(R11*2), Z18, Z4
-	VMULPS       64(R10)(R11*2), Z18, Z5
-	VMULPS       (R10)(R12*1), Z19, Z6
-	VMULPS       64(R10)(R12*1), Z19, Z7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    72(DX), R13
 
 values4x2:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
-	VBROADCASTSS (R11)(SI*2), Z18
-	VBROADCASTSS (R11)(R14*1), Z19
-	VBROADCASTSS (R13), Z22
-	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R11*1), Z19
+	VBROADCASTSS (R14), Z22
+	VBROADCASTSS 4(R14), Z21
+	VPMOVZXBD    (R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
@@ -3535,26 +4259,27 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
-	ADDQ         R8, R13
-	DECQ         R12
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, (R10)(R11*1)
-	VMOVUPS      Z3, 64(R10)(R11*1)
-	VMOVUPS      Z4, (R10)(R11*2)
-	VMOVUPS      Z5, 64(R10)(R11*2)
-	VMOVUPS      Z6, (R10)(R12*1)
-	VMOVUPS      Z7, 64(R10)(R12*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R9, DI
 	JMP          block4x2
 
@@ -3563,36 +4288,50 @@ block4x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	VMULPS       (R10)(R11*2), Z18, Z2
-	VMULPS       (R10)(R12*1), Z19, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    72(DX), R13
 
 values4x1:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
-	VBROADCASTSS (R11)(SI*2), Z18
-	VBROADCASTSS (R11)(R14*1), Z19
-	VBROADCASTSS (R13), Z22
-	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
+	VBROADCASTSS (R10)(R11*1), Z19
+	VBROADCASTSS (R14), Z22
+	VBROADCASTSS 4(R14), Z21
+	VPMOVZXBD    (R12), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -3602,31 +4341,32 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
-	ADDQ         R8, R13
-	DECQ         R12
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, (R10)(R11*1)
-	VMOVUPS      Z2, (R10)(R11*2)
-	VMOVUPS      Z3, (R10)(R12*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R9, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -3640,60 +4380,74 @@ block3x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	VMULPS       (R10)(R11*2), Z18, Z8
-	VMULPS       64(R10)(R11*2), Z18, Z9
-	VMULPS       128(R10)(R11*2), Z18, Z10
-	VMULPS       192(R10)(R11*2), Z18, Z11
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values3x4:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
-	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVZXBD    32(R10), Z20
+	VPMOVZXBD    32(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVZXBD    48(R10), Z20
+	VPMOVZXBD    48(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z3
@@ -3702,30 +4456,31 @@ values3x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, 128(R10)
-	VMOVUPS      Z3, 192(R10)
-	VMOVUPS      Z4, (R10)(R11*1)
-	VMOVUPS      Z5, 64(R10)(R11*1)
-	VMOVUPS      Z6, 128(R10)(R11*1)
-	VMOVUPS      Z7, 192(R10)(R11*1)
-	VMOVUPS      Z8, (R10)(R11*2)
-	VMOVUPS      Z9, 64(R10)(R11*2)
-	VMOVUPS      Z10, 128(R10)(R11*2)
-	VMOVUPS      Z11, 192(R10)(R11*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R9, DI
 	JMP          block3x4
 
@@ -3734,42 +4489,56 @@ block3x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	VMULPS       (R10)(R11*2), Z18, Z4
-	VMULPS       64(R10)(R11*2), Z18, Z5
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values3x2:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
-	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
@@ -3778,24 +4547,25 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, (R10)(R11*1)
-	VMOVUPS      Z3, 64(R10)(R11*1)
-	VMOVUPS      Z4, (R10)(R11*2)
-	VMOVUPS      Z5, 64(R10)(R11*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R9, DI
 	JMP          block3x2
 
@@ -3804,33 +4574,47 @@ block3x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	VMULPS       (R10)(R11*2), Z18, Z2
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values3x1:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
-	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
+	VBROADCASTSS (R10)(SI*2), Z18
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -3839,30 +4623,31 @@ values3x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, (R10)(R11*1)
-	VMOVUPS      Z2, (R10)(R11*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R9, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -3876,51 +4661,65 @@ block2x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values2x4:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVZXBD    32(R10), Z20
+	VPMOVZXBD    32(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVZXBD    48(R10), Z20
+	VPMOVZXBD    48(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z3
@@ -3928,26 +4727,27 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, 128(R10)
-	VMOVUPS      Z3, 192(R10)
-	VMOVUPS      Z4, (R10)(R11*1)
-	VMOVUPS      Z5, 64(R10)(R11*1)
-	VMOVUPS      Z6, 128(R10)(R11*1)
-	VMOVUPS      Z7, 192(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x4
 
@@ -3956,37 +4756,51 @@ block2x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values2x2:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
@@ -3994,22 +4808,23 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, (R10)(R11*1)
-	VMOVUPS      Z3, 64(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x2
 
@@ -4018,30 +4833,44 @@ block2x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values2x1:
-	VBROADCASTSS (R11), Z16
-	VBROADCASTSS (R11)(SI*1), Z17
+	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R10)(SI*1), Z17
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -4049,29 +4878,30 @@ values2x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, (R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -4085,64 +4915,79 @@ block1x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values1x4:
-	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R10), Z16
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVZXBD    32(R10), Z20
+	VPMOVZXBD    32(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVZXBD    48(R10), Z20
+	VPMOVZXBD    48(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
-	VMOVUPS      Z2, 128(R10)
-	VMOVUPS      Z3, 192(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R9, DI
 	JMP          block1x4
 
@@ -4151,52 +4996,67 @@ block1x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values1x2:
-	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R10), Z16
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBD    16(R10), Z20
+	VPMOVZXBD    16(R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
-	VMOVUPS      Z1, 64(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R9, DI
 	JMP          block1x2
 
@@ -4205,55 +5065,70 @@ block1x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values1x1:
-	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R10), Z16
 	VBROADCASTSS (R13), Z22
 	VBROADCASTSS 4(R13), Z21
-	VPMOVZXBD    (R10), Z20
+	VPMOVZXBD    (R11), Z20
 	VCVTDQ2PS    Z20, Z20
 	VFMADD213PS  Z21, Z22, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Z0, (R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R9, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -4262,17 +5137,12 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·mixE4M3AVX512(SB), NOSPLIT, $0-96
-	MOVQ      ahead+80(FP), AX
-	MOVQ      later+88(FP), CX
-	MOVQ      n+40(FP), DX
+TEXT ·mixE4M3AVX512(SB), NOSPLIT, $8-72
 	MOVQ      dim+48(FP), BX
 	MOVQ      stride+24(FP), SI
 	SHLQ      $0x02, SI
-	IMULQ     BX, DX
-	LEAQ      -1(AX)(DX*1), DX
 	VMOVDQU32 one16AVX512<>+0(SB), Z21
 	VMOVDQU32 bit7AVX512<>+0(SB), Z22
 
@@ -4285,45 +5155,59 @@ block4x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVSXBW    (R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4332,7 +5216,7 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4341,7 +5225,7 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVSXBW    32(R9), Y20
+	VPMOVSXBW    32(R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4350,7 +5234,7 @@ values4x4:
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVSXBW    48(R9), Y20
+	VPMOVSXBW    48(R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4362,33 +5246,34 @@ values4x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
-	VMOVUPS      Z12, (R9)(R11*1)
-	VMOVUPS      Z13, 64(R9)(R11*1)
-	VMOVUPS      Z14, 128(R9)(R11*1)
-	VMOVUPS      Z15, 192(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x4
 
@@ -4397,37 +5282,51 @@ block4x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVSXBW    (R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4436,7 +5335,7 @@ values4x2:
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4448,25 +5347,26 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
-	VMOVUPS      Z6, (R9)(R11*1)
-	VMOVUPS      Z7, 64(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
@@ -4475,33 +5375,47 @@ block4x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVSXBW    (R11), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4513,30 +5427,31 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
-	VMOVUPS      Z3, (R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -4550,39 +5465,53 @@ block3x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4590,7 +5519,7 @@ values3x4:
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4598,7 +5527,7 @@ values3x4:
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVSXBW    32(R9), Y20
+	VPMOVSXBW    32(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4606,7 +5535,7 @@ values3x4:
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVSXBW    48(R9), Y20
+	VPMOVSXBW    48(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4617,29 +5546,30 @@ values3x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x4
 
@@ -4648,33 +5578,47 @@ block3x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4682,7 +5626,7 @@ values3x2:
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4693,23 +5637,24 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
@@ -4718,30 +5663,44 @@ block3x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4752,29 +5711,30 @@ values3x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -4788,54 +5748,68 @@ block2x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVSXBW    32(R9), Y20
+	VPMOVSXBW    32(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVSXBW    48(R9), Y20
+	VPMOVSXBW    48(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4845,25 +5819,26 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -4872,36 +5847,50 @@ block2x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4911,21 +5900,22 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
@@ -4934,27 +5924,41 @@ block2x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -4964,28 +5968,29 @@ values2x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -4999,45 +6004,59 @@ block1x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Z16
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVSXBW    32(R9), Y20
+	VPMOVSXBW    32(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVSXBW    48(R9), Y20
+	VPMOVSXBW    48(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -5046,21 +6065,22 @@ values1x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -5069,31 +6089,45 @@ block1x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Z16
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVSXBW    16(R9), Y20
+	VPMOVSXBW    16(R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -5102,19 +6136,20 @@ values1x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
@@ -5123,24 +6158,38 @@ block1x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x1:
-	VBROADCASTSS (R10), Z16
-	VPMOVSXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VPMOVSXBW    (R10), Y20
 	VPADDW       Y21, Y20, Y23
 	VPTERNLOGD   $0x78, Y22, Y23, Y20
 	VPSLLW       $0x07, Y20, Y20
@@ -5149,27 +6198,28 @@ values1x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -5214,17 +6264,12 @@ DATA bit7AVX512<>+56(SB)/4, $0x00800080
 DATA bit7AVX512<>+60(SB)/4, $0x00800080
 GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, AVX512F, CMOV, MMX+
-TEXT ·mixE5M2AVX512(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixE5M2AVX512(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -5235,66 +6280,80 @@ block4x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	VMULPS       (R9)(R11*1), Z19, Z12
-	VMULPS       64(R9)(R11*1), Z19, Z13
-	VMULPS       128(R9)(R11*1), Z19, Z14
-	VMULPS       192(R9)(R11*1), Z19, Z15
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVZXBW    (R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVZXBW    32(R9), Y20
+	VPMOVZXBW    32(R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVZXBW    48(R9), Y20
+	VPMOVZXBW    48(R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z3
@@ -5304,33 +6363,34 @@ values4x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
-	VMOVUPS      Z12, (R9)(R11*1)
-	VMOVUPS      Z13, 64(R9)(R11*1)
-	VMOVUPS      Z14, 128(R9)(R11*1)
-	VMOVUPS      Z15, 192(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
+	VMOVUPS      Z12, (AX)(DX*1)
+	VMOVUPS      Z13, 64(AX)(DX*1)
+	VMOVUPS      Z14, 128(AX)(DX*1)
+	VMOVUPS      Z15, 192(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x4
 
@@ -5339,44 +6399,58 @@ block4x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	VMULPS       (R9)(R11*1), Z19, Z6
-	VMULPS       64(R9)(R11*1), Z19, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVZXBW    (R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z6
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
@@ -5386,25 +6460,26 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
-	VMOVUPS      Z6, (R9)(R11*1)
-	VMOVUPS      Z7, 64(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
+	VMOVUPS      Z6, (AX)(DX*1)
+	VMOVUPS      Z7, 64(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
@@ -5413,33 +6488,47 @@ block4x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	VBROADCASTSS 12(R9), Z19
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	VMULPS       (R9)(R11*1), Z19, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VBROADCASTSS (R10)(R12*1), Z19
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VBROADCASTSS (R9)(R10*1), Z19
+	VPMOVZXBW    (R11), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -5449,30 +6538,31 @@ values4x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
-	VMOVUPS      Z3, (R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
+	VMOVUPS      Z3, (AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -5486,57 +6576,71 @@ block3x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	VMULPS       (R9)(R10*2), Z18, Z8
-	VMULPS       64(R9)(R10*2), Z18, Z9
-	VMULPS       128(R9)(R10*2), Z18, Z10
-	VMULPS       192(R9)(R10*2), Z18, Z11
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
 	VFMADD231PS  Z18, Z20, Z8
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
 	VFMADD231PS  Z18, Z20, Z9
-	VPMOVZXBW    32(R9), Y20
+	VPMOVZXBW    32(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
 	VFMADD231PS  Z18, Z20, Z10
-	VPMOVZXBW    48(R9), Y20
+	VPMOVZXBW    48(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z3
@@ -5545,29 +6649,30 @@ values3x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
-	VMOVUPS      Z8, (R9)(R10*2)
-	VMOVUPS      Z9, 64(R9)(R10*2)
-	VMOVUPS      Z10, 128(R9)(R10*2)
-	VMOVUPS      Z11, 192(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
+	VMOVUPS      Z8, (AX)(CX*2)
+	VMOVUPS      Z9, 64(AX)(CX*2)
+	VMOVUPS      Z10, 128(AX)(CX*2)
+	VMOVUPS      Z11, 192(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x4
 
@@ -5576,39 +6681,53 @@ block3x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	VMULPS       (R9)(R10*2), Z18, Z4
-	VMULPS       64(R9)(R10*2), Z18, Z5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
 	VFMADD231PS  Z18, Z20, Z4
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
@@ -5617,23 +6736,24 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
-	VMOVUPS      Z4, (R9)(R10*2)
-	VMOVUPS      Z5, 64(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
+	VMOVUPS      Z4, (AX)(CX*2)
+	VMOVUPS      Z5, 64(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
@@ -5642,30 +6762,44 @@ block3x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	VBROADCASTSS 8(R9), Z18
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	VMULPS       (R9)(R10*2), Z18, Z2
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VBROADCASTSS (R10)(SI*2), Z18
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VBROADCASTSS (R9)(SI*2), Z18
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -5674,29 +6808,30 @@ values3x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
-	VMOVUPS      Z2, (R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
+	VMOVUPS      Z2, (AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -5710,48 +6845,62 @@ block2x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	VMULPS       (R9)(R10*1), Z17, Z4
-	VMULPS       64(R9)(R10*1), Z17, Z5
-	VMULPS       128(R9)(R10*1), Z17, Z6
-	VMULPS       192(R9)(R10*1), Z17, Z7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z4
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	VFMADD231PS  Z17, Z20, Z5
-	VPMOVZXBW    32(R9), Y20
+	VPMOVZXBW    32(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
 	VFMADD231PS  Z17, Z20, Z6
-	VPMOVZXBW    48(R9), Y20
+	VPMOVZXBW    48(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z3
@@ -5759,25 +6908,26 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
-	VMOVUPS      Z4, (R9)(R10*1)
-	VMOVUPS      Z5, 64(R9)(R10*1)
-	VMOVUPS      Z6, 128(R9)(R10*1)
-	VMOVUPS      Z7, 192(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
+	VMOVUPS      Z4, (AX)(CX*1)
+	VMOVUPS      Z5, 64(AX)(CX*1)
+	VMOVUPS      Z6, 128(AX)(CX*1)
+	VMOVUPS      Z7, 192(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -5786,34 +6936,48 @@ block2x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       (R9)(R10*1), Z17, Z2
-	VMULPS       64(R9)(R10*1), Z17, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z2
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
@@ -5821,21 +6985,22 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, (R9)(R10*1)
-	VMOVUPS      Z3, 64(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, (AX)(CX*1)
+	VMOVUPS      Z3, 64(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
@@ -5844,27 +7009,41 @@ block2x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	VBROADCASTSS 4(R9), Z17
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       (R9)(R10*1), Z17, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x1:
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS (R10)(SI*1), Z17
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R9)(SI*1), Z17
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
@@ -5872,28 +7051,29 @@ values2x1:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, (R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, (AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -5907,60 +7087,75 @@ block1x4:
 	LEAQ         64(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	VMULPS       128(R9), Z16, Z2
-	VMULPS       192(R9), Z16, Z3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Z16
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
-	VPMOVZXBW    32(R9), Y20
+	VPMOVZXBW    32(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z2
-	VPMOVZXBW    48(R9), Y20
+	VPMOVZXBW    48(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
-	VMOVUPS      Z2, 128(R9)
-	VMOVUPS      Z3, 192(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS      Z3, 192(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -5969,48 +7164,63 @@ block1x2:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	VMULPS       64(R9), Z16, Z1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Z16
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
-	VPMOVZXBW    16(R9), Y20
+	VPMOVZXBW    16(R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
-	VMOVUPS      Z1, 64(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
@@ -6019,51 +7229,66 @@ block1x1:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Z16
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Z16, Z0
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x1:
-	VBROADCASTSS (R10), Z16
-	VPMOVZXBW    (R9), Y20
+	VBROADCASTSS (R9), Z16
+	VPMOVZXBW    (R10), Y20
 	VPSLLW       $0x08, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z16, Z20, Z0
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Z0, (R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x1
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Z0, (AX)
 	MOVQ         R8, DI
 	JMP          block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -6072,19 +7297,14 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixInt4AVX512(SB), NOSPLIT, $0-96
-	MOVQ      ahead+80(FP), AX
-	MOVQ      later+88(FP), CX
-	MOVQ      n+40(FP), DX
+TEXT ·mixInt4AVX512(SB), NOSPLIT, $8-72
 	MOVQ      dim+48(FP), BX
 	MOVQ      stride+24(FP), SI
 	SHRQ      $0x01, BX
 	SHLQ      $0x02, SI
-	IMULQ     BX, DX
-	LEAQ      -1(AX)(DX*1), DX
-	MOVQ      scale+72(FP), R8
+	MOVQ      scale+64(FP), R8
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
 	VMOVDQU32 codesAVX512<>+0(SB), Z23
@@ -6098,52 +7318,66 @@ block4x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	VMULPS       (R10)(R11*2), Z18, Z8
-	VMULPS       64(R10)(R11*2), Z18, Z9
-	VMULPS       128(R10)(R11*2), Z18, Z10
-	VMULPS       192(R10)(R11*2), Z18, Z11
-	VMULPS       (R10)(R12*1), Z19, Z12
-	VMULPS       64(R10)(R12*1), Z19, Z13
-	VMULPS       128(R10)(R12*1), Z19, Z14
-	VMULPS       192(R10)(R12*1), Z19, Z15
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x05, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x4:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
-	VBROADCASTSS     (R11)(R14*1), Z19
-	VBROADCASTSS     4(R13), Z25
-	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z25
+	VFMADD231PS.BCST (R14), Z23, Z25
+	VPBROADCASTQ     (R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6151,7 +7385,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z4
 	VFMADD231PS      Z18, Z20, Z8
 	VFMADD231PS      Z19, Z20, Z12
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6159,9 +7393,9 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z5
 	VFMADD231PS      Z18, Z20, Z9
 	VFMADD231PS      Z19, Z20, Z13
-	VBROADCASTSS     12(R13), Z25
-	VFMADD231PS.BCST 8(R13), Z23, Z25
-	VPBROADCASTQ     16(R10), Z20
+	VBROADCASTSS     12(R14), Z25
+	VFMADD231PS.BCST 8(R14), Z23, Z25
+	VPBROADCASTQ     16(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6169,7 +7403,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z6
 	VFMADD231PS      Z18, Z20, Z10
 	VFMADD231PS      Z19, Z20, Z14
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6180,34 +7414,35 @@ values4x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
-	ADDQ             R8, R13
-	DECQ             R12
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
 	JNZ              values4x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
-	VMOVUPS          Z4, (R10)(R11*1)
-	VMOVUPS          Z5, 64(R10)(R11*1)
-	VMOVUPS          Z6, 128(R10)(R11*1)
-	VMOVUPS          Z7, 192(R10)(R11*1)
-	VMOVUPS          Z8, (R10)(R11*2)
-	VMOVUPS          Z9, 64(R10)(R11*2)
-	VMOVUPS          Z10, 128(R10)(R11*2)
-	VMOVUPS          Z11, 192(R10)(R11*2)
-	VMOVUPS          Z12, (R10)(R12*1)
-	VMOVUPS          Z13, 64(R10)(R12*1)
-	VMOVUPS          Z14, 128(R10)(R12*1)
-	VMOVUPS          Z15, 192(R10)(R12*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run4x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	VMOVUPS          Z8, (AX)(CX*2)
+	VMOVUPS          Z9, 64(AX)(CX*2)
+	VMOVUPS          Z10, 128(AX)(CX*2)
+	VMOVUPS          Z11, 192(AX)(CX*2)
+	VMOVUPS          Z12, (AX)(DX*1)
+	VMOVUPS          Z13, 64(AX)(DX*1)
+	VMOVUPS          Z14, 128(AX)(DX*1)
+	VMOVUPS          Z15, 192(AX)(DX*1)
 	MOVQ             R9, DI
 	JMP              block4x4
 
@@ -6216,44 +7451,58 @@ block4x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	VMULPS       (R10)(R11*2), Z18, Z4
-	VMULPS       64(R10)(R11*2), Z18, Z5
-	VMULPS       (R10)(R12*1), Z19, Z6
-	VMULPS       64(R10)(R12*1), Z19, Z7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x05, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x2:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
-	VBROADCASTSS     (R11)(R14*1), Z19
-	VBROADCASTSS     4(R13), Z25
-	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z25
+	VFMADD231PS.BCST (R14), Z23, Z25
+	VPBROADCASTQ     (R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6261,7 +7510,7 @@ values4x2:
 	VFMADD231PS      Z17, Z20, Z2
 	VFMADD231PS      Z18, Z20, Z4
 	VFMADD231PS      Z19, Z20, Z6
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6272,26 +7521,27 @@ values4x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
-	ADDQ             R8, R13
-	DECQ             R12
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
 	JNZ              values4x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, (R10)(R11*1)
-	VMOVUPS          Z3, 64(R10)(R11*1)
-	VMOVUPS          Z4, (R10)(R11*2)
-	VMOVUPS          Z5, 64(R10)(R11*2)
-	VMOVUPS          Z6, (R10)(R12*1)
-	VMOVUPS          Z7, 64(R10)(R12*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run4x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	VMOVUPS          Z4, (AX)(CX*2)
+	VMOVUPS          Z5, 64(AX)(CX*2)
+	VMOVUPS          Z6, (AX)(DX*1)
+	VMOVUPS          Z7, 64(AX)(DX*1)
 	MOVQ             R9, DI
 	JMP              block4x2
 
@@ -6300,40 +7550,54 @@ block4x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	VMULPS       (R10)(R11*2), Z18, Z2
-	VMULPS       (R10)(R12*1), Z19, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x05, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x1:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
-	VBROADCASTSS     (R11)(R14*1), Z19
-	VBROADCASTSS     4(R13), Z25
-	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z25
+	VFMADD231PS.BCST (R14), Z23, Z25
+	VPBROADCASTQ     (R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6344,31 +7608,32 @@ values4x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
-	ADDQ             R8, R13
-	DECQ             R12
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
 	JNZ              values4x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, (R10)(R11*1)
-	VMOVUPS          Z2, (R10)(R11*2)
-	VMOVUPS          Z3, (R10)(R12*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run4x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	VMOVUPS          Z2, (AX)(CX*2)
+	VMOVUPS          Z3, (AX)(DX*1)
 	MOVQ             R9, DI
 	JMP              block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -6382,53 +7647,67 @@ block3x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	VMULPS       (R10)(R11*2), Z18, Z8
-	VMULPS       64(R10)(R11*2), Z18, Z9
-	VMULPS       128(R10)(R11*2), Z18, Z10
-	VMULPS       192(R10)(R11*2), Z18, Z11
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x4:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z4
 	VFMADD231PS      Z18, Z20, Z8
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6437,14 +7716,14 @@ values3x4:
 	VFMADD231PS      Z18, Z20, Z9
 	VBROADCASTSS     12(R13), Z25
 	VFMADD231PS.BCST 8(R13), Z23, Z25
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
 	VFMADD231PS      Z17, Z20, Z6
 	VFMADD231PS      Z18, Z20, Z10
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6454,30 +7733,31 @@ values3x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
-	VMOVUPS          Z4, (R10)(R11*1)
-	VMOVUPS          Z5, 64(R10)(R11*1)
-	VMOVUPS          Z6, 128(R10)(R11*1)
-	VMOVUPS          Z7, 192(R10)(R11*1)
-	VMOVUPS          Z8, (R10)(R11*2)
-	VMOVUPS          Z9, 64(R10)(R11*2)
-	VMOVUPS          Z10, 128(R10)(R11*2)
-	VMOVUPS          Z11, 192(R10)(R11*2)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run3x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	VMOVUPS          Z8, (AX)(CX*2)
+	VMOVUPS          Z9, 64(AX)(CX*2)
+	VMOVUPS          Z10, 128(AX)(CX*2)
+	VMOVUPS          Z11, 192(AX)(CX*2)
 	MOVQ             R9, DI
 	JMP              block3x4
 
@@ -6486,47 +7766,61 @@ block3x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	VMULPS       (R10)(R11*2), Z18, Z4
-	VMULPS       64(R10)(R11*2), Z18, Z5
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x2:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z2
 	VFMADD231PS      Z18, Z20, Z4
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6536,24 +7830,25 @@ values3x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, (R10)(R11*1)
-	VMOVUPS          Z3, 64(R10)(R11*1)
-	VMOVUPS          Z4, (R10)(R11*2)
-	VMOVUPS          Z5, 64(R10)(R11*2)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run3x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	VMOVUPS          Z4, (AX)(CX*2)
+	VMOVUPS          Z5, 64(AX)(CX*2)
 	MOVQ             R9, DI
 	JMP              block3x2
 
@@ -6562,37 +7857,51 @@ block3x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	VMULPS       (R10)(R11*2), Z18, Z2
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x1:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6602,30 +7911,31 @@ values3x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, (R10)(R11*1)
-	VMOVUPS          Z2, (R10)(R11*2)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run3x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	VMOVUPS          Z2, (AX)(CX*2)
 	MOVQ             R9, DI
 	JMP              block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -6639,46 +7949,60 @@ block2x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x4:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z4
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6686,13 +8010,13 @@ values2x4:
 	VFMADD231PS      Z17, Z20, Z5
 	VBROADCASTSS     12(R13), Z25
 	VFMADD231PS.BCST 8(R13), Z23, Z25
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
 	VFMADD231PS      Z17, Z20, Z6
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6701,26 +8025,27 @@ values2x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
-	VMOVUPS          Z4, (R10)(R11*1)
-	VMOVUPS          Z5, 64(R10)(R11*1)
-	VMOVUPS          Z6, 128(R10)(R11*1)
-	VMOVUPS          Z7, 192(R10)(R11*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run2x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
 	MOVQ             R9, DI
 	JMP              block2x4
 
@@ -6729,42 +8054,56 @@ block2x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x2:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z2
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6773,22 +8112,23 @@ values2x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, (R10)(R11*1)
-	VMOVUPS          Z3, 64(R10)(R11*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run2x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
 	MOVQ             R9, DI
 	JMP              block2x2
 
@@ -6797,34 +8137,48 @@ block2x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x1:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6833,29 +8187,30 @@ values2x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, (R10)(R11*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run2x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
 	MOVQ             R9, DI
 	JMP              block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -6869,51 +8224,65 @@ block1x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x4:
-	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R10), Z16
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	VBROADCASTSS     12(R13), Z25
 	VFMADD231PS.BCST 8(R13), Z23, Z25
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6921,22 +8290,23 @@ values1x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R11
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run1x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
 	MOVQ             R9, DI
 	JMP              block1x4
 
@@ -6945,37 +8315,51 @@ block1x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x2:
-	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R10), Z16
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -6983,20 +8367,21 @@ values1x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R11
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run1x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
 	MOVQ             R9, DI
 	JMP              block1x2
 
@@ -7005,31 +8390,45 @@ block1x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x1:
-	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R10), Z16
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7037,28 +8436,29 @@ values1x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R11
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run1x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
 	MOVQ             R9, DI
 	JMP              block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -7121,19 +8521,14 @@ DATA codesAVX512<>+56(SB)/4, $0x41600000
 DATA codesAVX512<>+60(SB)/4, $0x41700000
 GLOBL codesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $0-96
-	MOVQ      ahead+80(FP), AX
-	MOVQ      later+88(FP), CX
-	MOVQ      n+40(FP), DX
+TEXT ·mixInt4G64AVX512(SB), NOSPLIT, $8-72
 	MOVQ      dim+48(FP), BX
 	MOVQ      stride+24(FP), SI
 	SHRQ      $0x01, BX
 	SHLQ      $0x02, SI
-	IMULQ     BX, DX
-	LEAQ      -1(AX)(DX*1), DX
-	MOVQ      scale+72(FP), R8
+	MOVQ      scale+64(FP), R8
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
 	VMOVDQU32 codesAVX512<>+0(SB), Z23
@@ -7147,52 +8542,66 @@ block4x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	VMULPS       (R10)(R11*2), Z18, Z8
-	VMULPS       64(R10)(R11*2), Z18, Z9
-	VMULPS       128(R10)(R11*2), Z18, Z10
-	VMULPS       192(R10)(R11*2), Z18, Z11
-	VMULPS       (R10)(R12*1), Z19, Z12
-	VMULPS       64(R10)(R12*1), Z19, Z13
-	VMULPS       128(R10)(R12*1), Z19, Z14
-	VMULPS       192(R10)(R12*1), Z19, Z15
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x06, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x4:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
-	VBROADCASTSS     (R11)(R14*1), Z19
-	VBROADCASTSS     4(R13), Z25
-	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z25
+	VFMADD231PS.BCST (R14), Z23, Z25
+	VPBROADCASTQ     (R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7200,7 +8609,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z4
 	VFMADD231PS      Z18, Z20, Z8
 	VFMADD231PS      Z19, Z20, Z12
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7208,7 +8617,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z5
 	VFMADD231PS      Z18, Z20, Z9
 	VFMADD231PS      Z19, Z20, Z13
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7216,7 +8625,7 @@ values4x4:
 	VFMADD231PS      Z17, Z20, Z6
 	VFMADD231PS      Z18, Z20, Z10
 	VFMADD231PS      Z19, Z20, Z14
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7227,34 +8636,35 @@ values4x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
-	ADDQ             R8, R13
-	DECQ             R12
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
 	JNZ              values4x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
-	VMOVUPS          Z4, (R10)(R11*1)
-	VMOVUPS          Z5, 64(R10)(R11*1)
-	VMOVUPS          Z6, 128(R10)(R11*1)
-	VMOVUPS          Z7, 192(R10)(R11*1)
-	VMOVUPS          Z8, (R10)(R11*2)
-	VMOVUPS          Z9, 64(R10)(R11*2)
-	VMOVUPS          Z10, 128(R10)(R11*2)
-	VMOVUPS          Z11, 192(R10)(R11*2)
-	VMOVUPS          Z12, (R10)(R12*1)
-	VMOVUPS          Z13, 64(R10)(R12*1)
-	VMOVUPS          Z14, 128(R10)(R12*1)
-	VMOVUPS          Z15, 192(R10)(R12*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run4x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	VMOVUPS          Z8, (AX)(CX*2)
+	VMOVUPS          Z9, 64(AX)(CX*2)
+	VMOVUPS          Z10, 128(AX)(CX*2)
+	VMOVUPS          Z11, 192(AX)(CX*2)
+	VMOVUPS          Z12, (AX)(DX*1)
+	VMOVUPS          Z13, 64(AX)(DX*1)
+	VMOVUPS          Z14, 128(AX)(DX*1)
+	VMOVUPS          Z15, 192(AX)(DX*1)
 	MOVQ             R9, DI
 	JMP              block4x4
 
@@ -7263,44 +8673,58 @@ block4x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	VMULPS       (R10)(R11*2), Z18, Z4
-	VMULPS       64(R10)(R11*2), Z18, Z5
-	VMULPS       (R10)(R12*1), Z19, Z6
-	VMULPS       64(R10)(R12*1), Z19, Z7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x06, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x2:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
-	VBROADCASTSS     (R11)(R14*1), Z19
-	VBROADCASTSS     4(R13), Z25
-	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z25
+	VFMADD231PS.BCST (R14), Z23, Z25
+	VPBROADCASTQ     (R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7308,7 +8732,7 @@ values4x2:
 	VFMADD231PS      Z17, Z20, Z2
 	VFMADD231PS      Z18, Z20, Z4
 	VFMADD231PS      Z19, Z20, Z6
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7319,26 +8743,27 @@ values4x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
-	ADDQ             R8, R13
-	DECQ             R12
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
 	JNZ              values4x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, (R10)(R11*1)
-	VMOVUPS          Z3, 64(R10)(R11*1)
-	VMOVUPS          Z4, (R10)(R11*2)
-	VMOVUPS          Z5, 64(R10)(R11*2)
-	VMOVUPS          Z6, (R10)(R12*1)
-	VMOVUPS          Z7, 64(R10)(R12*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run4x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	VMOVUPS          Z4, (AX)(CX*2)
+	VMOVUPS          Z5, 64(AX)(CX*2)
+	VMOVUPS          Z6, (AX)(DX*1)
+	VMOVUPS          Z7, 64(AX)(DX*1)
 	MOVQ             R9, DI
 	JMP              block4x2
 
@@ -7347,40 +8772,54 @@ block4x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	VBROADCASTSS 12(R10), Z19
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	VMULPS       (R10)(R11*2), Z18, Z2
-	VMULPS       (R10)(R12*1), Z19, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x06, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x1:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
-	VBROADCASTSS     (R11)(R14*1), Z19
-	VBROADCASTSS     4(R13), Z25
-	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z25
+	VFMADD231PS.BCST (R14), Z23, Z25
+	VPBROADCASTQ     (R12), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7391,31 +8830,32 @@ values4x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
-	ADDQ             R8, R13
-	DECQ             R12
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
 	JNZ              values4x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, (R10)(R11*1)
-	VMOVUPS          Z2, (R10)(R11*2)
-	VMOVUPS          Z3, (R10)(R12*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run4x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	VMOVUPS          Z2, (AX)(CX*2)
+	VMOVUPS          Z3, (AX)(DX*1)
 	MOVQ             R9, DI
 	JMP              block4x1
 
 rest4x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -7429,67 +8869,81 @@ block3x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	VMULPS       (R10)(R11*2), Z18, Z8
-	VMULPS       64(R10)(R11*2), Z18, Z9
-	VMULPS       128(R10)(R11*2), Z18, Z10
-	VMULPS       192(R10)(R11*2), Z18, Z11
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x4:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z4
 	VFMADD231PS      Z18, Z20, Z8
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	VFMADD231PS      Z17, Z20, Z5
 	VFMADD231PS      Z18, Z20, Z9
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
 	VFMADD231PS      Z17, Z20, Z6
 	VFMADD231PS      Z18, Z20, Z10
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7499,30 +8953,31 @@ values3x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
-	VMOVUPS          Z4, (R10)(R11*1)
-	VMOVUPS          Z5, 64(R10)(R11*1)
-	VMOVUPS          Z6, 128(R10)(R11*1)
-	VMOVUPS          Z7, 192(R10)(R11*1)
-	VMOVUPS          Z8, (R10)(R11*2)
-	VMOVUPS          Z9, 64(R10)(R11*2)
-	VMOVUPS          Z10, 128(R10)(R11*2)
-	VMOVUPS          Z11, 192(R10)(R11*2)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run3x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	VMOVUPS          Z8, (AX)(CX*2)
+	VMOVUPS          Z9, 64(AX)(CX*2)
+	VMOVUPS          Z10, 128(AX)(CX*2)
+	VMOVUPS          Z11, 192(AX)(CX*2)
 	MOVQ             R9, DI
 	JMP              block3x4
 
@@ -7531,47 +8986,61 @@ block3x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	VMULPS       (R10)(R11*2), Z18, Z4
-	VMULPS       64(R10)(R11*2), Z18, Z5
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x2:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z2
 	VFMADD231PS      Z18, Z20, Z4
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7581,24 +9050,25 @@ values3x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, (R10)(R11*1)
-	VMOVUPS          Z3, 64(R10)(R11*1)
-	VMOVUPS          Z4, (R10)(R11*2)
-	VMOVUPS          Z5, 64(R10)(R11*2)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run3x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	VMOVUPS          Z4, (AX)(CX*2)
+	VMOVUPS          Z5, 64(AX)(CX*2)
 	MOVQ             R9, DI
 	JMP              block3x2
 
@@ -7607,37 +9077,51 @@ block3x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	VBROADCASTSS 8(R10), Z18
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	VMULPS       (R10)(R11*2), Z18, Z2
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x1:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
-	VBROADCASTSS     (R11)(SI*2), Z18
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7647,30 +9131,31 @@ values3x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, (R10)(R11*1)
-	VMOVUPS          Z2, (R10)(R11*2)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run3x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	VMOVUPS          Z2, (AX)(CX*2)
 	MOVQ             R9, DI
 	JMP              block3x1
 
 rest3x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -7684,58 +9169,72 @@ block2x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	VMULPS       (R10)(R11*1), Z17, Z4
-	VMULPS       64(R10)(R11*1), Z17, Z5
-	VMULPS       128(R10)(R11*1), Z17, Z6
-	VMULPS       192(R10)(R11*1), Z17, Z7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x4:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z4
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
 	VFMADD231PS      Z17, Z20, Z5
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
 	VFMADD231PS      Z17, Z20, Z6
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7744,26 +9243,27 @@ values2x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
-	VMOVUPS          Z4, (R10)(R11*1)
-	VMOVUPS          Z5, 64(R10)(R11*1)
-	VMOVUPS          Z6, 128(R10)(R11*1)
-	VMOVUPS          Z7, 192(R10)(R11*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run2x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
 	MOVQ             R9, DI
 	JMP              block2x4
 
@@ -7772,42 +9272,56 @@ block2x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       (R10)(R11*1), Z17, Z2
-	VMULPS       64(R10)(R11*1), Z17, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x2:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
 	VFMADD231PS      Z17, Z20, Z2
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7816,22 +9330,23 @@ values2x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, (R10)(R11*1)
-	VMOVUPS          Z3, 64(R10)(R11*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run2x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
 	MOVQ             R9, DI
 	JMP              block2x2
 
@@ -7840,34 +9355,48 @@ block2x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	VBROADCASTSS 4(R10), Z17
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       (R10)(R11*1), Z17, Z1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x1:
-	VBROADCASTSS     (R11), Z16
-	VBROADCASTSS     (R11)(SI*1), Z17
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7876,29 +9405,30 @@ values2x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R12
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, (R10)(R11*1)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run2x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
 	MOVQ             R9, DI
 	JMP              block2x1
 
 rest2x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -7912,49 +9442,63 @@ block1x4:
 	LEAQ         64(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	VMULPS       128(R10), Z16, Z2
-	VMULPS       192(R10), Z16, Z3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x4:
-	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R10), Z16
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z1
-	VPBROADCASTQ     16(R10), Z20
+	VPBROADCASTQ     16(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z2
-	VPBROADCASTQ     24(R10), Z20
+	VPBROADCASTQ     24(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -7962,22 +9506,23 @@ values1x4:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000020, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R11
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
-	VMOVUPS          Z2, 128(R10)
-	VMOVUPS          Z3, 192(R10)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run1x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
 	MOVQ             R9, DI
 	JMP              block1x4
 
@@ -7986,37 +9531,51 @@ block1x2:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	VMULPS       64(R10), Z16, Z1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x2:
-	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R10), Z16
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
 	VFMADD231PS      Z16, Z20, Z0
-	VPBROADCASTQ     8(R10), Z20
+	VPBROADCASTQ     8(R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -8024,20 +9583,21 @@ values1x2:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000010, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R11
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
-	VMOVUPS          Z1, 64(R10)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run1x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
 	MOVQ             R9, DI
 	JMP              block1x2
 
@@ -8046,31 +9606,45 @@ block1x1:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x1
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Z16
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Z16, Z0
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x1:
-	VBROADCASTSS     (R11), Z16
+	VBROADCASTSS     (R10), Z16
 	VBROADCASTSS     4(R13), Z25
 	VFMADD231PS.BCST (R13), Z23, Z25
-	VPBROADCASTQ     (R10), Z20
+	VPBROADCASTQ     (R11), Z20
 	VPSHUFB          Z21, Z20, Z20
 	VPSRLVD          Z22, Z20, Z20
 	VPERMPS          Z25, Z20, Z20
@@ -8078,28 +9652,29 @@ values1x1:
 	PREFETCHT0       (AX)
 	PREFETCHT1       (AX)(CX*1)
 	ADDQ             $0x00000008, AX
-	CMPQ             AX, DX
-	CMOVQGT          DX, AX
-	ADDQ             BX, R10
-	ADDQ             $0x04, R11
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	MOVQ             acc+0(FP), R10
-	MOVQ             dim+48(FP), R11
-	SHLQ             $0x02, R11
-	LEAQ             (R11)(R11*2), R11
-	LEAQ             (R10)(DI*4), R10
-	VMOVUPS          Z0, (R10)
+	ADDQ             $0x60, DX
+	DECQ             (SP)
+	JNZ              run1x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
 	MOVQ             R9, DI
 	JMP              block1x1
 
 rest1x1:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -8108,35 +9683,48 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func foldAVX512(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+// func foldAVX512(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 // Requires: AVX, AVX512F
-TEXT ·foldAVX512(SB), NOSPLIT, $0-48
+TEXT ·foldAVX512(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ p+8(FP), CX
 	MOVQ stride+16(FP), DX
-	MOVQ n+24(FP), BX
-	MOVQ rows+32(FP), SI
-	MOVQ scales+40(FP), DI
+	MOVQ width+24(FP), BX
 	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+
+run:
+	MOVQ values+40(FP), SI
+	MOVQ 72(SI), DI
+	MOVQ 64(SI), R8
+	ADDQ $0x60, SI
+	MOVQ SI, values+40(FP)
+	MOVQ AX, SI
+	MOVQ CX, R9
+	MOVQ rows+32(FP), R10
 
 row:
-	MOVQ BX, R8
-	XORQ R9, R9
+	MOVQ DI, R11
+	XORQ R12, R12
 
 factors:
-	VPBROADCASTD R8, Z0
+	VPBROADCASTD R11, Z0
 	VPCMPGTD     lanesAVX512<>+0(SB), Z0, K1
-	VMOVUPS.Z    (DI)(R9*1), K1, Z1
-	VMOVUPS.Z    (CX)(R9*1), K1, Z0
+	VMOVUPS.Z    (R8)(R12*1), K1, Z1
+	VMOVUPS.Z    (R9)(R12*1), K1, Z0
 	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (AX)(R9*1)
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R8
+	VMOVUPS      Z0, K1, (SI)(R12*1)
+	ADDQ         $0x40, R12
+	SUBQ         $0x10, R11
 	JGT          factors
-	ADDQ         DX, CX
-	LEAQ         (AX)(BX*4), AX
-	DECQ         SI
+	ADDQ         DX, R9
+	ADDQ         BX, SI
+	DECQ         R10
 	JNZ          row
+	LEAQ         (AX)(DI*4), AX
+	LEAQ         (CX)(DI*4), CX
+	DECQ         runs+48(FP)
+	JNZ          run
 	VZEROUPPER
 	RET
 
@@ -8158,18 +9746,13 @@ DATA lanesAVX512<>+56(SB)/4, $0x0000000e
 DATA lanesAVX512<>+60(SB)/4, $0x0000000f
 GLOBL lanesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·mixF32AVX2(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, BX
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixF32AVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, BX
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -8180,43 +9763,57 @@ block4x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x02, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VBROADCASTSS (R10)(R12*1), Y11
-	VMOVUPS      (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VBROADCASTSS (R9)(R10*1), Y11
+	VMOVUPS      (R11), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VMOVUPS      32(R9), Y12
+	VMOVUPS      32(R11), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
@@ -8224,34 +9821,35 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -8265,70 +9863,85 @@ block3x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VMOVUPS      (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VMOVUPS      (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VMOVUPS      32(R9), Y12
+	VMOVUPS      32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -8342,43 +9955,57 @@ block2x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VMOVUPS      (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VMOVUPS      (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VMOVUPS      32(R9), Y12
+	VMOVUPS      32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VMOVUPS      64(R9), Y12
+	VMOVUPS      64(R10), Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VMOVUPS      96(R9), Y12
+	VMOVUPS      96(R10), Y12
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
@@ -8386,25 +10013,26 @@ values2x4:
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -8413,62 +10041,77 @@ block2x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VMOVUPS      (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VMOVUPS      (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VMOVUPS      32(R9), Y12
+	VMOVUPS      32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -8482,55 +10125,70 @@ block1x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VMOVUPS      (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VMOVUPS      32(R9), Y12
+	VMOVUPS      32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VMOVUPS      64(R9), Y12
+	VMOVUPS      64(R10), Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VMOVUPS      96(R9), Y12
+	VMOVUPS      96(R10), Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	PREFETCHT0   64(AX)
 	PREFETCHT1   64(AX)(CX*1)
 	ADDQ         $0x00000080, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -8539,54 +10197,69 @@ block1x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x02, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x02, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VMOVUPS      (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VMOVUPS      (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VMOVUPS      32(R9), Y12
+	VMOVUPS      32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -8595,18 +10268,13 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixF16AVX2(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x01, BX
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixF16AVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x01, BX
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -8617,43 +10285,57 @@ block4x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VBROADCASTSS (R10)(R12*1), Y11
-	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VBROADCASTSS (R9)(R10*1), Y11
+	VCVTPH2PS    (R11), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VCVTPH2PS    16(R9), Y12
+	VCVTPH2PS    16(R11), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
@@ -8661,34 +10343,35 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -8702,70 +10385,85 @@ block3x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VCVTPH2PS    (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VCVTPH2PS    16(R9), Y12
+	VCVTPH2PS    16(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	VFMADD231PS  Y10, Y12, Y5
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -8779,67 +10477,82 @@ block2x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VCVTPH2PS    (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VCVTPH2PS    16(R9), Y12
+	VCVTPH2PS    16(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VCVTPH2PS    32(R9), Y12
+	VCVTPH2PS    32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VCVTPH2PS    48(R9), Y12
+	VCVTPH2PS    48(R10), Y12
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -8848,62 +10561,77 @@ block2x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VCVTPH2PS    (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VCVTPH2PS    16(R9), Y12
+	VCVTPH2PS    16(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -8917,53 +10645,68 @@ block1x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VCVTPH2PS    (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VCVTPH2PS    16(R9), Y12
+	VCVTPH2PS    16(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VCVTPH2PS    32(R9), Y12
+	VCVTPH2PS    32(R10), Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VCVTPH2PS    48(R9), Y12
+	VCVTPH2PS    48(R10), Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -8972,54 +10715,69 @@ block1x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VCVTPH2PS    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VCVTPH2PS    (R10), Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VCVTPH2PS    16(R9), Y12
+	VCVTPH2PS    16(R10), Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -9028,18 +10786,13 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixBF16AVX2(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x01, BX
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixBF16AVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x01, BX
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -9050,44 +10803,58 @@ block4x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHLQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VBROADCASTSS (R10)(R12*1), Y11
-	VPMOVZXWD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VBROADCASTSS (R9)(R10*1), Y11
+	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXWD    16(R9), Y12
+	VPMOVZXWD    16(R11), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
@@ -9096,34 +10863,35 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -9137,39 +10905,53 @@ block3x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VPMOVZXWD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VPMOVZXWD    (R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVZXWD    16(R9), Y12
+	VPMOVZXWD    16(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
@@ -9177,32 +10959,33 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -9216,71 +10999,86 @@ block2x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVZXWD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVZXWD    (R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVZXWD    16(R9), Y12
+	VPMOVZXWD    16(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVZXWD    32(R9), Y12
+	VPMOVZXWD    32(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVZXWD    48(R9), Y12
+	VPMOVZXWD    48(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -9289,64 +11087,79 @@ block2x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVZXWD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVZXWD    (R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVZXWD    16(R9), Y12
+	VPMOVZXWD    16(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -9360,57 +11173,72 @@ block1x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VPMOVZXWD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VPMOVZXWD    (R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXWD    16(R9), Y12
+	VPMOVZXWD    16(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVZXWD    32(R9), Y12
+	VPMOVZXWD    32(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVZXWD    48(R9), Y12
+	VPMOVZXWD    48(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000040, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -9419,56 +11247,71 @@ block1x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	SHLQ         $0x01, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	SHLQ    $0x01, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VPMOVZXWD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VPMOVZXWD    (R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXWD    16(R9), Y12
+	VPMOVZXWD    16(R10), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -9477,17 +11320,12 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt8AVX2(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixInt8AVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -9498,43 +11336,57 @@ block4x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VBROADCASTSS (R10)(R12*1), Y11
-	VPMOVSXBD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VBROADCASTSS (R9)(R10*1), Y11
+	VPMOVSXBD    (R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVSXBD    8(R9), Y12
+	VPMOVSXBD    8(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
@@ -9543,34 +11395,35 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -9584,38 +11437,52 @@ block3x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VPMOVSXBD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VPMOVSXBD    (R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVSXBD    8(R9), Y12
+	VPMOVSXBD    8(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
@@ -9623,32 +11490,33 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -9662,70 +11530,85 @@ block2x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVSXBD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVSXBD    (R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVSXBD    8(R9), Y12
+	VPMOVSXBD    8(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVSXBD    16(R9), Y12
+	VPMOVSXBD    16(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVSXBD    24(R9), Y12
+	VPMOVSXBD    24(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	VFMADD231PS  Y9, Y12, Y7
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -9734,63 +11617,78 @@ block2x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVSXBD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVSXBD    (R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVSXBD    8(R9), Y12
+	VPMOVSXBD    8(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -9804,56 +11702,71 @@ block1x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VPMOVSXBD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBD    (R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBD    8(R9), Y12
+	VPMOVSXBD    8(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVSXBD    16(R9), Y12
+	VPMOVSXBD    16(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVSXBD    24(R9), Y12
+	VPMOVSXBD    24(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -9862,55 +11775,70 @@ block1x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VPMOVSXBD    (R9), Y12
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBD    (R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBD    8(R9), Y12
+	VPMOVSXBD    8(R10), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -9919,18 +11847,13 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
-	MOVQ  scale+72(FP), R8
+TEXT ·mixInt8AsymAVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, SI
+	MOVQ scale+64(FP), R8
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -9941,47 +11864,61 @@ block4x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	VBROADCASTSS 8(R10), Y10
-	VBROADCASTSS 12(R10), Y11
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	VMULPS       (R10)(R11*2), Y10, Y4
-	VMULPS       32(R10)(R11*2), Y10, Y5
-	VMULPS       (R10)(R12*1), Y11, Y6
-	VMULPS       32(R10)(R12*1), Y11, Y7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    72(DX), R13
 
 values4x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
-	VBROADCASTSS (R11)(SI*2), Y10
-	VBROADCASTSS (R11)(R14*1), Y11
-	VBROADCASTSS (R13), Y14
-	VBROADCASTSS 4(R13), Y13
-	VPMOVZXBD    (R10), Y12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R14), Y14
+	VBROADCASTSS 4(R14), Y13
+	VPMOVZXBD    (R12), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXBD    8(R10), Y12
+	VPMOVZXBD    8(R12), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y1
@@ -9991,35 +11928,36 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
-	ADDQ         R8, R13
-	DECQ         R12
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
-	VMOVUPS      Y4, (R10)(R11*2)
-	VMOVUPS      Y5, 32(R10)(R11*2)
-	VMOVUPS      Y6, (R10)(R12*1)
-	VMOVUPS      Y7, 32(R10)(R12*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R9, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -10033,42 +11971,56 @@ block3x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	VBROADCASTSS 8(R10), Y10
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	VMULPS       (R10)(R11*2), Y10, Y4
-	VMULPS       32(R10)(R11*2), Y10, Y5
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values3x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
-	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
 	VBROADCASTSS (R13), Y14
 	VBROADCASTSS 4(R13), Y13
-	VPMOVZXBD    (R10), Y12
+	VPMOVZXBD    (R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVZXBD    8(R10), Y12
+	VPMOVZXBD    8(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y1
@@ -10077,33 +12029,34 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
-	VMOVUPS      Y4, (R10)(R11*2)
-	VMOVUPS      Y5, 32(R10)(R11*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R9, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -10117,51 +12070,65 @@ block2x4:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       64(R10), Y8, Y2
-	VMULPS       96(R10), Y8, Y3
-	VMULPS       (R10)(R11*1), Y9, Y4
-	VMULPS       32(R10)(R11*1), Y9, Y5
-	VMULPS       64(R10)(R11*1), Y9, Y6
-	VMULPS       96(R10)(R11*1), Y9, Y7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values2x4:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
 	VBROADCASTSS (R13), Y14
 	VBROADCASTSS 4(R13), Y13
-	VPMOVZXBD    (R10), Y12
+	VPMOVZXBD    (R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVZXBD    8(R10), Y12
+	VPMOVZXBD    8(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVZXBD    16(R10), Y12
+	VPMOVZXBD    16(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVZXBD    24(R10), Y12
+	VPMOVZXBD    24(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y3
@@ -10169,26 +12136,27 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, 64(R10)
-	VMOVUPS      Y3, 96(R10)
-	VMOVUPS      Y4, (R10)(R11*1)
-	VMOVUPS      Y5, 32(R10)(R11*1)
-	VMOVUPS      Y6, 64(R10)(R11*1)
-	VMOVUPS      Y7, 96(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x4
 
@@ -10197,37 +12165,51 @@ block2x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values2x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
 	VBROADCASTSS (R13), Y14
 	VBROADCASTSS 4(R13), Y13
-	VPMOVZXBD    (R10), Y12
+	VPMOVZXBD    (R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVZXBD    8(R10), Y12
+	VPMOVZXBD    8(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y1
@@ -10235,31 +12217,32 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -10273,64 +12256,79 @@ block1x4:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       64(R10), Y8, Y2
-	VMULPS       96(R10), Y8, Y3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values1x4:
-	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R10), Y8
 	VBROADCASTSS (R13), Y14
 	VBROADCASTSS 4(R13), Y13
-	VPMOVZXBD    (R10), Y12
+	VPMOVZXBD    (R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBD    8(R10), Y12
+	VPMOVZXBD    8(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVZXBD    16(R10), Y12
+	VPMOVZXBD    16(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVZXBD    24(R10), Y12
+	VPMOVZXBD    24(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, 64(R10)
-	VMOVUPS      Y3, 96(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R9, DI
 	JMP          block1x4
 
@@ -10339,61 +12337,76 @@ block1x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    72(DX), R12
 
 values1x2:
-	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R10), Y8
 	VBROADCASTSS (R13), Y14
 	VBROADCASTSS 4(R13), Y13
-	VPMOVZXBD    (R10), Y12
+	VPMOVZXBD    (R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBD    8(R10), Y12
+	VPMOVZXBD    8(R11), Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y13, Y14, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R9, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -10402,17 +12415,12 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixE4M3AVX2(SB), NOSPLIT, $0-96
-	MOVQ    ahead+80(FP), AX
-	MOVQ    later+88(FP), CX
-	MOVQ    n+40(FP), DX
+TEXT ·mixE4M3AVX2(SB), NOSPLIT, $8-72
 	MOVQ    dim+48(FP), BX
 	MOVQ    stride+24(FP), SI
 	SHLQ    $0x02, SI
-	IMULQ   BX, DX
-	LEAQ    -1(AX)(DX*1), DX
 	VMOVDQU one16AVX2<>+0(SB), Y13
 	VMOVDQU bit7AVX2<>+0(SB), Y14
 
@@ -10425,37 +12433,51 @@ block4x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VBROADCASTSS (R10)(R12*1), Y11
-	VPMOVSXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VBROADCASTSS (R9)(R10*1), Y11
+	VPMOVSXBW    (R11), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10465,7 +12487,7 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVSXBW    8(R9), X12
+	VPMOVSXBW    8(R11), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10478,34 +12500,35 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -10519,33 +12542,47 @@ block3x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VPMOVSXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VPMOVSXBW    (R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10554,7 +12591,7 @@ values3x2:
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVSXBW    8(R9), X12
+	VPMOVSXBW    8(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10566,32 +12603,33 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -10605,33 +12643,47 @@ block2x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVSXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVSXBW    (R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10639,7 +12691,7 @@ values2x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVSXBW    8(R9), X12
+	VPMOVSXBW    8(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10647,7 +12699,7 @@ values2x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVSXBW    16(R9), X12
+	VPMOVSXBW    16(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10655,7 +12707,7 @@ values2x4:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVSXBW    24(R9), X12
+	VPMOVSXBW    24(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10666,25 +12718,26 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -10693,29 +12746,43 @@ block2x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVSXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVSXBW    (R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10723,7 +12790,7 @@ values2x2:
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVSXBW    8(R9), X12
+	VPMOVSXBW    8(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10734,30 +12801,31 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -10771,48 +12839,62 @@ block1x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VPMOVSXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBW    (R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBW    8(R9), X12
+	VPMOVSXBW    8(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVSXBW    16(R9), X12
+	VPMOVSXBW    16(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVSXBW    24(R9), X12
+	VPMOVSXBW    24(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10822,21 +12904,22 @@ values1x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -10845,32 +12928,46 @@ block1x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VPMOVSXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VPMOVSXBW    (R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
 	VPSLLW       $0x07, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVSXBW    8(R9), X12
+	VPMOVSXBW    8(R10), X12
 	VPADDW       X13, X12, X15
 	VPAND        X14, X15, X15
 	VPXOR        X15, X12, X12
@@ -10880,28 +12977,29 @@ values1x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -10930,17 +13028,12 @@ DATA bit7AVX2<>+24(SB)/4, $0x00800080
 DATA bit7AVX2<>+28(SB)/4, $0x00800080
 GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·mixE5M2AVX2(SB), NOSPLIT, $0-96
-	MOVQ  ahead+80(FP), AX
-	MOVQ  later+88(FP), CX
-	MOVQ  n+40(FP), DX
-	MOVQ  dim+48(FP), BX
-	MOVQ  stride+24(FP), SI
-	SHLQ  $0x02, SI
-	IMULQ BX, DX
-	LEAQ  -1(AX)(DX*1), DX
+TEXT ·mixE5M2AVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHLQ $0x02, SI
 
 rows4:
 	CMPQ rows+56(FP), $0x04
@@ -10951,44 +13044,58 @@ block4x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	VBROADCASTSS 12(R9), Y11
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	VMULPS       (R9)(R11*1), Y11, Y6
-	VMULPS       32(R9)(R11*1), Y11, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), R10
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    72(DX), R12
 
 values4x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VBROADCASTSS (R10)(R12*1), Y11
-	VPMOVZXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VBROADCASTSS (R9)(R10*1), Y11
+	VPMOVZXBW    (R11), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVZXBW    8(R9), X12
+	VPMOVZXBW    8(R11), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
@@ -10998,34 +13105,35 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
-	DECQ         R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R9
+	DECQ         R12
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
-	VMOVUPS      Y6, (R9)(R11*1)
-	VMOVUPS      Y7, 32(R9)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R8, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -11039,39 +13147,53 @@ block3x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	VBROADCASTSS 8(R9), Y10
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	VMULPS       (R9)(R10*2), Y10, Y4
-	VMULPS       32(R9)(R10*2), Y10, Y5
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values3x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VBROADCASTSS (R10)(SI*2), Y10
-	VPMOVZXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VBROADCASTSS (R9)(SI*2), Y10
+	VPMOVZXBW    (R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPMOVZXBW    8(R9), X12
+	VPMOVZXBW    8(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
@@ -11080,32 +13202,33 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
-	VMOVUPS      Y4, (R9)(R10*2)
-	VMOVUPS      Y5, 32(R9)(R10*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R8, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -11119,48 +13242,62 @@ block2x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	VMULPS       (R9)(R10*1), Y9, Y4
-	VMULPS       32(R9)(R10*1), Y9, Y5
-	VMULPS       64(R9)(R10*1), Y9, Y6
-	VMULPS       96(R9)(R10*1), Y9, Y7
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x4:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVZXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVZXBW    (R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPMOVZXBW    8(R9), X12
+	VPMOVZXBW    8(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPMOVZXBW    16(R9), X12
+	VPMOVZXBW    16(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPMOVZXBW    24(R9), X12
+	VPMOVZXBW    24(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y3
@@ -11168,25 +13305,26 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
-	VMOVUPS      Y4, (R9)(R10*1)
-	VMOVUPS      Y5, 32(R9)(R10*1)
-	VMOVUPS      Y6, 64(R9)(R10*1)
-	VMOVUPS      Y7, 96(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x4
 
@@ -11195,34 +13333,48 @@ block2x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	VBROADCASTSS 4(R9), Y9
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       (R9)(R10*1), Y9, Y2
-	VMULPS       32(R9)(R10*1), Y9, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values2x2:
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS (R10)(SI*1), Y9
-	VPMOVZXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VBROADCASTSS (R9)(SI*1), Y9
+	VPMOVZXBW    (R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPMOVZXBW    8(R9), X12
+	VPMOVZXBW    8(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
@@ -11230,30 +13382,31 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R11
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, (R9)(R10*1)
-	VMOVUPS      Y3, 32(R9)(R10*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R8, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -11267,60 +13420,75 @@ block1x4:
 	LEAQ         32(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	VMULPS       64(R9), Y8, Y2
-	VMULPS       96(R9), Y8, Y3
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x4:
-	VBROADCASTSS (R10), Y8
-	VPMOVZXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VPMOVZXBW    (R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBW    8(R9), X12
+	VPMOVZXBW    8(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPMOVZXBW    16(R9), X12
+	VPMOVZXBW    16(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPMOVZXBW    24(R9), X12
+	VPMOVZXBW    24(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y3
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000020, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
-	VMOVUPS      Y2, 64(R9)
-	VMOVUPS      Y3, 96(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R8, DI
 	JMP          block1x4
 
@@ -11329,57 +13497,72 @@ block1x2:
 	LEAQ         16(DI), R8
 	CMPQ         R8, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R9
-	VBROADCASTSS (R9), Y8
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMULPS       (R9), Y8, Y0
-	VMULPS       32(R9), Y8, Y1
-	MOVQ         values+32(FP), R9
-	MOVQ         DI, R10
-	ADDQ         R10, R9
-	MOVQ         p+16(FP), R10
-	MOVQ         n+40(FP), R11
-	LEAQ         (SI)(SI*2), R12
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R9
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R10
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R10, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R11
+	ADDQ    R11, R10
+	IMULQ   72(DX), R11
+	ADDQ    R11, AX
+	MOVQ    72(DX), R11
 
 values1x2:
-	VBROADCASTSS (R10), Y8
-	VPMOVZXBW    (R9), X12
+	VBROADCASTSS (R9), Y8
+	VPMOVZXBW    (R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPMOVZXBW    8(R9), X12
+	VPMOVZXBW    8(R10), X12
 	VPSLLW       $0x08, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R9
-	ADDQ         $0x04, R10
+	ADDQ         BX, R10
+	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R9
-	MOVQ         dim+48(FP), R10
-	SHLQ         $0x02, R10
-	LEAQ         (R10)(R10*2), R10
-	LEAQ         (R9)(DI*4), R9
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      Y1, 32(R9)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R8, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -11388,19 +13571,14 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt4AVX2(SB), NOSPLIT, $0-96
-	MOVQ    ahead+80(FP), AX
-	MOVQ    later+88(FP), CX
-	MOVQ    n+40(FP), DX
+TEXT ·mixInt4AVX2(SB), NOSPLIT, $8-72
 	MOVQ    dim+48(FP), BX
 	MOVQ    stride+24(FP), SI
 	SHRQ    $0x01, BX
 	SHLQ    $0x02, SI
-	IMULQ   BX, DX
-	LEAQ    -1(AX)(DX*1), DX
-	MOVQ    scale+72(FP), R8
+	MOVQ    scale+64(FP), R8
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
 
 rows4:
@@ -11412,44 +13590,58 @@ block4x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	VBROADCASTSS 8(R10), Y10
-	VBROADCASTSS 12(R10), Y11
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	VMULPS       (R10)(R11*2), Y10, Y4
-	VMULPS       32(R10)(R11*2), Y10, Y5
-	VMULPS       (R10)(R12*1), Y11, Y6
-	VMULPS       32(R10)(R12*1), Y11, Y7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x05, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
-	VBROADCASTSS (R11)(SI*2), Y10
-	VBROADCASTSS (R11)(R14*1), Y11
-	VBROADCASTSS (R13), Y15
-	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R14), Y15
+	VBROADCASTSS 4(R14), Y14
+	VPBROADCASTD (R12), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11458,7 +13650,7 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R12), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11470,35 +13662,36 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
-	ADDQ         R8, R13
-	DECQ         R12
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
-	VMOVUPS      Y4, (R10)(R11*2)
-	VMOVUPS      Y5, 32(R10)(R11*2)
-	VMOVUPS      Y6, (R10)(R12*1)
-	VMOVUPS      Y7, 32(R10)(R12*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R9, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -11512,40 +13705,54 @@ block3x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	VBROADCASTSS 8(R10), Y10
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	VMULPS       (R10)(R11*2), Y10, Y4
-	VMULPS       32(R10)(R11*2), Y10, Y5
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
-	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11553,7 +13760,7 @@ values3x2:
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11564,33 +13771,34 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
-	VMOVUPS      Y4, (R10)(R11*2)
-	VMOVUPS      Y5, 32(R10)(R11*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R9, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -11604,61 +13812,75 @@ block2x4:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       64(R10), Y8, Y2
-	VMULPS       96(R10), Y8, Y3
-	VMULPS       (R10)(R11*1), Y9, Y4
-	VMULPS       32(R10)(R11*1), Y9, Y5
-	VMULPS       64(R10)(R11*1), Y9, Y6
-	VMULPS       96(R10)(R11*1), Y9, Y7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x4:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPBROADCASTD 8(R10), Y12
+	VPBROADCASTD 8(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPBROADCASTD 12(R10), Y12
+	VPBROADCASTD 12(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11668,26 +13890,27 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, 64(R10)
-	VMOVUPS      Y3, 96(R10)
-	VMOVUPS      Y4, (R10)(R11*1)
-	VMOVUPS      Y5, 32(R10)(R11*1)
-	VMOVUPS      Y6, 64(R10)(R11*1)
-	VMOVUPS      Y7, 96(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x4
 
@@ -11696,43 +13919,57 @@ block2x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11742,31 +13979,32 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -11780,52 +14018,66 @@ block1x4:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       64(R10), Y8, Y2
-	VMULPS       96(R10), Y8, Y3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x4:
-	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R10), Y8
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPBROADCASTD 8(R10), Y12
+	VPBROADCASTD 8(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPBROADCASTD 12(R10), Y12
+	VPBROADCASTD 12(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11834,22 +14086,23 @@ values1x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, 64(R10)
-	VMOVUPS      Y3, 96(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R9, DI
 	JMP          block1x4
 
@@ -11858,38 +14111,52 @@ block1x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x05, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x05, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x2:
-	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R10), Y8
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -11898,29 +14165,30 @@ values1x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R9, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -11939,19 +14207,14 @@ DATA shiftsAVX2<>+24(SB)/4, $0x00000004
 DATA shiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL shiftsAVX2<>(SB), RODATA|NOPTR, $32
 
-// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+// func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $0-96
-	MOVQ    ahead+80(FP), AX
-	MOVQ    later+88(FP), CX
-	MOVQ    n+40(FP), DX
+TEXT ·mixInt4G64AVX2(SB), NOSPLIT, $8-72
 	MOVQ    dim+48(FP), BX
 	MOVQ    stride+24(FP), SI
 	SHRQ    $0x01, BX
 	SHLQ    $0x02, SI
-	IMULQ   BX, DX
-	LEAQ    -1(AX)(DX*1), DX
-	MOVQ    scale+72(FP), R8
+	MOVQ    scale+64(FP), R8
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
 
 rows4:
@@ -11963,44 +14226,58 @@ block4x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest4x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	VBROADCASTSS 8(R10), Y10
-	VBROADCASTSS 12(R10), Y11
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	VMULPS       (R10)(R11*2), Y10, Y4
-	VMULPS       32(R10)(R11*2), Y10, Y5
-	VMULPS       (R10)(R12*1), Y11, Y6
-	VMULPS       32(R10)(R12*1), Y11, Y7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	VMULPS       (AX)(DX*1), Y11, Y6
+	VMULPS       32(AX)(DX*1), Y11, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   72(DX), R13
+	ADDQ    R13, AX
+	MOVQ    64(DX), R14
+	MOVQ    DI, R13
+	SHRQ    $0x06, R13
+	LEAQ    (R14)(R13*8), R14
+	MOVQ    72(DX), R13
 
 values4x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
-	VBROADCASTSS (R11)(SI*2), Y10
-	VBROADCASTSS (R11)(R14*1), Y11
-	VBROADCASTSS (R13), Y15
-	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R14), Y15
+	VBROADCASTSS 4(R14), Y14
+	VPBROADCASTD (R12), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12009,7 +14286,7 @@ values4x2:
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y6
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R12), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12021,35 +14298,36 @@ values4x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
-	ADDQ         R8, R13
-	DECQ         R12
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
 	JNZ          values4x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
-	VMOVUPS      Y4, (R10)(R11*2)
-	VMOVUPS      Y5, 32(R10)(R11*2)
-	VMOVUPS      Y6, (R10)(R12*1)
-	VMOVUPS      Y7, 32(R10)(R12*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
 	MOVQ         R9, DI
 	JMP          block4x2
 
 rest4x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x10, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x04, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x10, shrink+8(FP)
 	SUBQ   $0x04, rows+56(FP)
 	JMP    rows4
@@ -12063,40 +14341,54 @@ block3x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest3x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	VBROADCASTSS 8(R10), Y10
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	VMULPS       (R10)(R11*2), Y10, Y4
-	VMULPS       32(R10)(R11*2), Y10, Y5
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	VMULPS       (AX)(CX*2), Y10, Y4
+	VMULPS       32(AX)(CX*2), Y10, Y5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values3x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
-	VBROADCASTSS (R11)(SI*2), Y10
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12104,7 +14396,7 @@ values3x2:
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
 	VFMADD231PS  Y10, Y12, Y4
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12115,33 +14407,34 @@ values3x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
-	VMOVUPS      Y4, (R10)(R11*2)
-	VMOVUPS      Y5, 32(R10)(R11*2)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
 	MOVQ         R9, DI
 	JMP          block3x2
 
 rest3x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x0c, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x03, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x0c, shrink+8(FP)
 	SUBQ   $0x03, rows+56(FP)
 	JMP    rows3
@@ -12155,61 +14448,75 @@ block2x4:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       64(R10), Y8, Y2
-	VMULPS       96(R10), Y8, Y3
-	VMULPS       (R10)(R11*1), Y9, Y4
-	VMULPS       32(R10)(R11*1), Y9, Y5
-	VMULPS       64(R10)(R11*1), Y9, Y6
-	VMULPS       96(R10)(R11*1), Y9, Y7
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	VMULPS       (AX)(CX*1), Y9, Y4
+	VMULPS       32(AX)(CX*1), Y9, Y5
+	VMULPS       64(AX)(CX*1), Y9, Y6
+	VMULPS       96(AX)(CX*1), Y9, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x4:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y4
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
 	VFMADD231PS  Y9, Y12, Y5
-	VPBROADCASTD 8(R10), Y12
+	VPBROADCASTD 8(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y2
 	VFMADD231PS  Y9, Y12, Y6
-	VPBROADCASTD 12(R10), Y12
+	VPBROADCASTD 12(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12219,26 +14526,27 @@ values2x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, 64(R10)
-	VMOVUPS      Y3, 96(R10)
-	VMOVUPS      Y4, (R10)(R11*1)
-	VMOVUPS      Y5, 32(R10)(R11*1)
-	VMOVUPS      Y6, 64(R10)(R11*1)
-	VMOVUPS      Y7, 96(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x4
 
@@ -12247,43 +14555,57 @@ block2x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest2x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	VBROADCASTSS 4(R10), Y9
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       (R10)(R11*1), Y9, Y2
-	VMULPS       32(R10)(R11*1), Y9, Y3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       (AX)(CX*1), Y9, Y2
+	VMULPS       32(AX)(CX*1), Y9, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values2x2:
-	VBROADCASTSS (R11), Y8
-	VBROADCASTSS (R11)(SI*1), Y9
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
 	VFMADD231PS  Y9, Y12, Y2
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12293,31 +14615,32 @@ values2x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R12
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, (R10)(R11*1)
-	VMOVUPS      Y3, 32(R10)(R11*1)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
 	MOVQ         R9, DI
 	JMP          block2x2
 
 rest2x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x08, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x02, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x08, shrink+8(FP)
 	SUBQ   $0x02, rows+56(FP)
 	JMP    rows2
@@ -12331,52 +14654,66 @@ block1x4:
 	LEAQ         32(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x4
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	VMULPS       64(R10), Y8, Y2
-	VMULPS       96(R10), Y8, Y3
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       96(AX), Y8, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x4:
-	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R10), Y8
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y1
-	VPBROADCASTD 8(R10), Y12
+	VPBROADCASTD 8(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y2
-	VPBROADCASTD 12(R10), Y12
+	VPBROADCASTD 12(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12385,22 +14722,23 @@ values1x4:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000010, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
-	VMOVUPS      Y2, 64(R10)
-	VMOVUPS      Y3, 96(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
 	MOVQ         R9, DI
 	JMP          block1x4
 
@@ -12409,38 +14747,52 @@ block1x2:
 	LEAQ         16(DI), R9
 	CMPQ         R9, dim+48(FP)
 	JGT          rest1x2
-	MOVQ         shrink+8(FP), R10
-	VBROADCASTSS (R10), Y8
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMULPS       (R10), Y8, Y0
-	VMULPS       32(R10), Y8, Y1
-	MOVQ         values+32(FP), R10
-	MOVQ         DI, R11
-	SHRQ         $0x01, R11
-	ADDQ         R11, R10
-	MOVQ         p+16(FP), R11
-	MOVQ         n+40(FP), R12
-	MOVQ         scales+64(FP), R13
-	MOVQ         DI, R14
-	SHRQ         $0x06, R14
-	LEAQ         (R13)(R14*8), R13
-	LEAQ         (SI)(SI*2), R14
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Y8, Y0
+	VMULPS       32(AX), Y8, Y1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   72(DX), R12
+	ADDQ    R12, AX
+	MOVQ    64(DX), R13
+	MOVQ    DI, R12
+	SHRQ    $0x06, R12
+	LEAQ    (R13)(R12*8), R13
+	MOVQ    72(DX), R12
 
 values1x2:
-	VBROADCASTSS (R11), Y8
+	VBROADCASTSS (R10), Y8
 	VBROADCASTSS (R13), Y15
 	VBROADCASTSS 4(R13), Y14
-	VPBROADCASTD (R10), Y12
+	VPBROADCASTD (R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD213PS  Y14, Y15, Y12
 	VFMADD231PS  Y8, Y12, Y0
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(R11), Y12
 	VPSLLVD      Y13, Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
@@ -12449,29 +14801,30 @@ values1x2:
 	PREFETCHT0   (AX)
 	PREFETCHT1   (AX)(CX*1)
 	ADDQ         $0x00000008, AX
-	CMPQ         AX, DX
-	CMOVQGT      DX, AX
-	ADDQ         BX, R10
-	ADDQ         $0x04, R11
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	MOVQ         acc+0(FP), R10
-	MOVQ         dim+48(FP), R11
-	SHLQ         $0x02, R11
-	LEAQ         (R11)(R11*2), R11
-	LEAQ         (R10)(DI*4), R10
-	VMOVUPS      Y0, (R10)
-	VMOVUPS      Y1, 32(R10)
+	ADDQ         $0x60, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
 	MOVQ         R9, DI
 	JMP          block1x2
 
 rest1x2:
-	MOVQ   dim+48(FP), DI
-	IMUL3Q $0x04, DI, DI
-	ADDQ   DI, acc+0(FP)
-	IMUL3Q $0x01, SI, DI
-	ADDQ   DI, p+16(FP)
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
 	ADDQ   $0x04, shrink+8(FP)
 	SUBQ   $0x01, rows+56(FP)
 	JMP    rows1
@@ -12480,36 +14833,49 @@ rows0:
 	VZEROUPPER
 	RET
 
-// func foldAVX2(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+// func foldAVX2(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 // Requires: AVX, AVX2
-TEXT ·foldAVX2(SB), NOSPLIT, $0-48
+TEXT ·foldAVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ p+8(FP), CX
 	MOVQ stride+16(FP), DX
-	MOVQ n+24(FP), BX
-	MOVQ rows+32(FP), SI
-	MOVQ scales+40(FP), DI
+	MOVQ width+24(FP), BX
 	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+
+run:
+	MOVQ values+40(FP), SI
+	MOVQ 72(SI), DI
+	MOVQ 64(SI), R8
+	ADDQ $0x60, SI
+	MOVQ SI, values+40(FP)
+	MOVQ AX, SI
+	MOVQ CX, R9
+	MOVQ rows+32(FP), R10
 
 row:
-	MOVQ BX, R8
-	XORQ R9, R9
+	MOVQ DI, R11
+	XORQ R12, R12
 
 factors:
-	VMOVD        R8, X0
+	VMOVD        R11, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lanesAVX2<>+0(SB), Y0, Y2
-	VMASKMOVPS   (DI)(R9*1), Y2, Y1
-	VMASKMOVPS   (CX)(R9*1), Y2, Y0
+	VMASKMOVPS   (R8)(R12*1), Y2, Y1
+	VMASKMOVPS   (R9)(R12*1), Y2, Y0
 	VMULPS       Y1, Y0, Y0
-	VMASKMOVPS   Y0, Y2, (AX)(R9*1)
-	ADDQ         $0x20, R9
-	SUBQ         $0x08, R8
+	VMASKMOVPS   Y0, Y2, (SI)(R12*1)
+	ADDQ         $0x20, R12
+	SUBQ         $0x08, R11
 	JGT          factors
-	ADDQ         DX, CX
-	LEAQ         (AX)(BX*4), AX
-	DECQ         SI
+	ADDQ         DX, R9
+	ADDQ         BX, SI
+	DECQ         R10
 	JNZ          row
+	LEAQ         (AX)(DI*4), AX
+	LEAQ         (CX)(DI*4), CX
+	DECQ         runs+48(FP)
+	JNZ          run
 	VZEROUPPER
 	RET
 

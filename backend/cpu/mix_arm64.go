@@ -10,12 +10,12 @@ type mixKernel func(acc *float32, shrink *float32, p *float32, stride int, rows 
 // mixNEON sets mix to assembly.
 func (k *kernels) mixNEON() {
 	for dt := range k.mix {
-		k.mix[dt] = mixDecodedNEON
+		k.mix[dt] = adding(mixDecodedNEON, scaleBy)
 	}
-	k.mix[backend.F32] = mixRowsNEON
-	k.mix[backend.F16] = mixWith(mixUnscaled(mixF16NEON))
-	k.mix[backend.BF16] = mixWith(mixUnscaled(mixBF16NEON))
-	k.mix[backend.Int8] = mixWith(mixInt8NEON)
+	k.mix[backend.F32] = adding(mixRowsNEON, scaleBy)
+	k.mix[backend.F16] = adding(mixWith(mixUnscaled(mixF16NEON)), scaleBy)
+	k.mix[backend.BF16] = adding(mixWith(mixUnscaled(mixBF16NEON)), scaleBy)
+	k.mix[backend.Int8] = adding(mixWith(mixInt8NEON), scaleBy)
 }
 
 var mixRowsNEON = mixWith(mixUnscaled(mixF32NEON))
@@ -27,34 +27,38 @@ func mixUnscaled(kernel func(acc *float32, shrink *float32, p *float32, stride i
 	}
 }
 
+// noShrink is the factors of rows that have theirs.
+var noShrink = [4]float32{1, 1, 1, 1}
+
 // mixWith mixes for four rows after another; after the first ones, values are in the cache.
-func mixWith(kernel mixKernel) func(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
-	return func(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
+func mixWith(kernel mixKernel) mixRun {
+	return func(acc, p []float32, stride, rows int, values *stored, scratch []float32) {
 		if !values.inVectors() {
-			portable.mix[values.dt](acc, shrink, p, stride, values, scratch)
+			mixDecoded(acc, p, stride, rows, values, scratch)
 			return
 		}
-		n, dim, rows, ahead := values.rows(), values.dim, len(shrink), values.next()
+		n, dim, ahead := values.n, values.dim, values.next()
 		var scales *uint32
 		if values.dt == backend.Int8 {
 			scales = &values.scales[:n][0]
 		}
-		for r := 0; r < rows; r += 4 {
-			some := min(rows-r, 4)
+		for r := 0; r < rows; r += len(noShrink) {
+			some := min(rows-r, len(noShrink))
 			_, _ = acc[(r+some)*dim-1], p[(r+some-1)*stride+n-1]
-			kernel(&acc[r*dim], &shrink[r], &p[r*stride], stride, some, &values.data[0], scales, n, dim, ahead)
+			kernel(&acc[r*dim], &noShrink[0], &p[r*stride], stride, some, &values.data[0], scales, n, dim, ahead)
 			ahead = &values.data[0]
 		}
 	}
 }
 
 // mixDecodedNEON mixes values that it decodes first.
-func mixDecodedNEON(acc, shrink, p []float32, stride int, values stored, scratch []float32) {
+func mixDecodedNEON(acc, p []float32, stride, rows int, values *stored, scratch []float32) {
 	if !values.inVectors() {
-		portable.mix[values.dt](acc, shrink, p, stride, values, scratch)
+		mixDecoded(acc, p, stride, rows, values, scratch)
 		return
 	}
-	scratch = scratch[:values.rows()*values.dim]
-	decodeNEON[values.dt](scratch, values)
-	mixRowsNEON(acc, shrink, p, stride, values.asF32(scratch), nil)
+	scratch = scratch[:values.n*values.dim]
+	decodeNEON[values.dt](scratch, *values)
+	decoded := values.asF32(scratch)
+	mixRowsNEON(acc, p, stride, rows, &decoded, nil)
 }

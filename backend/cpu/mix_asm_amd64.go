@@ -7,99 +7,99 @@ package cpu
 // mixF32AVX512 is a mixer.
 //
 //go:noescape
-func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixF32AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixF16AVX512 is a mixer.
 //
 //go:noescape
-func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixBF16AVX512 is a mixer.
 //
 //go:noescape
-func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixBF16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt8AVX512 is a mixer.
 //
 //go:noescape
-func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt8AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt8AsymAVX512 is a mixer.
 //
 //go:noescape
-func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt8AsymAVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixE4M3AVX512 is a mixer.
 //
 //go:noescape
-func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixE4M3AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixE5M2AVX512 is a mixer.
 //
 //go:noescape
-func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixE5M2AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt4AVX512 is a mixer.
 //
 //go:noescape
-func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt4AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt4G64AVX512 is a mixer.
 //
 //go:noescape
-func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
-// foldAVX512 sets rows of n elements of dst, back to back, to the products of a row of p and the scales.
+// foldAVX512 sets rows of dst, width elements apart, to the products of rows of p and the factors of runs of values.
 //
 //go:noescape
-func foldAVX512(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+func foldAVX512(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 
 // mixF32AVX2 is a mixer.
 //
 //go:noescape
-func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixF32AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixF16AVX2 is a mixer.
 //
 //go:noescape
-func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixBF16AVX2 is a mixer.
 //
 //go:noescape
-func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixBF16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt8AVX2 is a mixer.
 //
 //go:noescape
-func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt8AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt8AsymAVX2 is a mixer.
 //
 //go:noescape
-func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt8AsymAVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixE4M3AVX2 is a mixer.
 //
 //go:noescape
-func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixE4M3AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixE5M2AVX2 is a mixer.
 //
 //go:noescape
-func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixE5M2AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt4AVX2 is a mixer.
 //
 //go:noescape
-func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt4AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // mixInt4G64AVX2 is a mixer.
 //
 //go:noescape
-func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, n int, dim int, rows int, scales *float32, scale int, ahead *byte, later int)
+func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
-// foldAVX2 sets rows of n elements of dst, back to back, to the products of a row of p and the scales.
+// foldAVX2 sets rows of dst, width elements apart, to the products of rows of p and the factors of runs of values.
 //
 //go:noescape
-func foldAVX2(dst *float32, p *float32, stride int, n int, rows int, scales *float32)
+func foldAVX2(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)

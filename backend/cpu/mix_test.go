@@ -19,6 +19,7 @@ type mixture struct {
 	acc, shrink, p []float32
 	stride         int
 	values         stored
+	runs           []stored // of them, nil: one
 }
 
 func newMixture(t *testing.T, rng *rand.Rand, dt backend.DType, dim, rows, n int) mixture {
@@ -31,7 +32,11 @@ func newMixture(t *testing.T, rng *rand.Rand, dt backend.DType, dim, rows, n int
 
 // by mixes with the kernels k.
 func (m mixture) by(k *kernels) {
-	k.mix[m.values.dt](m.acc, m.shrink, m.p, m.stride, m.values, make([]float32, len(m.values.data)*8/m.values.dt.Bits()))
+	runs := m.runs
+	if runs == nil {
+		runs = []stored{m.values}
+	}
+	k.mix[m.values.dt](m.acc, m.shrink, m.p, m.stride, runs, make([]float32, len(m.values.data)*8/m.values.dt.Bits()))
 }
 
 // part is row r alone and its values [from, to), the first of which come with the row's factor.
@@ -74,6 +79,10 @@ func testMix(t *testing.T, rng *rand.Rand, k *kernels, m mixture) {
 	before := slices.Clone(m.acc)
 	m.by(k)
 	got := slices.Clone(m.acc)
+	copy(m.acc, before)
+	m.runs = pieces(rng, m.values)
+	m.by(k)
+	require.Equal(t, got, m.acc, "%s, in runs", shape)
 	column, cut := make([]float32, n), 1+rng.IntN(n-1)
 	for r, shrink := range m.shrink {
 		i := r*dim + rng.IntN(dim)
@@ -111,12 +120,14 @@ func TestMixCarefully(t *testing.T) {
 			before := slices.Clone(m.acc)
 			m.by(k)
 			want := slices.Clone(m.acc)
-			copy(m.acc, before)
 			if !dt.Quantized() || dt == backend.FP8E5M2 {
 				m.values.put(unseen*dim+7, float32(math.Inf(1)))
 			}
-			m.by(k.careful)
-			require.Equal(t, want, m.acc, "%s: %s", k.name, dt)
+			for _, m.runs = range [][]stored{nil, pieces(rng, m.values)} {
+				copy(m.acc, before)
+				m.by(k.careful)
+				require.Equal(t, want, m.acc, "%s: %s", k.name, dt)
+			}
 		}
 	}
 }
@@ -173,7 +184,7 @@ func BenchmarkMix(b *testing.B) {
 				acc, p, scratch := aligned[float32](rows*dim), aligned[float32](rows*n), aligned[float32](n*dim)
 				ones := []float32{1, 1, 1, 1}
 				for b.Loop() {
-					k.mix[dt](acc, ones, p, n, values, scratch)
+					k.mix[dt](acc, ones, p, n, []stored{values}, scratch)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/value")
 			})

@@ -68,39 +68,61 @@ func (r *route) enter(a *attention, t *tile, l *leg) {
 	r.key = t.keys.From(l.key + l.n)
 }
 
+// rows sets w.keys and w.values to those of head h in the first leg, a run each, and to what is
+// known of those that come after.
+func (r *route) rows(a *attention, t *tile, h int, w *scratch) {
+	l := r.leg(0)
+	f := r.foresee(a, t, h)
+	w.keys, w.values = w.keys[:len(l.runs)], w.values[:len(l.runs)]
+	for i := range l.runs {
+		run, keys, values := &l.runs[i], &w.keys[i], &w.values[i]
+		a.keys.fill(keys, run.block, t.head+h, run.offset, run.n)
+		a.values.fill(values, run.block, t.head+h, run.offset, run.n)
+		f.tell(r, a, t, keys, values)
+	}
+}
+
 // Keys from those that are read to those that are fetched meanwhile. The nearer come from the
 // second-level cache, and the others from memory into it: of lines on their way to the first
 // level a processor remembers too few to keep its memory busy.
 const soonKeys, laterKeys = 32, 96
 
-// foresight is where the rows are that are wanted soon, and later, than those of a step.
+// wideRow is how many bytes a row has from which on half of soonKeys are fetched: the first level
+// holds no more of them, of keys and of values, and what is in work.
+const wideRow = 512
+
+// foresight is where the rows are that are wanted soon, and later, than those of a run.
 type foresight struct{ soon, later place }
 
 // foresee begins with the first rows of head h in the first leg.
-func (r *route) foresee(heads, h int) (f foresight) {
+func (r *route) foresee(a *attention, t *tile, h int) (f foresight) {
 	f.soon.head, f.later.head = h, h
-	f.soon.move(r, heads, soonKeys)
-	f.later.move(r, heads, laterKeys)
+	soon := soonKeys
+	if max(a.keys.row, a.values.row) >= wideRow {
+		soon /= 2
+	}
+	f.soon.move(r, t.heads, soon)
+	f.later.move(r, t.heads, laterKeys)
 	return f
 }
 
-// tell adds to rows where those are that are wanted soon, and later, and fetches the scales of the
-// latter. From there it moves on by as many keys; first is the head that walks first.
-func (f *foresight) tell(r *route, p *plane, heads, first, keys int, rows *stored) {
+// tell adds to a run where the keys and values are that are wanted soon, and later, and fetches the
+// scales of the latter. From there it moves on by as many keys.
+func (f *foresight) tell(r *route, a *attention, t *tile, keys, values *stored) {
 	if in := f.soon.run(r); in != nil {
-		rows.ahead = p.ahead(in.block, first+f.soon.head, in.offset+f.soon.key)
-		f.soon.move(r, heads, keys)
+		head, offset := t.head+f.soon.head, in.offset+f.soon.key
+		keys.ahead, values.ahead = a.keys.ahead(in.block, head, offset), a.values.ahead(in.block, head, offset)
+		f.soon.move(r, t.heads, keys.n)
 	}
 	in := f.later.run(r)
 	if in == nil {
 		return
 	}
-	head, offset := first+f.later.head, in.offset+f.later.key
-	rows.later = p.ahead(in.block, head, offset)
-	if p.perRow > 0 {
-		p.k.fetch(p.at(in.block, head, offset, min(keys, p.block-offset)).scales)
-	}
-	f.later.move(r, heads, keys)
+	head, offset := t.head+f.later.head, in.offset+f.later.key
+	keys.later, values.later = a.keys.ahead(in.block, head, offset), a.values.ahead(in.block, head, offset)
+	a.keys.fetch(in.block, head, offset, keys.n)
+	a.values.fetch(in.block, head, offset, values.n)
+	f.later.move(r, t.heads, keys.n)
 }
 
 // place is a key of a run of a leg, for one of the heads that walk together.

@@ -11,11 +11,11 @@ import (
 )
 
 // scorer is an assembly function that sets dst[r*stride+j] to the product of query row r, of at
-// most rowsAtOnce that are qRow bytes apart, and key j, of at least keysAtLeast that are row
-// bytes apart. A key's scales are scale bytes behind those of the key before, and go with group
-// elements each. As many bytes as it reads of keys it fetches from ahead on, and into the
-// second-level cache those that are later bytes behind.
-type scorer func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte, later int)
+// most rowsAtOnce that are qRow bytes apart, and key j of runs, each of at least
+// keysAtLeast that are row bytes apart. The factors of a key are scale bytes behind those of the
+// key before, and go with group elements each. As many bytes as it reads of keys it fetches from
+// where a run says that the next ones are, and into the second-level cache those after.
+type scorer func(dst *float32, stride, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs, row int, zeros *float32, scale, group int)
 
 const (
 	rowsAtOnce  = 4
@@ -74,63 +74,98 @@ func (k *kernels) scores() {
 }
 
 // score is kernels.score. scratch is for chunk keys.
-func (s *scorers) score(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
-	dim, n := keys.dim, keys.rows()
-	rows := len(q) / dim
-	switch {
-	case dim%unit != 0:
-		portable.score[keys.dt](dst, stride, q, keys, scratch)
-		return
-	case n == 0 || rows == 0:
-		return
-	case n < keysAtLeast:
-		same, sums, scratch := keys.repeated(scratch)
-		for r := 0; r < rows; r += rowsAtOnce {
-			some := q[r*dim : min(r+rowsAtOnce, rows)*dim]
-			s.score(sums, keysAtLeast, some, same, scratch)
-			copyRows(dst[r*stride:], stride, sums, n, len(some)/dim)
-		}
+func (s *scorers) score(dst []float32, stride int, q []float32, keys []stored, scratch []float32) {
+	dt, dim := keys[0].dt, keys[0].dim
+	if dim%unit != 0 {
+		portable.score[dt](dst, stride, q, keys, scratch)
 		return
 	}
-	row := dim * keys.dt.Bits() / 8
-	_, _ = dst[(rows-1)*stride+n-1], keys.data[n*row-1]
-	scales, scale, group, scratch := s.scales(&keys, scratch)
-	ahead, later := keys.next(), keys.beyond()
-	by := s.scores[keys.dt]
-	for r := 0; r < rows; r += rowsAtOnce {
-		some, x := min(rowsAtOnce, rows-r), &q[r*dim]
-		if keys.dt == backend.Int4Channel {
-			zeros, scaled := scratch[:dim], scratch[dim:][:rowsAtOnce*dim]
-			s.channels(&zeros[0], &scaled[0], &keys.scales[:dim][0], x, dim, some, 1.0/16)
-			scales, x = &zeros[0], &scaled[0]
+	for rows := len(q) / dim; len(keys) > 0 && rows > 0; {
+		runs, n := together(keys)
+		if runs > 0 {
+			s.runs(dst, stride, q, keys[:runs], n, scratch)
+		} else if runs, n = 1, keys[0].n; n > 0 {
+			few := keys[0]
+			same, sums, scratch := few.repeated(scratch)
+			keys[0] = same
+			for r := 0; r < rows; r += rowsAtOnce {
+				some := q[r*dim : min(r+rowsAtOnce, rows)*dim]
+				s.runs(sums, keysAtLeast, some, keys[:1], keysAtLeast, scratch)
+				copyRows(dst[r*stride:], stride, sums, n, len(some)/dim)
+			}
+			keys[0] = few
 		}
-		by(&dst[r*stride], stride, some, n, x, 4*dim, nil, &keys.data[0], row, scales, scale, group, ahead, later)
-		ahead, later = &keys.data[0], 0 // once is enough
+		keys, dst = keys[runs:], dst[n:]
 	}
 }
 
-// scales is what a scorer needs to know of the scales of keys, and what is left of scratch.
-func (s *scorers) scales(keys *stored, scratch []float32) (scales *float32, scale, group int, rest []float32) {
-	n := keys.rows()
-	switch dt := keys.dt; dt {
-	case backend.Int8:
-		return &floatsOf(keys.scales[:n])[0], 4, 0, scratch
-	case backend.FP8E4M3, backend.FP8E5M2:
-		f := math.Float32frombits(keys.scales[0])
-		if dt == backend.FP8E4M3 {
-			f *= 256 // see loadE4M3 in kernels/asm/amd64
+// together is how many runs a scorer takes at once, from the first on, and how many keys they have.
+func together(keys []stored) (runs, n int) {
+	for ; runs < len(keys) && keys[runs].n >= keysAtLeast; runs++ {
+		if runs == 1 && keys[0].dt == backend.Int4Channel { // whose factors are a block's
+			break
 		}
-		scratch = scratch[:n]
-		for i := range scratch {
-			scratch[i] = f
-		}
-		return &scratch[0], 4, 0, nil
-	case backend.Int8Asym, backend.Int4, backend.Int4G64:
-		words := dt.Groups(keys.dim)
-		s.unpack(scratch[:2*n*words], keys.scales[:n*words], dt.Bits(), 1)
-		return &scratch[0], 8 * words, keys.group(), nil
+		n += keys[runs].n
 	}
-	return nil, 0, 0, scratch
+	return runs, n
+}
+
+// inside reports whether there is as much data as runs of rows say, and panics if not.
+func inside(runs []stored) bool {
+	row := runs[0].dim * runs[0].dt.Bits() / 8
+	for i := range runs {
+		_ = runs[i].data[runs[i].n*row-1]
+	}
+	return true
+}
+
+// runs is score for n keys of runs that a scorer takes.
+func (s *scorers) runs(dst []float32, stride int, q []float32, keys []stored, n int, scratch []float32) {
+	dt, dim := keys[0].dt, keys[0].dim
+	rows := len(q) / dim
+	inside(keys)
+	_ = dst[(rows-1)*stride+n-1]
+	scale, scratch := s.factors(keys, scratch)
+	for r := 0; r < rows; r += rowsAtOnce {
+		some, x, zeros := min(rowsAtOnce, rows-r), &q[r*dim], (*float32)(nil)
+		if dt == backend.Int4Channel {
+			zeros = &scratch[:dim][0]
+			scaled := scratch[dim:][:rowsAtOnce*dim]
+			s.channels(zeros, &scaled[0], &keys[0].scales[:dim][0], x, dim, some, 1.0/16)
+			x = &scaled[0]
+		}
+		s.scores[dt](&dst[r*stride], stride, some, x, 4*dim, nil, addressOf(keys), len(keys), dim*dt.Bits()/8, zeros, scale, keys[0].group())
+	}
+}
+
+// addressOf is that of runs, as assembly takes it.
+func addressOf(runs []stored) *byte { return (*byte)(unsafe.Pointer(&runs[0])) }
+
+// factors sets those of runs to what a scorer or mixer needs to know of their scales, as many
+// bytes for each row, and is what is left of scratch.
+func (s *scorers) factors(runs []stored, scratch []float32) (bytes int, rest []float32) {
+	dt, words := runs[0].dt, runs[0].dt.Groups(runs[0].dim)
+	for i := range runs {
+		run := &runs[i]
+		switch dt {
+		case backend.Int8:
+			run.factors, bytes = &floatsOf(run.scales[:run.n])[0], 4
+		case backend.FP8E4M3, backend.FP8E5M2:
+			f, same := math.Float32frombits(run.scales[0]), scratch[:run.n]
+			if dt == backend.FP8E4M3 {
+				f *= 256 // see loadE4M3 in kernels/asm/amd64
+			}
+			for j := range same {
+				same[j] = f
+			}
+			run.factors, bytes, scratch = &same[0], 4, scratch[run.n:]
+		case backend.Int8Asym, backend.Int4, backend.Int4G64:
+			pairs := scratch[:2*run.n*words]
+			s.unpack(pairs, run.scales[:run.n*words], dt.Bits(), 1)
+			run.factors, bytes, scratch = &pairs[0], 8*words, scratch[len(pairs):]
+		}
+	}
+	return bytes, scratch
 }
 
 // unpack sets dst to the step of each word, and behind it what its code 0 is worth, once or twice.
@@ -160,7 +195,7 @@ func (s stored) repeated(scratch []float32) (same stored, scores, rest []float32
 		s.scales = repeat(of[uint32](bytesOf(rest)), s.scales, n)
 		rest = rest[len(s.scales):]
 	}
-	s.data = repeat(bytesOf(rest), s.data, n)
+	s.data, s.n = repeat(bytesOf(rest), s.data, n), keysAtLeast
 	return s, scores, rest[len(s.data)/4:]
 }
 

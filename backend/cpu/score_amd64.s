@@ -4,21 +4,16 @@
 
 #include "textflag.h"
 
-// func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreF32AVX512(SB), NOSPLIT, $8-112
+// func scoreF32AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·scoreF32AVX512(SB), NOSPLIT, $16-96
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
+	MOVQ  qRow+32(FP), DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  later+104(FP), R8
 	MOVQ  dst+0(FP), R9
-	MOVQ  n+24(FP), R11
-	MOVQ  R11, (SP)
-	MOVL  $0x0000ff00, R10
-	KMOVW R10, K1
+	MOVL  $0x0000ff00, SI
+	KMOVW SI, K1
 	MOVQ  rows+16(FP), R11
 	CMPQ  R11, $0x01
 	JEQ   rows1
@@ -26,6 +21,23 @@ TEXT ·scoreF32AVX512(SB), NOSPLIT, $8-112
 	JEQ   rows2
 	CMPQ  R11, $0x03
 	JEQ   rows3
+
+run4:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -44,8 +56,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step4:
@@ -158,10 +170,30 @@ step4:
 	JMP           block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -175,8 +207,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step3:
@@ -282,10 +314,30 @@ step3:
 	JMP           block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -295,8 +347,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step2:
@@ -383,17 +435,37 @@ step2:
 	JMP           block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step1:
@@ -473,24 +545,22 @@ step1:
 	JMP         block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreF16AVX512(SB), NOSPLIT, $8-112
+// func scoreF16AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·scoreF16AVX512(SB), NOSPLIT, $16-96
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
+	MOVQ  qRow+32(FP), DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  later+104(FP), R8
 	MOVQ  dst+0(FP), R9
-	MOVQ  n+24(FP), R11
-	MOVQ  R11, (SP)
-	MOVL  $0x0000ff00, R10
-	KMOVW R10, K1
+	MOVL  $0x0000ff00, SI
+	KMOVW SI, K1
 	MOVQ  rows+16(FP), R11
 	CMPQ  R11, $0x01
 	JEQ   rows1
@@ -498,6 +568,23 @@ TEXT ·scoreF16AVX512(SB), NOSPLIT, $8-112
 	JEQ   rows2
 	CMPQ  R11, $0x03
 	JEQ   rows3
+
+run4:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -516,8 +603,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step4:
@@ -626,10 +713,30 @@ step4:
 	JMP           block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -643,8 +750,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step3:
@@ -746,10 +853,30 @@ step3:
 	JMP           block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -759,8 +886,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step2:
@@ -843,17 +970,37 @@ step2:
 	JMP           block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step1:
@@ -929,24 +1076,22 @@ step1:
 	JMP         block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreBF16AVX512(SB), NOSPLIT, $8-112
+// func scoreBF16AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·scoreBF16AVX512(SB), NOSPLIT, $16-96
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
+	MOVQ  qRow+32(FP), DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  later+104(FP), R8
 	MOVQ  dst+0(FP), R9
-	MOVQ  n+24(FP), R11
-	MOVQ  R11, (SP)
-	MOVL  $0x0000ff00, R10
-	KMOVW R10, K1
+	MOVL  $0x0000ff00, SI
+	KMOVW SI, K1
 	MOVQ  rows+16(FP), R11
 	CMPQ  R11, $0x01
 	JEQ   rows1
@@ -954,6 +1099,23 @@ TEXT ·scoreBF16AVX512(SB), NOSPLIT, $8-112
 	JEQ   rows2
 	CMPQ  R11, $0x03
 	JEQ   rows3
+
+run4:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -972,8 +1134,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step4:
@@ -1086,10 +1248,30 @@ step4:
 	JMP           block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -1103,8 +1285,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step3:
@@ -1210,10 +1392,30 @@ step3:
 	JMP           block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -1223,8 +1425,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step2:
@@ -1311,17 +1513,37 @@ step2:
 	JMP           block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step1:
@@ -1401,25 +1623,22 @@ step1:
 	JMP         block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreInt8AVX512(SB), NOSPLIT, $8-112
+// func scoreInt8AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·scoreInt8AVX512(SB), NOSPLIT, $16-96
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
+	MOVQ  qRow+32(FP), DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  later+104(FP), R8
 	MOVQ  dst+0(FP), R9
-	MOVQ  scales+72(FP), R10
-	MOVQ  n+24(FP), R12
-	MOVQ  R12, (SP)
-	MOVL  $0x0000ff00, R11
-	KMOVW R11, K1
+	MOVL  $0x0000ff00, SI
+	KMOVW SI, K1
 	MOVQ  rows+16(FP), R12
 	CMPQ  R12, $0x01
 	JEQ   rows1
@@ -1427,6 +1646,24 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $8-112
 	JEQ   rows2
 	CMPQ  R12, $0x03
 	JEQ   rows3
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -1445,8 +1682,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step4:
@@ -1561,10 +1798,31 @@ step4:
 	JMP             block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -1578,8 +1836,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step3:
@@ -1687,10 +1945,31 @@ step3:
 	JMP             block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -1700,8 +1979,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step2:
@@ -1790,17 +2069,38 @@ step2:
 	JMP             block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step1:
@@ -1882,27 +2182,24 @@ step1:
 	JMP             block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// func scoreInt8AsymAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $8-112
+TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $16-96
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
+	MOVQ  qRow+32(FP), DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  later+104(FP), R8
 	MOVQ  dst+0(FP), R9
-	MOVQ  scales+72(FP), R10
 	MOVQ  scale+80(FP), R11
 	LEAQ  (R11)(R11*2), R12
-	MOVQ  n+24(FP), R15
-	MOVQ  R15, (SP)
-	MOVL  $0x0000ff00, R13
-	KMOVW R13, K1
+	MOVL  $0x0000ff00, SI
+	KMOVW SI, K1
 	MOVQ  rows+16(FP), R15
 	CMPQ  R15, $0x01
 	JEQ   rows1
@@ -1910,6 +2207,24 @@ TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $8-112
 	JEQ   rows2
 	CMPQ  R15, $0x03
 	JEQ   rows3
+
+run4:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -1928,8 +2243,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group4:
@@ -2060,10 +2375,31 @@ step4:
 	JMP              block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -2077,8 +2413,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group3:
@@ -2202,10 +2538,31 @@ step3:
 	JMP              block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -2215,8 +2572,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group2:
@@ -2321,17 +2678,38 @@ step2:
 	JMP              block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group1:
@@ -2429,25 +2807,22 @@ step1:
 	JMP              block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, MMX+
-TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $8-112
+// func scoreE4M3AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $16-96
 	MOVQ      row+64(FP), AX
 	LEAQ      (AX)(AX*2), CX
-	MOVQ      qRow+40(FP), DX
+	MOVQ      qRow+32(FP), DX
 	LEAQ      (DX)(DX*2), BX
-	MOVQ      keys+56(FP), SI
-	MOVQ      ahead+96(FP), DI
-	MOVQ      later+104(FP), R8
 	MOVQ      dst+0(FP), R9
-	MOVQ      scales+72(FP), R10
-	MOVQ      n+24(FP), R12
-	MOVQ      R12, (SP)
-	MOVL      $0x0000ff00, R11
-	KMOVW     R11, K1
+	MOVL      $0x0000ff00, SI
+	KMOVW     SI, K1
 	MOVQ      rows+16(FP), R12
 	CMPQ      R12, $0x01
 	JEQ       rows1
@@ -2457,6 +2832,24 @@ TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $8-112
 	JEQ       rows3
 	VMOVDQU32 one16AVX512<>+0(SB), Z21
 	VMOVDQU32 bit7AVX512<>+0(SB), Z22
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -2475,8 +2868,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step4:
@@ -2603,12 +2996,33 @@ step4:
 	JMP             block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
 	VMOVDQU32 one16AVX512<>+0(SB), Z16
 	VMOVDQU32 bit7AVX512<>+0(SB), Z17
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VPXORD Z0, Z0, Z0
@@ -2623,8 +3037,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step3:
@@ -2744,12 +3158,33 @@ step3:
 	JMP             block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
 	VMOVDQU32 one16AVX512<>+0(SB), Z11
 	VMOVDQU32 bit7AVX512<>+0(SB), Z12
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VPXORD Z0, Z0, Z0
@@ -2760,8 +3195,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step2:
@@ -2862,6 +3297,9 @@ step2:
 	JMP             block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -2869,13 +3307,31 @@ rows1:
 	VMOVDQU32 one16AVX512<>+0(SB), Z6
 	VMOVDQU32 bit7AVX512<>+0(SB), Z7
 
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step1:
@@ -2969,6 +3425,9 @@ step1:
 	JMP             block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -3008,22 +3467,16 @@ DATA bit7AVX512<>+56(SB)/4, $0x00800080
 DATA bit7AVX512<>+60(SB)/4, $0x00800080
 GLOBL bit7AVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $8-112
+// func scoreE5M2AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, AVX512F, CMOV, MMX+
+TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $16-96
 	MOVQ  row+64(FP), AX
 	LEAQ  (AX)(AX*2), CX
-	MOVQ  qRow+40(FP), DX
+	MOVQ  qRow+32(FP), DX
 	LEAQ  (DX)(DX*2), BX
-	MOVQ  keys+56(FP), SI
-	MOVQ  ahead+96(FP), DI
-	MOVQ  later+104(FP), R8
 	MOVQ  dst+0(FP), R9
-	MOVQ  scales+72(FP), R10
-	MOVQ  n+24(FP), R12
-	MOVQ  R12, (SP)
-	MOVL  $0x0000ff00, R11
-	KMOVW R11, K1
+	MOVL  $0x0000ff00, SI
+	KMOVW SI, K1
 	MOVQ  rows+16(FP), R12
 	CMPQ  R12, $0x01
 	JEQ   rows1
@@ -3031,6 +3484,24 @@ TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $8-112
 	JEQ   rows2
 	CMPQ  R12, $0x03
 	JEQ   rows3
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -3049,8 +3520,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step4:
@@ -3169,10 +3640,31 @@ step4:
 	JMP             block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -3186,8 +3678,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step3:
@@ -3299,10 +3791,31 @@ step3:
 	JMP             block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block2:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z4, Z4, Z4
@@ -3312,8 +3825,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step2:
@@ -3406,17 +3919,38 @@ step2:
 	JMP             block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step1:
@@ -3502,27 +4036,24 @@ step1:
 	JMP             block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// func scoreInt4AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·scoreInt4AVX512(SB), NOSPLIT, $8-112
+TEXT ·scoreInt4AVX512(SB), NOSPLIT, $16-96
 	MOVQ      row+64(FP), AX
 	LEAQ      (AX)(AX*2), CX
-	MOVQ      qRow+40(FP), DX
+	MOVQ      qRow+32(FP), DX
 	LEAQ      (DX)(DX*2), BX
-	MOVQ      keys+56(FP), SI
-	MOVQ      ahead+96(FP), DI
-	MOVQ      later+104(FP), R8
 	MOVQ      dst+0(FP), R9
-	MOVQ      scales+72(FP), R10
 	MOVQ      scale+80(FP), R11
 	LEAQ      (R11)(R11*2), R12
-	MOVQ      n+24(FP), R15
-	MOVQ      R15, (SP)
-	MOVL      $0x0000ff00, R13
-	KMOVW     R13, K1
+	MOVL      $0x0000ff00, SI
+	KMOVW     SI, K1
 	MOVQ      rows+16(FP), R15
 	CMPQ      R15, $0x01
 	JEQ       rows1
@@ -3533,6 +4064,24 @@ TEXT ·scoreInt4AVX512(SB), NOSPLIT, $8-112
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
 	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+run4:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -3551,8 +4100,8 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group4:
@@ -3691,6 +4240,9 @@ step4:
 	JMP           block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
@@ -3698,6 +4250,24 @@ rows3:
 	VMOVDQU32 bytesAVX512<>+0(SB), Z16
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z17
 	VMOVDQU32 codesAVX512<>+0(SB), Z18
+
+run3:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block3:
 	VPXORD Z0, Z0, Z0
@@ -3712,8 +4282,8 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group3:
@@ -3845,6 +4415,9 @@ step3:
 	JMP           block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
@@ -3852,6 +4425,24 @@ rows2:
 	VMOVDQU32 bytesAVX512<>+0(SB), Z11
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z12
 	VMOVDQU32 codesAVX512<>+0(SB), Z13
+
+run2:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block2:
 	VPXORD Z0, Z0, Z0
@@ -3862,8 +4453,8 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group2:
@@ -3976,6 +4567,9 @@ step2:
 	JMP           block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -3984,13 +4578,31 @@ rows1:
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z7
 	VMOVDQU32 codesAVX512<>+0(SB), Z8
 
+run1:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group1:
@@ -4096,6 +4708,9 @@ step1:
 	JMP          block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -4153,22 +4768,16 @@ DATA codesAVX512<>+56(SB)/4, $0x41600000
 DATA codesAVX512<>+60(SB)/4, $0x41700000
 GLOBL codesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $8-112
+// func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $16-96
 	MOVQ      row+64(FP), AX
 	LEAQ      (AX)(AX*2), CX
-	MOVQ      qRow+40(FP), DX
+	MOVQ      qRow+32(FP), DX
 	LEAQ      (DX)(DX*2), BX
-	MOVQ      keys+56(FP), SI
-	MOVQ      ahead+96(FP), DI
-	MOVQ      later+104(FP), R8
 	MOVQ      dst+0(FP), R9
-	MOVQ      scales+72(FP), R10
-	MOVQ      n+24(FP), R12
-	MOVQ      R12, (SP)
-	MOVL      $0x0000ff00, R10
-	KMOVW     R10, K1
+	MOVL      $0x0000ff00, SI
+	KMOVW     SI, K1
 	MOVQ      rows+16(FP), R12
 	CMPQ      R12, $0x01
 	JEQ       rows1
@@ -4179,6 +4788,24 @@ TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $8-112
 	VMOVDQU32 bytesAVX512<>+0(SB), Z21
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z22
 	VMOVDQU32 codesAVX512<>+0(SB), Z23
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -4197,10 +4824,10 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step4:
 	VMOVUPS       (R11), Z17
@@ -4323,6 +4950,9 @@ step4:
 	JMP           block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
@@ -4330,6 +4960,24 @@ rows3:
 	VMOVDQU32 bytesAVX512<>+0(SB), Z16
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z17
 	VMOVDQU32 codesAVX512<>+0(SB), Z18
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VPXORD Z0, Z0, Z0
@@ -4344,10 +4992,10 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step3:
 	VMOVUPS       (R11), Z13
@@ -4463,6 +5111,9 @@ step3:
 	JMP           block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
@@ -4470,6 +5121,24 @@ rows2:
 	VMOVDQU32 bytesAVX512<>+0(SB), Z11
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z12
 	VMOVDQU32 codesAVX512<>+0(SB), Z13
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VPXORD Z0, Z0, Z0
@@ -4480,10 +5149,10 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step2:
 	VMOVUPS       (R11), Z9
@@ -4580,6 +5249,9 @@ step2:
 	JMP           block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -4588,15 +5260,33 @@ rows1:
 	VMOVDQU32 shiftsAVX512<>+0(SB), Z7
 	VMOVDQU32 codesAVX512<>+0(SB), Z8
 
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step1:
 	VMOVUPS      (R11), Z5
@@ -4686,25 +5376,22 @@ step1:
 	JMP          block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productInt8AVX512(SB), NOSPLIT, $8-112
+// func productInt8AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·productInt8AVX512(SB), NOSPLIT, $16-96
 	MOVQ            row+64(FP), AX
 	LEAQ            (AX)(AX*2), CX
-	MOVQ            qRow+40(FP), DX
+	MOVQ            qRow+32(FP), DX
 	LEAQ            (DX)(DX*2), BX
-	MOVQ            keys+56(FP), SI
-	MOVQ            ahead+96(FP), DI
-	MOVQ            later+104(FP), R8
 	MOVQ            dst+0(FP), R9
-	MOVQ            scales+72(FP), R10
-	MOVQ            n+24(FP), R12
-	MOVQ            R12, (SP)
-	MOVL            $0x0000ff00, R11
-	KMOVW           R11, K1
+	MOVL            $0x0000ff00, SI
+	KMOVW           SI, K1
 	MOVQ            rows+16(FP), R12
 	CMPQ            R12, $0x01
 	JEQ             rows1
@@ -4720,14 +5407,32 @@ TEXT ·productInt8AVX512(SB), NOSPLIT, $8-112
 	DECQ            R11
 	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z17
-	MOVQ            qScales+48(FP), R11
-	VBROADCASTF32X4 (R11), Z19
+	MOVQ            qScales+40(FP), SI
+	VBROADCASTF32X4 (SI), Z19
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z19, Z16, Z19
-	MOVQ            qScales+48(FP), R11
-	VBROADCASTF32X4 16(R11), Z20
+	MOVQ            qScales+40(FP), SI
+	VBROADCASTF32X4 16(SI), Z20
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z20, Z16, Z20
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -4746,7 +5451,7 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -4879,6 +5584,9 @@ whole4:
 	JMP             block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
@@ -4891,14 +5599,32 @@ rows3:
 	DECQ            R11
 	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z13
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 (BX), Z15
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z12
 	VPERMPS         Z15, Z12, Z15
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 16(BX), Z16
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z12
 	VPERMPS         Z16, Z12, Z16
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VPXORD Z0, Z0, Z0
@@ -4913,7 +5639,7 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5039,6 +5765,9 @@ whole3:
 	JMP             block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
@@ -5051,14 +5780,32 @@ rows2:
 	DECQ            R11
 	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z9
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 (BX), Z11
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z8
 	VPERMPS         Z11, Z8, Z11
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 16(BX), Z12
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z8
 	VPERMPS         Z12, Z8, Z12
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VPXORD Z0, Z0, Z0
@@ -5069,7 +5816,7 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5176,6 +5923,9 @@ whole2:
 	JMP             block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -5188,21 +5938,39 @@ rows1:
 	DECQ            R11
 	KMOVW           R11, K3
 	VMOVDQU32       signsAVX512<>+0(SB), Z5
-	MOVQ            qScales+48(FP), DX
+	MOVQ            qScales+40(FP), DX
 	VBROADCASTF32X4 (DX), Z7
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z4
 	VPERMPS         Z7, Z4, Z7
-	MOVQ            qScales+48(FP), DX
+	MOVQ            qScales+40(FP), DX
 	VBROADCASTF32X4 16(DX), Z8
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z4
 	VPERMPS         Z8, Z4, Z8
+
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5302,6 +6070,9 @@ whole1:
 	JMP             block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -5341,22 +6112,16 @@ DATA rowsOf4AVX512<>+56(SB)/4, $0x00000003
 DATA rowsOf4AVX512<>+60(SB)/4, $0x00000003
 GLOBL rowsOf4AVX512<>(SB), RODATA|NOPTR, $64
 
-// func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productInt8AsymAVX512(SB), NOSPLIT, $8-112
+// func productInt8AsymAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·productInt8AsymAVX512(SB), NOSPLIT, $16-96
 	MOVQ            row+64(FP), AX
 	LEAQ            (AX)(AX*2), CX
-	MOVQ            qRow+40(FP), DX
+	MOVQ            qRow+32(FP), DX
 	LEAQ            (DX)(DX*2), BX
-	MOVQ            keys+56(FP), SI
-	MOVQ            ahead+96(FP), DI
-	MOVQ            later+104(FP), R8
 	MOVQ            dst+0(FP), R9
-	MOVQ            scales+72(FP), R10
-	MOVQ            n+24(FP), R12
-	MOVQ            R12, (SP)
-	MOVL            $0x0000ff00, R11
-	KMOVW           R11, K1
+	MOVL            $0x0000ff00, SI
+	KMOVW           SI, K1
 	MOVQ            rows+16(FP), R12
 	CMPQ            R12, $0x01
 	JEQ             rows1
@@ -5371,14 +6136,32 @@ TEXT ·productInt8AsymAVX512(SB), NOSPLIT, $8-112
 	BTSQ            R12, R11
 	DECQ            R11
 	KMOVW           R11, K3
-	MOVQ            qScales+48(FP), R11
-	VBROADCASTF32X4 (R11), Z18
+	MOVQ            qScales+40(FP), SI
+	VBROADCASTF32X4 (SI), Z18
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z18, Z16, Z18
-	MOVQ            qScales+48(FP), R11
-	VBROADCASTF32X4 16(R11), Z19
+	MOVQ            qScales+40(FP), SI
+	VBROADCASTF32X4 16(SI), Z19
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z19, Z16, Z19
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -5397,7 +6180,7 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5528,6 +6311,9 @@ whole4:
 	JMP             block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
@@ -5539,14 +6325,32 @@ rows3:
 	BTSQ            R12, R11
 	DECQ            R11
 	KMOVW           R11, K3
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 (BX), Z14
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z12
 	VPERMPS         Z14, Z12, Z14
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 16(BX), Z15
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z12
 	VPERMPS         Z15, Z12, Z15
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VPXORD Z0, Z0, Z0
@@ -5561,7 +6365,7 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5685,6 +6489,9 @@ whole3:
 	JMP             block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
@@ -5696,14 +6503,32 @@ rows2:
 	BTSQ            R12, R11
 	DECQ            R11
 	KMOVW           R11, K3
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 (BX), Z10
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z8
 	VPERMPS         Z10, Z8, Z10
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 16(BX), Z11
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z8
 	VPERMPS         Z11, Z8, Z11
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VPXORD Z0, Z0, Z0
@@ -5714,7 +6539,7 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5819,6 +6644,9 @@ whole2:
 	JMP             block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -5830,21 +6658,39 @@ rows1:
 	BTSQ            R12, R11
 	DECQ            R11
 	KMOVW           R11, K3
-	MOVQ            qScales+48(FP), DX
+	MOVQ            qScales+40(FP), DX
 	VBROADCASTF32X4 (DX), Z6
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z4
 	VPERMPS         Z6, Z4, Z6
-	MOVQ            qScales+48(FP), DX
+	MOVQ            qScales+40(FP), DX
 	VBROADCASTF32X4 16(DX), Z7
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z4
 	VPERMPS         Z7, Z4, Z7
+
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 	KXNORW K2, K2, K2
 
@@ -5942,27 +6788,24 @@ whole1:
 	JMP             block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VNNI, MMX+
-TEXT ·productInt4AVX512(SB), NOSPLIT, $8-112
+// func productInt4AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·productInt4AVX512(SB), NOSPLIT, $16-96
 	MOVQ            row+64(FP), AX
 	LEAQ            (AX)(AX*2), CX
-	MOVQ            qRow+40(FP), DX
+	MOVQ            qRow+32(FP), DX
 	LEAQ            (DX)(DX*2), BX
-	MOVQ            keys+56(FP), SI
-	MOVQ            ahead+96(FP), DI
-	MOVQ            later+104(FP), R8
 	MOVQ            dst+0(FP), R9
-	MOVQ            scales+72(FP), R10
 	MOVQ            scale+80(FP), R11
 	LEAQ            (R11)(R11*2), R12
-	MOVQ            n+24(FP), R15
-	MOVQ            R15, (SP)
-	MOVL            $0x0000ff00, R13
-	KMOVW           R13, K1
+	MOVL            $0x0000ff00, SI
+	KMOVW           SI, K1
 	MOVQ            rows+16(FP), R15
 	CMPQ            R15, $0x01
 	JEQ             rows1
@@ -5980,10 +6823,28 @@ TEXT ·productInt4AVX512(SB), NOSPLIT, $8-112
 	VMOVDQU32       low4AVX512<>+0(SB), Z17
 	VMOVDQU32       stepsAVX512<>+0(SB), Z18
 	VMOVDQU32       basesAVX512<>+0(SB), Z19
-	MOVQ            qScales+48(FP), R13
-	VBROADCASTF32X4 (R13), Z21
+	MOVQ            qScales+40(FP), SI
+	VBROADCASTF32X4 (SI), Z21
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z16
 	VPERMPS         Z21, Z16, Z21
+
+run4:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block4:
 	VPXORD Z0, Z0, Z0
@@ -6002,7 +6863,7 @@ block4:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
 	VPXORD Z15, Z15, Z15
-	MOVQ   q+32(FP), R14
+	MOVQ   q+24(FP), R14
 	MOVQ   row+64(FP), R15
 	MOVQ   R10, R13
 	KXNORW K2, K2, K2
@@ -6230,6 +7091,9 @@ whole4:
 	JMP             block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
@@ -6244,10 +7108,28 @@ rows3:
 	VMOVDQU32       low4AVX512<>+0(SB), Z13
 	VMOVDQU32       stepsAVX512<>+0(SB), Z14
 	VMOVDQU32       basesAVX512<>+0(SB), Z15
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 (BX), Z17
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z12
 	VPERMPS         Z17, Z12, Z17
+
+run3:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block3:
 	VPXORD Z0, Z0, Z0
@@ -6262,7 +7144,7 @@ block3:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
 	VPXORD Z11, Z11, Z11
-	MOVQ   q+32(FP), R14
+	MOVQ   q+24(FP), R14
 	MOVQ   row+64(FP), R15
 	MOVQ   R10, R13
 	KXNORW K2, K2, K2
@@ -6464,6 +7346,9 @@ whole3:
 	JMP             block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
@@ -6478,10 +7363,28 @@ rows2:
 	VMOVDQU32       low4AVX512<>+0(SB), Z9
 	VMOVDQU32       stepsAVX512<>+0(SB), Z10
 	VMOVDQU32       basesAVX512<>+0(SB), Z11
-	MOVQ            qScales+48(FP), BX
+	MOVQ            qScales+40(FP), BX
 	VBROADCASTF32X4 (BX), Z13
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z8
 	VPERMPS         Z13, Z8, Z13
+
+run2:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block2:
 	VPXORD Z0, Z0, Z0
@@ -6492,7 +7395,7 @@ block2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z3, Z3, Z3
 	VPXORD Z7, Z7, Z7
-	MOVQ   q+32(FP), R14
+	MOVQ   q+24(FP), R14
 	MOVQ   row+64(FP), R15
 	MOVQ   R10, R13
 	KXNORW K2, K2, K2
@@ -6656,6 +7559,9 @@ whole2:
 	JMP             block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -6670,17 +7576,35 @@ rows1:
 	VMOVDQU32       low4AVX512<>+0(SB), Z5
 	VMOVDQU32       stepsAVX512<>+0(SB), Z6
 	VMOVDQU32       basesAVX512<>+0(SB), Z7
-	MOVQ            qScales+48(FP), DX
+	MOVQ            qScales+40(FP), DX
 	VBROADCASTF32X4 (DX), Z9
 	VMOVDQU32       rowsOf4AVX512<>+0(SB), Z4
 	VPERMPS         Z9, Z4, Z9
+
+run1:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   q+32(FP), R14
+	MOVQ   q+24(FP), R14
 	MOVQ   row+64(FP), R15
 	MOVQ   R10, R13
 	KXNORW K2, K2, K2
@@ -6818,6 +7742,9 @@ whole1:
 	JMP             block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -7140,19 +8067,14 @@ DATA evenFirstAVX512<>+56(SB)/4, $0x07050301
 DATA evenFirstAVX512<>+60(SB)/4, $0x0f0d0b09
 GLOBL evenFirstAVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·scoreF32AVX2(SB), NOSPLIT, $8-112
+// func scoreF32AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·scoreF32AVX2(SB), NOSPLIT, $16-96
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
+	MOVQ qRow+32(FP), DX
 	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ later+104(FP), R8
 	MOVQ dst+0(FP), R9
-	MOVQ n+24(FP), R11
-	MOVQ R11, (SP)
 	MOVQ rows+16(FP), R11
 	CMPQ R11, $0x01
 	JEQ  rows1
@@ -7160,6 +8082,23 @@ TEXT ·scoreF32AVX2(SB), NOSPLIT, $8-112
 	JEQ  rows2
 	CMPQ R11, $0x03
 	JEQ  rows3
+
+run4:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -7170,8 +8109,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step4:
@@ -7258,10 +8197,30 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -7269,8 +8228,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step3:
@@ -7350,10 +8309,30 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -7363,8 +8342,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step2:
@@ -7453,17 +8432,37 @@ step2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step1:
@@ -7540,22 +8539,20 @@ step1:
 	JMP         block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreF16AVX2(SB), NOSPLIT, $8-112
+// func scoreF16AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·scoreF16AVX2(SB), NOSPLIT, $16-96
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
+	MOVQ qRow+32(FP), DX
 	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ later+104(FP), R8
 	MOVQ dst+0(FP), R9
-	MOVQ n+24(FP), R11
-	MOVQ R11, (SP)
 	MOVQ rows+16(FP), R11
 	CMPQ R11, $0x01
 	JEQ  rows1
@@ -7563,6 +8560,23 @@ TEXT ·scoreF16AVX2(SB), NOSPLIT, $8-112
 	JEQ  rows2
 	CMPQ R11, $0x03
 	JEQ  rows3
+
+run4:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -7573,8 +8587,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step4:
@@ -7659,10 +8673,30 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -7670,8 +8704,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step3:
@@ -7749,10 +8783,30 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -7762,8 +8816,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step2:
@@ -7848,17 +8902,37 @@ step2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step1:
@@ -7931,22 +9005,20 @@ step1:
 	JMP         block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreBF16AVX2(SB), NOSPLIT, $8-112
+// func scoreBF16AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoreBF16AVX2(SB), NOSPLIT, $16-96
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
+	MOVQ qRow+32(FP), DX
 	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ later+104(FP), R8
 	MOVQ dst+0(FP), R9
-	MOVQ n+24(FP), R11
-	MOVQ R11, (SP)
 	MOVQ rows+16(FP), R11
 	CMPQ R11, $0x01
 	JEQ  rows1
@@ -7954,6 +9026,23 @@ TEXT ·scoreBF16AVX2(SB), NOSPLIT, $8-112
 	JEQ  rows2
 	CMPQ R11, $0x03
 	JEQ  rows3
+
+run4:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -7964,8 +9053,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step4:
@@ -8054,10 +9143,30 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -8065,8 +9174,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step3:
@@ -8148,10 +9257,30 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -8161,8 +9290,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step2:
@@ -8255,17 +9384,37 @@ step2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R10
+	MOVQ    72(R10), R11
+	MOVQ    R11, (SP)
+	LEAQ    (R9)(R11*4), R11
+	MOVQ    R11, 8(SP)
+	MOVQ    (R10), SI
+	MOVQ    48(R10), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R10), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R10
+	MOVQ    R10, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R10
-	MOVQ   qRow+40(FP), R11
+	MOVQ   q+24(FP), R10
+	MOVQ   qRow+32(FP), R11
 	SHRQ   $0x02, R11
 
 step1:
@@ -8346,23 +9495,20 @@ step1:
 	JMP         block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreInt8AVX2(SB), NOSPLIT, $8-112
+// func scoreInt8AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoreInt8AVX2(SB), NOSPLIT, $16-96
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
+	MOVQ qRow+32(FP), DX
 	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ later+104(FP), R8
 	MOVQ dst+0(FP), R9
-	MOVQ scales+72(FP), R10
-	MOVQ n+24(FP), R12
-	MOVQ R12, (SP)
 	MOVQ rows+16(FP), R12
 	CMPQ R12, $0x01
 	JEQ  rows1
@@ -8370,6 +9516,24 @@ TEXT ·scoreInt8AVX2(SB), NOSPLIT, $8-112
 	JEQ  rows2
 	CMPQ R12, $0x03
 	JEQ  rows3
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -8380,8 +9544,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step4:
@@ -8474,10 +9638,31 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -8485,8 +9670,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step3:
@@ -8572,10 +9757,31 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -8585,8 +9791,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step2:
@@ -8681,17 +9887,38 @@ step2:
 	JMP            block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step1:
@@ -8774,25 +10001,22 @@ step1:
 	JMP            block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// func scoreInt8AsymAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $8-112
+TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $16-96
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
+	MOVQ qRow+32(FP), DX
 	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ later+104(FP), R8
 	MOVQ dst+0(FP), R9
-	MOVQ scales+72(FP), R10
 	MOVQ scale+80(FP), R11
 	LEAQ (R11)(R11*2), R12
-	MOVQ n+24(FP), R15
-	MOVQ R15, (SP)
 	MOVQ rows+16(FP), R15
 	CMPQ R15, $0x01
 	JEQ  rows1
@@ -8800,6 +10024,24 @@ TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $8-112
 	JEQ  rows2
 	CMPQ R15, $0x03
 	JEQ  rows3
+
+run4:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -8810,8 +10052,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group4:
@@ -8924,10 +10166,31 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -8935,8 +10198,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group3:
@@ -9042,10 +10305,31 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -9055,8 +10339,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group2:
@@ -9183,17 +10467,38 @@ step2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group1:
@@ -9308,23 +10613,20 @@ step1:
 	JMP          block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $8-112
+// func scoreE4M3AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $16-96
 	MOVQ    row+64(FP), AX
 	LEAQ    (AX)(AX*2), CX
-	MOVQ    qRow+40(FP), DX
+	MOVQ    qRow+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    keys+56(FP), SI
-	MOVQ    ahead+96(FP), DI
-	MOVQ    later+104(FP), R8
 	MOVQ    dst+0(FP), R9
-	MOVQ    scales+72(FP), R10
-	MOVQ    n+24(FP), R12
-	MOVQ    R12, (SP)
 	MOVQ    rows+16(FP), R12
 	CMPQ    R12, $0x01
 	JEQ     rows1
@@ -9335,6 +10637,24 @@ TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $8-112
 	VMOVDQU one16AVX2<>+0(SB), Y13
 	VMOVDQU bit7AVX2<>+0(SB), Y14
 
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block4:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -9344,8 +10664,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step4:
@@ -9454,12 +10774,33 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
 	VMOVDQU one16AVX2<>+0(SB), Y10
 	VMOVDQU bit7AVX2<>+0(SB), Y11
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VXORPS Y0, Y0, Y0
@@ -9468,8 +10809,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step3:
@@ -9571,12 +10912,33 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
 	VMOVDQU one16AVX2<>+0(SB), Y11
 	VMOVDQU bit7AVX2<>+0(SB), Y12
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VXORPS Y0, Y0, Y0
@@ -9587,8 +10949,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step2:
@@ -9715,6 +11077,9 @@ step2:
 	JMP            block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
@@ -9722,13 +11087,31 @@ rows1:
 	VMOVDQU one16AVX2<>+0(SB), Y6
 	VMOVDQU bit7AVX2<>+0(SB), Y7
 
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step1:
@@ -9843,6 +11226,9 @@ step1:
 	JMP            block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -9866,20 +11252,14 @@ DATA bit7AVX2<>+24(SB)/4, $0x00800080
 DATA bit7AVX2<>+28(SB)/4, $0x00800080
 GLOBL bit7AVX2<>(SB), RODATA|NOPTR, $32
 
-// func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $8-112
+// func scoreE5M2AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, CMOV, F16C, FMA3, MMX+
+TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $16-96
 	MOVQ row+64(FP), AX
 	LEAQ (AX)(AX*2), CX
-	MOVQ qRow+40(FP), DX
+	MOVQ qRow+32(FP), DX
 	LEAQ (DX)(DX*2), BX
-	MOVQ keys+56(FP), SI
-	MOVQ ahead+96(FP), DI
-	MOVQ later+104(FP), R8
 	MOVQ dst+0(FP), R9
-	MOVQ scales+72(FP), R10
-	MOVQ n+24(FP), R12
-	MOVQ R12, (SP)
 	MOVQ rows+16(FP), R12
 	CMPQ R12, $0x01
 	JEQ  rows1
@@ -9887,6 +11267,24 @@ TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $8-112
 	JEQ  rows2
 	CMPQ R12, $0x03
 	JEQ  rows3
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -9897,8 +11295,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step4:
@@ -9995,10 +11393,31 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -10006,8 +11425,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step3:
@@ -10097,10 +11516,31 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y4, Y4, Y4
@@ -10110,8 +11550,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step2:
@@ -10214,17 +11654,38 @@ step2:
 	JMP            block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
 
 step1:
@@ -10315,25 +11776,22 @@ step1:
 	JMP            block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+// func scoreInt4AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoreInt4AVX2(SB), NOSPLIT, $8-112
+TEXT ·scoreInt4AVX2(SB), NOSPLIT, $16-96
 	MOVQ    row+64(FP), AX
 	LEAQ    (AX)(AX*2), CX
-	MOVQ    qRow+40(FP), DX
+	MOVQ    qRow+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    keys+56(FP), SI
-	MOVQ    ahead+96(FP), DI
-	MOVQ    later+104(FP), R8
 	MOVQ    dst+0(FP), R9
-	MOVQ    scales+72(FP), R10
 	MOVQ    scale+80(FP), R11
 	LEAQ    (R11)(R11*2), R12
-	MOVQ    n+24(FP), R15
-	MOVQ    R15, (SP)
 	MOVQ    rows+16(FP), R15
 	CMPQ    R15, $0x01
 	JEQ     rows1
@@ -10342,6 +11800,24 @@ TEXT ·scoreInt4AVX2(SB), NOSPLIT, $8-112
 	CMPQ    R15, $0x03
 	JEQ     rows3
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+run4:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -10352,8 +11828,8 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group4:
@@ -10474,11 +11950,32 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
 	VMOVDQU shiftsAVX2<>+0(SB), Y10
+
+run3:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block3:
 	VXORPS Y0, Y0, Y0
@@ -10487,8 +11984,8 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group3:
@@ -10602,11 +12099,32 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
 	VMOVDQU shiftsAVX2<>+0(SB), Y11
+
+run2:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block2:
 	VXORPS Y0, Y0, Y0
@@ -10617,8 +12135,8 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group2:
@@ -10761,19 +12279,40 @@ step2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
 	VMOVDQU shiftsAVX2<>+0(SB), Y6
 
+run1:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R14
-	MOVQ   qRow+40(FP), R15
+	MOVQ   q+24(FP), R14
+	MOVQ   qRow+32(FP), R15
 	SHRQ   $0x02, R15
 
 group1:
@@ -10904,6 +12443,9 @@ step1:
 	JMP          block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -10917,20 +12459,14 @@ DATA shiftsAVX2<>+24(SB)/4, $0x00000004
 DATA shiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL shiftsAVX2<>(SB), RODATA|NOPTR, $32
 
-// func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $8-112
+// func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $16-96
 	MOVQ    row+64(FP), AX
 	LEAQ    (AX)(AX*2), CX
-	MOVQ    qRow+40(FP), DX
+	MOVQ    qRow+32(FP), DX
 	LEAQ    (DX)(DX*2), BX
-	MOVQ    keys+56(FP), SI
-	MOVQ    ahead+96(FP), DI
-	MOVQ    later+104(FP), R8
 	MOVQ    dst+0(FP), R9
-	MOVQ    scales+72(FP), R10
-	MOVQ    n+24(FP), R12
-	MOVQ    R12, (SP)
 	MOVQ    rows+16(FP), R12
 	CMPQ    R12, $0x01
 	JEQ     rows1
@@ -10939,6 +12475,24 @@ TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $8-112
 	CMPQ    R12, $0x03
 	JEQ     rows3
 	VMOVDQU shiftsAVX2<>+0(SB), Y13
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -10949,10 +12503,10 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step4:
 	VMOVUPS      (R11), Y9
@@ -11053,11 +12607,32 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
 	VMOVDQU shiftsAVX2<>+0(SB), Y10
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VXORPS Y0, Y0, Y0
@@ -11066,10 +12641,10 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step3:
 	VMOVUPS      (R11), Y7
@@ -11163,11 +12738,32 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
 	VMOVDQU shiftsAVX2<>+0(SB), Y11
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VXORPS Y0, Y0, Y0
@@ -11178,10 +12774,10 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step2:
 	VMOVUPS      (R11), Y9
@@ -11296,21 +12892,42 @@ step2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
 	VMOVDQU shiftsAVX2<>+0(SB), Y6
 
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
+
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
-	MOVQ   qRow+40(FP), R12
+	MOVQ   q+24(FP), R11
+	MOVQ   qRow+32(FP), R12
 	SHRQ   $0x02, R12
-	MOVQ   scales+72(FP), R10
+	MOVQ   zeros+72(FP), R10
 
 step1:
 	VMOVUPS      (R11), Y5
@@ -11413,23 +13030,20 @@ step1:
 	JMP          block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, MMX+
-TEXT ·productInt8AVX2(SB), NOSPLIT, $8-112
+// func productInt8AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·productInt8AVX2(SB), NOSPLIT, $16-96
 	MOVQ           row+64(FP), AX
 	LEAQ           (AX)(AX*2), CX
-	MOVQ           qRow+40(FP), DX
+	MOVQ           qRow+32(FP), DX
 	LEAQ           (DX)(DX*2), BX
-	MOVQ           keys+56(FP), SI
-	MOVQ           ahead+96(FP), DI
-	MOVQ           later+104(FP), R8
 	MOVQ           dst+0(FP), R9
-	MOVQ           scales+72(FP), R10
-	MOVQ           n+24(FP), R12
-	MOVQ           R12, (SP)
 	MOVQ           rows+16(FP), R12
 	CMPQ           R12, $0x01
 	JEQ            rows1
@@ -11437,10 +13051,28 @@ TEXT ·productInt8AVX2(SB), NOSPLIT, $8-112
 	JEQ            rows2
 	CMPQ           R12, $0x03
 	JEQ            rows3
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 (CX), Y10
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y8
 	VPERMPS        Y10, Y8, Y10
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -11451,7 +13083,7 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step4:
@@ -11536,14 +13168,35 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 (CX), Y8
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y6
 	VPERMPS        Y8, Y6, Y8
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VXORPS Y0, Y0, Y0
@@ -11552,7 +13205,7 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step3:
@@ -11631,14 +13284,35 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ           qScales+48(FP), BX
+	MOVQ           qScales+40(FP), BX
 	VBROADCASTF128 (BX), Y10
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y8
 	VPERMPS        Y10, Y8, Y10
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VXORPS Y0, Y0, Y0
@@ -11649,7 +13323,7 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step2:
@@ -11732,21 +13406,42 @@ step2:
 	JMP            block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
-	MOVQ           qScales+48(FP), DX
+	MOVQ           qScales+40(FP), DX
 	VBROADCASTF128 (DX), Y6
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y4
 	VPERMPS        Y6, Y4, Y6
+
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step1:
@@ -11818,6 +13513,9 @@ step1:
 	JMP            block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
@@ -11841,20 +13539,14 @@ DATA rowsOf4AVX2<>+24(SB)/4, $0x00000001
 DATA rowsOf4AVX2<>+28(SB)/4, $0x00000001
 GLOBL rowsOf4AVX2<>(SB), RODATA|NOPTR, $32
 
-// func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, MMX+
-TEXT ·productInt8AsymAVX2(SB), NOSPLIT, $8-112
+// func productInt8AsymAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·productInt8AsymAVX2(SB), NOSPLIT, $16-96
 	MOVQ           row+64(FP), AX
 	LEAQ           (AX)(AX*2), CX
-	MOVQ           qRow+40(FP), DX
+	MOVQ           qRow+32(FP), DX
 	LEAQ           (DX)(DX*2), BX
-	MOVQ           keys+56(FP), SI
-	MOVQ           ahead+96(FP), DI
-	MOVQ           later+104(FP), R8
 	MOVQ           dst+0(FP), R9
-	MOVQ           scales+72(FP), R10
-	MOVQ           n+24(FP), R12
-	MOVQ           R12, (SP)
 	MOVQ           rows+16(FP), R12
 	CMPQ           R12, $0x01
 	JEQ            rows1
@@ -11862,14 +13554,32 @@ TEXT ·productInt8AsymAVX2(SB), NOSPLIT, $8-112
 	JEQ            rows2
 	CMPQ           R12, $0x03
 	JEQ            rows3
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 (CX), Y10
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y8
 	VPERMPS        Y10, Y8, Y10
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 16(CX), Y11
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y8
 	VPERMPS        Y11, Y8, Y11
+
+run4:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block4:
 	VXORPS Y0, Y0, Y0
@@ -11880,7 +13590,7 @@ block4:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step4:
@@ -11969,18 +13679,39 @@ step4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 (CX), Y8
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y6
 	VPERMPS        Y8, Y6, Y8
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 16(CX), Y9
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y6
 	VPERMPS        Y9, Y6, Y9
+
+run3:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block3:
 	VXORPS Y0, Y0, Y0
@@ -11989,7 +13720,7 @@ block3:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step3:
@@ -12072,18 +13803,39 @@ step3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ           qScales+48(FP), BX
+	MOVQ           qScales+40(FP), BX
 	VBROADCASTF128 (BX), Y10
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y8
 	VPERMPS        Y10, Y8, Y10
-	MOVQ           qScales+48(FP), BX
+	MOVQ           qScales+40(FP), BX
 	VBROADCASTF128 16(BX), Y11
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y8
 	VPERMPS        Y11, Y8, Y11
+
+run2:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block2:
 	VXORPS Y0, Y0, Y0
@@ -12094,7 +13846,7 @@ block2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y3, Y3, Y3
 	VXORPS Y7, Y7, Y7
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step2:
@@ -12181,25 +13933,46 @@ step2:
 	JMP            block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
-	MOVQ           qScales+48(FP), DX
+	MOVQ           qScales+40(FP), DX
 	VBROADCASTF128 (DX), Y6
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y4
 	VPERMPS        Y6, Y4, Y6
-	MOVQ           qScales+48(FP), DX
+	MOVQ           qScales+40(FP), DX
 	VBROADCASTF128 16(DX), Y7
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y4
 	VPERMPS        Y7, Y4, Y7
+
+run1:
+	MOVQ    keys+48(FP), R11
+	MOVQ    72(R11), R12
+	MOVQ    R12, (SP)
+	LEAQ    (R9)(R12*4), R12
+	MOVQ    R12, 8(SP)
+	MOVQ    64(R11), R10
+	MOVQ    (R11), SI
+	MOVQ    48(R11), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R11), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R11
+	MOVQ    R11, keys+48(FP)
 
 block1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   q+32(FP), R11
+	MOVQ   q+24(FP), R11
 	MOVQ   row+64(FP), R12
 
 step1:
@@ -12275,25 +14048,22 @@ step1:
 	JMP            block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 
-// func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productInt4AVX2(SB), NOSPLIT, $8-112
+// func productInt4AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·productInt4AVX2(SB), NOSPLIT, $16-96
 	MOVQ           row+64(FP), AX
 	LEAQ           (AX)(AX*2), CX
-	MOVQ           qRow+40(FP), DX
+	MOVQ           qRow+32(FP), DX
 	LEAQ           (DX)(DX*2), BX
-	MOVQ           keys+56(FP), SI
-	MOVQ           ahead+96(FP), DI
-	MOVQ           later+104(FP), R8
 	MOVQ           dst+0(FP), R9
-	MOVQ           scales+72(FP), R10
 	MOVQ           scale+80(FP), R11
 	LEAQ           (R11)(R11*2), R12
-	MOVQ           n+24(FP), R15
-	MOVQ           R15, (SP)
 	MOVQ           rows+16(FP), R15
 	CMPQ           R15, $0x01
 	JEQ            rows1
@@ -12303,10 +14073,28 @@ TEXT ·productInt4AVX2(SB), NOSPLIT, $8-112
 	JEQ            rows3
 	VMOVDQU        low4AVX2<>+0(SB), Y9
 	VMOVDQU        one16AVX2<>+0(SB), Y10
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 (CX), Y12
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y8
 	VPERMPS        Y12, Y8, Y12
+
+run4:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block4:
 	VXORPS  Y0, Y0, Y0
@@ -12317,7 +14105,7 @@ block4:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y7, Y7, Y7
-	MOVQ    q+32(FP), R14
+	MOVQ    q+24(FP), R14
 	MOVQ    row+64(FP), R15
 	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y15
@@ -12441,16 +14229,37 @@ whole4:
 	JMP          block4
 
 end4:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run4
 	VZEROUPPER
 	RET
 
 rows3:
 	VMOVDQU        low4AVX2<>+0(SB), Y7
 	VMOVDQU        one16AVX2<>+0(SB), Y8
-	MOVQ           qScales+48(FP), CX
+	MOVQ           qScales+40(FP), CX
 	VBROADCASTF128 (CX), Y10
 	VMOVDQU        rowsOf2AVX2<>+0(SB), Y6
 	VPERMPS        Y10, Y6, Y10
+
+run3:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block3:
 	VXORPS  Y0, Y0, Y0
@@ -12459,7 +14268,7 @@ block3:
 	VXORPS  Y5, Y5, Y5
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
-	MOVQ    q+32(FP), R14
+	MOVQ    q+24(FP), R14
 	MOVQ    row+64(FP), R15
 	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y13
@@ -12572,16 +14381,37 @@ whole3:
 	JMP          block3
 
 end3:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run3
 	VZEROUPPER
 	RET
 
 rows2:
 	VMOVDQU        low4AVX2<>+0(SB), Y9
 	VMOVDQU        one16AVX2<>+0(SB), Y10
-	MOVQ           qScales+48(FP), BX
+	MOVQ           qScales+40(FP), BX
 	VBROADCASTF128 (BX), Y12
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y8
 	VPERMPS        Y12, Y8, Y12
+
+run2:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block2:
 	VXORPS  Y0, Y0, Y0
@@ -12592,7 +14422,7 @@ block2:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y7, Y7, Y7
-	MOVQ    q+32(FP), R14
+	MOVQ    q+24(FP), R14
 	MOVQ    row+64(FP), R15
 	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y15
@@ -12726,23 +14556,44 @@ whole2:
 	JMP          block2
 
 end2:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run2
 	VZEROUPPER
 	RET
 
 rows1:
 	VMOVDQU        low4AVX2<>+0(SB), Y5
 	VMOVDQU        one16AVX2<>+0(SB), Y6
-	MOVQ           qScales+48(FP), DX
+	MOVQ           qScales+40(FP), DX
 	VBROADCASTF128 (DX), Y8
 	VMOVDQU        rowsOf4AVX2<>+0(SB), Y4
 	VPERMPS        Y8, Y4, Y8
+
+run1:
+	MOVQ    keys+48(FP), R14
+	MOVQ    72(R14), R15
+	MOVQ    R15, (SP)
+	LEAQ    (R9)(R15*4), R15
+	MOVQ    R15, 8(SP)
+	MOVQ    64(R14), R10
+	MOVQ    (R14), SI
+	MOVQ    48(R14), DI
+	TESTQ   DI, DI
+	CMOVQEQ SI, DI
+	MOVQ    56(R14), R8
+	TESTQ   R8, R8
+	CMOVQEQ DI, R8
+	SUBQ    DI, R8
+	ADDQ    $0x60, R14
+	MOVQ    R14, keys+48(FP)
 
 block1:
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
-	MOVQ    q+32(FP), R14
+	MOVQ    q+24(FP), R14
 	MOVQ    row+64(FP), R15
 	MOVQ    R10, R13
 	VMOVDQU wholeAVX2<>+0(SB), Y11
@@ -12854,6 +14705,9 @@ whole1:
 	JMP          block1
 
 end1:
+	MOVQ 8(SP), R9
+	DECQ runs+56(FP)
+	JNE  run1
 	VZEROUPPER
 	RET
 

@@ -10,12 +10,12 @@ type scoreKernel func(dst *float32, stride int, q *float32, rows int, keys *byte
 // scoreNEON sets score to assembly.
 func (k *kernels) scoreNEON() {
 	for dt := range k.score {
-		k.score[dt] = scoreDecodedNEON
+		k.score[dt] = scoring(scoreDecodedNEON)
 	}
-	k.score[backend.F32] = scoreRowsNEON
-	k.score[backend.F16] = scoreWith(scoreUnscaled(scoreF16NEON))
-	k.score[backend.BF16] = scoreWith(scoreUnscaled(scoreBF16NEON))
-	k.score[backend.Int8] = scoreWith(scoreInt8NEON)
+	k.score[backend.F32] = scoring(scoreRowsNEON)
+	k.score[backend.F16] = scoring(scoreWith(scoreUnscaled(scoreF16NEON)))
+	k.score[backend.BF16] = scoring(scoreWith(scoreUnscaled(scoreBF16NEON)))
+	k.score[backend.Int8] = scoring(scoreWith(scoreInt8NEON))
 }
 
 var scoreRowsNEON = scoreWith(scoreUnscaled(scoreF32NEON))
@@ -28,13 +28,13 @@ func scoreUnscaled(kernel func(dst *float32, stride int, q *float32, rows int, k
 }
 
 // scoreWith scores four rows after another; after the first ones, keys are in the cache.
-func scoreWith(kernel scoreKernel) func(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
-	return func(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
+func scoreWith(kernel scoreKernel) scoreRun {
+	return func(dst []float32, stride int, q []float32, keys *stored, scratch []float32) {
 		if !keys.inVectors() {
-			portable.score[keys.dt](dst, stride, q, keys, scratch)
+			scoreDecoded(dst, stride, q, keys, scratch)
 			return
 		}
-		n, rows, ahead := keys.rows(), len(q)/keys.dim, keys.next()
+		n, rows, ahead := keys.n, len(q)/keys.dim, keys.next()
 		var scales *uint32
 		if keys.dt == backend.Int8 {
 			scales = &keys.scales[:n][0]
@@ -49,12 +49,13 @@ func scoreWith(kernel scoreKernel) func(dst []float32, stride int, q []float32, 
 }
 
 // scoreDecodedNEON scores keys that it decodes first.
-func scoreDecodedNEON(dst []float32, stride int, q []float32, keys stored, scratch []float32) {
+func scoreDecodedNEON(dst []float32, stride int, q []float32, keys *stored, scratch []float32) {
 	if !keys.inVectors() {
-		portable.score[keys.dt](dst, stride, q, keys, scratch)
+		scoreDecoded(dst, stride, q, keys, scratch)
 		return
 	}
-	scratch = scratch[:keys.rows()*keys.dim]
-	decodeNEON[keys.dt](scratch, keys)
-	scoreRowsNEON(dst, stride, q, keys.asF32(scratch), nil)
+	scratch = scratch[:keys.n*keys.dim]
+	decodeNEON[keys.dt](scratch, *keys)
+	decoded := keys.asF32(scratch)
+	scoreRowsNEON(dst, stride, q, &decoded, nil)
 }

@@ -7,62 +7,62 @@ package cpu
 // scoreF32AVX512 is a scorer.
 //
 //go:noescape
-func scoreF32AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreF32AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreF16AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreBF16AVX512 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreBF16AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt8AVX512 is a scorer.
 //
 //go:noescape
-func scoreInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt8AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt8AsymAVX512 is a scorer.
 //
 //go:noescape
-func scoreInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt8AsymAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreE4M3AVX512 is a scorer.
 //
 //go:noescape
-func scoreE4M3AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreE4M3AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreE5M2AVX512 is a scorer.
 //
 //go:noescape
-func scoreE5M2AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreE5M2AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt4AVX512 is a scorer.
 //
 //go:noescape
-func scoreInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt4AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt4ChannelAVX512 is a scorer.
 //
 //go:noescape
-func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // productInt8AVX512 is a scorer.
 //
 //go:noescape
-func productInt8AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func productInt8AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // productInt8AsymAVX512 is a scorer.
 //
 //go:noescape
-func productInt8AsymAVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func productInt8AsymAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // productInt4AVX512 is a scorer.
 //
 //go:noescape
-func productInt4AVX512(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func productInt4AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // pairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8, once; zero points count so much of a step.
 //
@@ -97,62 +97,62 @@ func splitRowsAVX512(dst *byte, q *byte, dim int, rows int)
 // scoreF32AVX2 is a scorer.
 //
 //go:noescape
-func scoreF32AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreF32AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreF16AVX2 is a scorer.
 //
 //go:noescape
-func scoreF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreF16AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreBF16AVX2 is a scorer.
 //
 //go:noescape
-func scoreBF16AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreBF16AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt8AVX2 is a scorer.
 //
 //go:noescape
-func scoreInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt8AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt8AsymAVX2 is a scorer.
 //
 //go:noescape
-func scoreInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt8AsymAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreE4M3AVX2 is a scorer.
 //
 //go:noescape
-func scoreE4M3AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreE4M3AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreE5M2AVX2 is a scorer.
 //
 //go:noescape
-func scoreE5M2AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreE5M2AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt4AVX2 is a scorer.
 //
 //go:noescape
-func scoreInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt4AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // scoreInt4ChannelAVX2 is a scorer.
 //
 //go:noescape
-func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // productInt8AVX2 is a scorer.
 //
 //go:noescape
-func productInt8AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func productInt8AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // productInt8AsymAVX2 is a scorer.
 //
 //go:noescape
-func productInt8AsymAVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func productInt8AsymAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // productInt4AVX2 is a scorer.
 //
 //go:noescape
-func productInt4AVX2(dst *float32, stride int, rows int, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale int, group int, ahead *byte, later int)
+func productInt4AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
 // pairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4, once; zero points count so much of a step.
 //

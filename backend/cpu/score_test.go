@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +15,7 @@ import (
 // someKeys is n keys of a type, encoded from normal values, at memory that begins skew bytes
 // behind a cache line.
 func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
-	keys := stored{dt: dt, dim: dim, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:]}
+	keys := stored{dt: dt, dim: dim, n: n, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:]}
 	switch dt {
 	case backend.Int4Channel:
 		keys.scales = make([]uint32, dim)
@@ -29,10 +30,23 @@ func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
 	return keys
 }
 
-// scoresOf is the scores of k in rows of n.
-func scoresOf(t require.TestingT, k *kernels, q []float32, keys stored) []float32 {
-	scratch := make([]float32, chunk*keys.dim)
-	return rowsOf(t, len(q)/keys.dim, keys.rows(), func(dst []float32, stride int) { k.score[keys.dt](dst, stride, q, keys, scratch) })
+// pieces is rows as runs of random lengths, some of them of a few rows.
+func pieces(rng *rand.Rand, rows stored) (runs []stored) {
+	for from := 0; from < rows.n; {
+		to := min(from+1+rng.IntN([]int{4, rows.n}[rng.IntN(2)]), rows.n)
+		runs = append(runs, rows.between(from, to))
+		from = to
+	}
+	return runs
+}
+
+// scoresOf is the scores of k for runs of keys in rows of as many.
+func scoresOf(t require.TestingT, k *kernels, q []float32, keys ...stored) []float32 {
+	scratch, n := make([]float32, chunk*keys[0].dim), 0
+	for _, run := range keys {
+		n += run.n
+	}
+	return rowsOf(t, len(q)/keys[0].dim, n, func(dst []float32, stride int) { k.score[keys[0].dt](dst, stride, q, keys, scratch) })
 }
 
 // rowsOf is the rows of n that a function writes, which is to leave what is between them as it was.
@@ -65,6 +79,7 @@ func TestScore(t *testing.T) {
 					for _, rows := range []int{1, 2, 3, 4, 5, 7, 8} {
 						q := randoms(rng, rows*dim+1)[1:]
 						whole := scoresOf(t, k, q, keys)
+						require.Equal(t, whole, scoresOf(t, k, q, pieces(rng, keys)...), "dim %d, %d rows, in runs", dim, rows)
 						for r := range rows {
 							for j := range chunk {
 								want, magnitude := dot64(q[r*dim:][:dim], exact[j*dim:])
@@ -110,6 +125,7 @@ func TestScoreInt8(t *testing.T) {
 						rounded := make([]float32, rows*dim)
 						portable.decode[q.dt](rounded, q)
 						whole, want := productsOf(t, k, q, keys), productsOf(t, &portable, q, keys)
+						require.Equal(t, whole, productsOf(t, k, q, pieces(rng, keys)...), "dim %d, %d rows, in runs", dim, rows)
 						for i, x := range whole {
 							r, j := i/chunk, i%chunk
 							if dt.Bits() == 8 {
@@ -134,9 +150,12 @@ func TestScoreInt8(t *testing.T) {
 }
 
 // productsOf is scoresOf for rows of codes.
-func productsOf(t require.TestingT, k *kernels, q, keys stored) []float32 {
-	w := newIntegers(keys.dim)
-	return rowsOf(t, q.rows(), keys.rows(), func(dst []float32, stride int) { k.scoreInt8[keys.dt](dst, stride, q, keys, &w) })
+func productsOf(t require.TestingT, k *kernels, q stored, keys ...stored) []float32 {
+	w, n := newIntegers(keys[0].dim), 0
+	for _, run := range keys {
+		n += run.n
+	}
+	return rowsOf(t, q.n, n, func(dst []float32, stride int) { k.scoreInt8[keys[0].dt](dst, stride, q, keys, &w) })
 }
 
 // What is not finite shows in the scores that it belongs to, as what it is, and in no other;
@@ -191,13 +210,24 @@ func TestScoreStaysInside(t *testing.T) {
 					for _, k := range available {
 						scratch, w := guarded[float32](t, chunk*dim), newIntegers(dim)
 						w.codes = guarded[byte](t, len(w.codes))
-						k.score[dt](dst, chunk, q, keys, scratch)
+						k.score[dt](dst, chunk, q, []stored{keys}, scratch)
 						if k.scoreInt8[dt] != nil {
-							k.scoreInt8[dt](dst, chunk, x, keys, &w)
+							k.scoreInt8[dt](dst, chunk, x, []stored{keys}, &w)
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// Fields of stored are where kernels/asm/amd64/isa.go says that they are.
+func TestPlacesOfStored(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) < 8 {
+		t.Skip("assembly is for processors of 64 bits")
+	}
+	var s stored
+	require.Equal(t, []uintptr{0, 24, 48, 56, 64, 72, 96}, []uintptr{
+		unsafe.Offsetof(s.data), unsafe.Offsetof(s.scales), unsafe.Offsetof(s.ahead), unsafe.Offsetof(s.later),
+		unsafe.Offsetof(s.factors), unsafe.Offsetof(s.n), unsafe.Sizeof(s)})
 }

@@ -20,7 +20,8 @@ type scratch struct {
 	steps          []uint32  // and their scales
 	integers       integers
 	route          route
-	job            *job // of a goroutine that calls; a worker has none
+	keys, values   []stored // of a step of it
+	job            *job     // of a goroutine that calls; a worker has none
 }
 
 // extent is how much scratch a call needs, in elements.
@@ -42,7 +43,8 @@ func newScratch(e extent) *scratch {
 	w := &scratch{size: e, q: aligned[float32](e.q), acc: aligned[float32](e.acc), scores: aligned[float32](e.scores),
 		top: aligned[float32](e.rows), sum: aligned[float64](e.rows), vectors: aligned[float32](e.vectors), panel: aligned[float32](e.panel),
 		shrink: aligned[float32](e.rows), ones: aligned[float32](e.rows),
-		rounded: aligned[byte](e.rounded), steps: aligned[uint32](e.rows), integers: newIntegers(e.integers)}
+		rounded: aligned[byte](e.rounded), steps: aligned[uint32](e.rows), integers: newIntegers(e.integers),
+		keys: make([]stored, chunk), values: make([]stored, chunk)}
 	for i := range w.ones {
 		w.ones[i] = 1
 	}

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
@@ -10,25 +9,28 @@ import (
 
 // stored is rows of dim elements back to back, as memory holds them, and the scales
 // that go with them (see backend.DType.Scales): those of each row, one row's after
-// another's, or those that all of them share.
+// another's, or those that all of them share. Assembly reads it: isa.go of kernels/asm/amd64 has
+// the places of fields.
 type stored struct {
-	dt     backend.DType
-	dim    int
 	data   []byte
 	scales []uint32 // also those that are float32, as bits
 	// Rows that will be wanted next, as many as these, and those that will be after them; nil:
 	// unknown.
 	ahead, later *byte
+	factors      *float32 // what a kernel has made of the scales
+	n            int      // rows
+	dim          int
+	dt           backend.DType
 }
 
 // rows is how many rows there are.
-func (s *stored) rows() int { return len(s.data) * 8 / s.dt.Bits() / s.dim }
+func (s *stored) rows() int { return s.n }
 
 // row is row i alone.
 func (s *stored) row(i int) stored {
 	one := *s
 	bytes := s.dim * s.dt.Bits() / 8
-	one.data = s.data[i*bytes:][:bytes]
+	one.data, one.n = s.data[i*bytes:][:bytes], 1
 	if words := s.dt.Groups(s.dim); words > 0 {
 		one.scales = s.scales[i*words:][:words]
 	}
@@ -50,14 +52,6 @@ func (s *stored) next() *byte {
 		return s.ahead
 	}
 	return &s.data[0]
-}
-
-// beyond is how many bytes behind next that is which is wanted after it.
-func (s *stored) beyond() int {
-	if s.ahead == nil || s.later == nil {
-		return 0
-	}
-	return int(uintptr(unsafe.Pointer(s.later)) - uintptr(unsafe.Pointer(s.ahead)))
 }
 
 // spoil makes rows of a quantized type read as NaN, where scales are not shared

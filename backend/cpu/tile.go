@@ -41,7 +41,7 @@ func (a *attention) queries(t *tile, w *scratch, i int) queries {
 	n := t.rows * a.keys.dim
 	q := queries{rows: w.q[i*n:][:n]}
 	if a.p.Int8Query {
-		q.rounded = stored{dt: backend.Int8, dim: a.keys.dim, data: w.rounded[i*n:][:n], scales: w.steps[i*t.rows:][:t.rows]}
+		q.rounded = stored{dt: backend.Int8, dim: a.keys.dim, n: t.rows, data: w.rounded[i*n:][:n], scales: w.steps[i*t.rows:][:t.rows]}
 	}
 	return q
 }

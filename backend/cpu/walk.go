@@ -45,9 +45,10 @@ func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
 		for h := range t.heads {
 			from, to := h*t.rows, (h+1)*t.rows
 			l, shrink := r.leg(0), w.shrink[:t.rows]
-			by := a.score(t, h, r, scores, k, w)
+			r.rows(a, t, h, w)
+			by := a.score(t, h, l, scores, k, w)
 			k.weigh(scores, chunk, l.key%chunk+l.n, by, w.top[from:to], shrink, w.sum[from:to])
-			a.mix(t, h, r, scores, shrink, k, w)
+			k.mix[a.values.dt](acc[from*a.vDim:to*a.vDim], shrink, scores[l.key%chunk:], chunk, w.values, w.vectors)
 			if kept.weights != nil {
 				kept.keep(t, h, c, scores[l.key%chunk:], l.n, w)
 			}
@@ -69,23 +70,15 @@ func (w *scratch) start(rows, dim int) (acc []float32) {
 }
 
 // score sets row r of scores, of stride chunk, to the scores of head h of a tile for the keys
-// of the route's first leg; times the factor that it returns they are final: scaled, capped, biased, and −∞
+// of a leg, which are w.keys; times the factor that it returns they are final: scaled, capped, biased, and −∞
 // where the row does not see the key. A key's place among the scores is that of its position, so
 // that the order in which weights are added up does not depend on where the tile's keys begin.
-func (a *attention) score(t *tile, h int, r *route, scores []float32, k *kernels, w *scratch) (by float32) {
-	q, l := a.queries(t, w, h), r.leg(0)
-	before := l.key % chunk
-	at, f := scores[before:], r.foresee(t.heads, h)
-	for i := range l.runs {
-		run := &l.runs[i]
-		keys := a.keys.at(run.block, t.head+h, run.offset, run.n)
-		f.tell(r, &a.keys, t.heads, t.head, run.n, &keys)
-		if a.p.Int8Query {
-			k.scoreInt8[keys.dt](at, chunk, q.rounded, keys, &w.integers)
-		} else {
-			k.score[keys.dt](at, chunk, q.rows, keys, w.vectors)
-		}
-		at = at[run.n:]
+func (a *attention) score(t *tile, h int, l *leg, scores []float32, k *kernels, w *scratch) (by float32) {
+	q, before := a.queries(t, w, h), l.key%chunk
+	if a.p.Int8Query {
+		k.scoreInt8[a.keys.dt](scores[before:], chunk, q.rounded, w.keys, &w.integers)
+	} else {
+		k.score[a.keys.dt](scores[before:], chunk, q.rows, w.keys, w.vectors)
 	}
 	for r := range t.rows {
 		for j := range before {
@@ -93,20 +86,6 @@ func (a *attention) score(t *tile, h int, r *route, scores []float32, k *kernels
 		}
 	}
 	return a.settle(t, t.head+h, l.key, l.n, matrix{data: scores[before:], stride: chunk})
-}
-
-// mix adds the values of the first leg, times their weights, to the output of head h.
-func (a *attention) mix(t *tile, h int, r *route, weights, shrink []float32, k *kernels, w *scratch) {
-	l, acc := r.leg(0), w.acc[h*t.rows*a.vDim:][:t.rows*a.vDim]
-	weights = weights[l.key%chunk:]
-	f := r.foresee(t.heads, h)
-	for i := range l.runs {
-		run := &l.runs[i]
-		values := a.values.at(run.block, t.head+h, run.offset, run.n)
-		f.tell(r, &a.values, t.heads, t.head, run.n, &values)
-		k.mix[values.dt](acc, shrink, weights, chunk, values, w.vectors)
-		weights, shrink = weights[run.n:], w.ones[:t.rows]
-	}
 }
 
 // settle makes the scores of a tile's rows for n keys from key on final, but for the factor

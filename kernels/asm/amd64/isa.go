@@ -92,6 +92,30 @@ func (g *generator) ask(ahead, later reg.Register, disp int) {
 	g.PREFETCHT1(operand.Mem{Base: ahead, Index: later, Scale: 1, Disp: disp})
 }
 
+// Where fields of the package's type stored are; a test compares.
+const (
+	storedData    = 0
+	storedScales  = 24
+	storedAhead   = 48
+	storedLater   = 56
+	storedFactors = 64
+	storedRows    = 72
+	storedSize    = 96
+)
+
+// ofRun loads where the rows of a run are, where those are that are wanted next, and how many bytes
+// behind them those that are wanted after; what is unknown is what is there anyway.
+func (g *generator) ofRun(run, rows, ahead, later reg.Register) {
+	g.MOVQ(at(run, storedData), rows)
+	g.MOVQ(at(run, storedAhead), ahead)
+	g.TESTQ(ahead, ahead)
+	g.CMOVQEQ(rows, ahead)
+	g.MOVQ(at(run, storedLater), later)
+	g.TESTQ(later, later)
+	g.CMOVQEQ(ahead, later)
+	g.SUBQ(ahead, later)
+}
+
 // move loads or stores a vector.
 func (g *generator) move(from, to operand.Op) {
 	if g.wide() {

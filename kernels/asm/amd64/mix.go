@@ -35,8 +35,9 @@ type mixer struct {
 	t     storage
 	group int // elements that share a scale, 0: the row
 
-	ahead, last  reg.GPVirtual // what is fetched next, and the last byte of that
-	later        reg.GPVirtual // bytes from there to what is wanted after it
+	ahead, later reg.GPVirtual // what is fetched next, and bytes from there to what is wanted after it
+	run          reg.GPVirtual // of values
+	runs         operand.Mem   // that are left
 	row, stride  reg.GPVirtual // bytes from a value to the next, and of rows of p
 	scale        reg.GPVirtual // and of a value's scales
 	col          reg.GPVirtual // first column of the block
@@ -45,14 +46,12 @@ type mixer struct {
 }
 
 func (m *mixer) write(name string) {
-	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, n, dim, rows int, scales *float32, scale int, ahead *byte, later int)",
+	m.function("mix"+name, "func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale int)",
 		"is a mixer.")
-	m.ahead, m.later, m.last = m.pointer("ahead"), m.pointer("later"), m.pointer("n")
+	m.ahead, m.later, m.run, m.runs = m.GP64(), m.GP64(), m.GP64(), m.AllocLocal(8)
 	m.row, m.stride, m.col = m.pointer("dim"), m.pointer("stride"), m.GP64()
 	m.packed(m.row)
 	m.SHLQ(operand.U8(2), m.stride)
-	m.IMULQ(m.row, m.last)
-	m.LEAQ(operand.Mem{Base: m.ahead, Index: m.last, Scale: 1, Disp: -1}, m.last)
 	if m.t.scaling == byGroup {
 		m.scale = m.pointer("scale")
 	}
@@ -111,10 +110,13 @@ func (m *mixer) columns(rows, width int) {
 	m.JGT(operand.LabelRef("rest" + name))
 	m.begin(rows, width)
 
-	from, p, count := m.values(), m.pointer("p"), m.pointer("n")
-	scales := m.scales()
-	thrice := m.GP64()
+	p, thrice := m.pointer("p"), m.GP64()
 	m.LEAQ(operand.Mem{Base: m.stride, Index: m.stride, Scale: 2}, thrice)
+	m.Load(m.Param("values"), m.run)
+	m.MOVQ(m.parameter("runs"), m.ahead)
+	m.MOVQ(m.ahead, m.runs)
+	m.Label("run" + name)
+	from, count, scales := m.values()
 	m.Label("values" + name)
 	for r, f := range m.factors[:rows] {
 		m.VBROADCASTSS(nth(p, m.stride, thrice, r, 0), f)
@@ -133,6 +135,9 @@ func (m *mixer) columns(rows, width int) {
 	}
 	m.DECQ(count)
 	m.JNZ(operand.LabelRef("values" + name))
+	m.ADDQ(operand.U8(storedSize), m.run)
+	m.DECQ(m.runs)
+	m.JNZ(operand.LabelRef("run" + name))
 
 	m.each(rows, width, func(r, i int, at operand.Mem) { m.VMOVUPS(m.acc[i], at) })
 	m.MOVQ(end, m.col)
@@ -160,28 +165,27 @@ func (m *mixer) each(rows, width int, do func(r, i int, at operand.Mem)) {
 	}
 }
 
-// values is where the block's columns of the first value are.
-func (m *mixer) values() reg.GPVirtual {
-	from, offset := m.pointer("values"), m.GP64()
-	m.MOVQ(m.col, offset)
-	m.packed(offset)
-	m.ADDQ(offset, from)
-	return from
-}
-
-// scales is where the scales of the block's columns of the first value are.
-func (m *mixer) scales() reg.GPVirtual {
-	if m.t.scaling != byGroup {
-		return nil
+// values is where the block's columns of the first value of the run are, how many values it has,
+// and where their scales are. What is fetched is as far ahead as the block's columns are.
+func (m *mixer) values() (from, count, scales reg.GPVirtual) {
+	from, count = m.GP64(), m.GP64()
+	m.ofRun(m.run, from, m.ahead, m.later)
+	m.MOVQ(m.col, count)
+	m.packed(count)
+	m.ADDQ(count, from)
+	m.IMULQ(at(m.run, storedRows), count)
+	m.ADDQ(count, m.ahead)
+	if m.t.scaling == byGroup {
+		scales = m.GP64()
+		m.MOVQ(at(m.run, storedFactors), scales)
+		if m.group > 0 {
+			m.MOVQ(m.col, count)
+			m.SHRQ(operand.U8(bits.Len(uint(m.group))-1), count)
+			m.LEAQ(operand.Mem{Base: scales, Index: count, Scale: 8}, scales)
+		}
 	}
-	scales := m.pointer("scales")
-	if m.group > 0 {
-		group := m.GP64()
-		m.MOVQ(m.col, group)
-		m.SHRQ(operand.U8(bits.Len(uint(m.group))-1), group)
-		m.LEAQ(operand.Mem{Base: scales, Index: group, Scale: 8}, scales)
-	}
-	return scales
+	m.MOVQ(at(m.run, storedRows), count)
+	return from, count, scales
 }
 
 // load sets value to vector v of a value's columns. The scale of a whole row is in its factor.
@@ -218,6 +222,4 @@ func (m *mixer) fetch(bytes int) {
 		m.ask(m.ahead, m.later, line)
 	}
 	m.ADDQ(operand.U32(bytes), m.ahead)
-	m.CMPQ(m.ahead, m.last)
-	m.CMOVQGT(m.last, m.ahead)
 }

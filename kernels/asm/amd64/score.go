@@ -46,7 +46,7 @@ type scoring struct {
 	scales              reg.GPVirtual
 	scale, scale3       reg.GPVirtual // bytes from the scales of a key to those of the next
 	count               reg.GPVirtual // of what is left of the keys' elements
-	n                   operand.Mem   // keys left
+	n, end              operand.Mem   // keys left of the run, and dst behind them
 }
 
 // products is how a function multiplies.
@@ -65,7 +65,7 @@ type products interface {
 }
 
 // signature is of every function.
-const signature = "func(dst *float32, stride, rows, n int, q *float32, qRow int, qScales *float32, keys *byte, row int, scales *float32, scale, group int, ahead *byte, later int)"
+const signature = "func(dst *float32, stride, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs, row int, zeros *float32, scale, group int)"
 
 func (s *scoring) write(name string) {
 	s.Function(name + s.name)
@@ -73,13 +73,12 @@ func (s *scoring) write(name string) {
 	s.Attributes(attr.NOSPLIT)
 	s.Doc(name + s.name + " is a scorer.")
 	s.SignatureExpr(signature)
-	s.n = s.AllocLocal(8)
+	s.n, s.end = s.AllocLocal(8), s.AllocLocal(8)
 	s.row, s.row3 = s.apart("row")
 	s.qRow, s.qRow3 = s.apart("qRow")
-	s.keys, s.ahead, s.later, s.dst = s.pointer("keys"), s.pointer("ahead"), s.pointer("later"), s.pointer("dst")
+	s.keys, s.ahead, s.later, s.dst = s.GP64(), s.GP64(), s.GP64(), s.pointer("dst")
 	s.by.prepare()
-	s.q, s.count = s.GP64(), s.pointer("n")
-	s.MOVQ(s.count, s.n)
+	s.q, s.count = s.GP64(), s.GP64()
 	s.halves()
 	s.Load(s.Param("rows"), s.count)
 	for rows := 1; rows < mostRows; rows++ {
@@ -115,6 +114,8 @@ func (s *scoring) variant(rows int) {
 	b, free := s.block(rows)
 	s.Label(b.label("rows"))
 	s.by.hold(b, free)
+	s.Label(b.label("run"))
+	s.next()
 	s.Label(b.label("block"))
 	for _, sum := range b.sums {
 		if sum != nil {
@@ -137,8 +138,27 @@ func (s *scoring) variant(rows int) {
 	b.back(s.count)
 	s.JMP(b.to("block"))
 	s.Label(b.label("end"))
+	s.MOVQ(s.end, s.dst)
+	s.DECQ(s.parameter("runs"))
+	s.JNE(b.to("run"))
 	s.VZEROUPPER()
 	s.RET()
+}
+
+// next begins with the next run of keys.
+func (s *scoring) next() {
+	run := s.q // which is not in use yet
+	s.Load(s.Param("keys"), run)
+	s.MOVQ(at(run, storedRows), s.count)
+	s.MOVQ(s.count, s.n)
+	s.LEAQ(operand.Mem{Base: s.dst, Index: s.count, Scale: 4}, s.count)
+	s.MOVQ(s.count, s.end)
+	if s.scales != nil {
+		s.MOVQ(at(run, storedFactors), s.scales)
+	}
+	s.ofRun(run, s.keys, s.ahead, s.later)
+	s.ADDQ(operand.U8(storedSize), run)
+	s.MOVQ(run, s.parameter("keys"))
 }
 
 // fetch asks for as many bytes as the block reads of that many from each key.

@@ -22,7 +22,7 @@ type floatProducts struct {
 
 func (f *floatProducts) prepare() {
 	if f.t.scaling != unscaled {
-		f.scales = f.pointer("scales")
+		f.scales = f.GP64()
 	}
 	if f.t.scaling == byGroup {
 		f.scale, f.scale3 = f.apart("scale")
@@ -55,7 +55,7 @@ func (f *floatProducts) loop(b *block) {
 	left := f.count
 	switch f.t.scaling {
 	case byChannels:
-		f.Load(f.Param("scales"), f.scales)
+		f.Load(f.Param("zeros"), f.scales)
 	case byGroup:
 		left = f.left
 		f.Label(b.label("group"))

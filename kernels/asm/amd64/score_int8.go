@@ -34,7 +34,7 @@ type integerProducts struct {
 }
 
 func (p *integerProducts) prepare() {
-	p.scales = p.pointer("scales")
+	p.scales = p.GP64()
 	if p.integerType == nibbles {
 		p.scale, p.scale3 = p.apart("scale")
 		p.group = p.GP64()
