@@ -169,7 +169,8 @@ type AttendParams[B Buffer] struct {
 	Plan            AttendPlan
 	Work, Workspace Opt[B]
 	// Int8Query also rounds each query row to int8, symmetrically, so that scores are
-	// integer products: faster and less exact. For the types of Caps.Int8Query.
+	// integer products: faster and less exact. A backend may round weights, too, to 1/32767 of the
+	// largest of those that it multiplies with values at once. For the types of Caps.Int8Query.
 	Int8Query bool
 }
 

@@ -2,7 +2,11 @@
 
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend"
+import (
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
 
 // mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16.
 // The factors of a value are scale bytes behind those of the value before; a scale of a whole
@@ -14,6 +18,9 @@ type mixers struct {
 	by [types]mixer
 	// fold sets rows of dst, width elements apart, to rows of p times the factors of values.
 	fold func(dst, p *float32, stride, width, rows int, values *byte, runs int)
+	// words is a mixer of Int8 by weights of 16 bits, which round makes in steps.
+	words func(acc, shrink, steps *float32, weights *uint16, stride int, values *byte, runs, dim, rows int)
+	round func(dst *uint16, steps, src *float32, stride, n, rows int)
 	*scorers
 }
 
@@ -24,14 +31,14 @@ var mixersOf = map[string]*mixers{"avx512": {
 		backend.Int8Asym: mixInt8AsymAVX512, backend.FP8E4M3: mixE4M3AVX512, backend.FP8E5M2: mixE5M2AVX512,
 		backend.Int4: mixInt4AVX512, backend.Int4G64: mixInt4G64AVX512,
 	},
-	fold: foldAVX512, scorers: scorersOf["avx512"],
+	fold: foldAVX512, words: mixWordsAVX512, round: roundRowsAVX512, scorers: scorersOf["avx512"],
 }, "avx2": {
 	by: [types]mixer{
 		backend.F32: mixF32AVX2, backend.F16: mixF16AVX2, backend.BF16: mixBF16AVX2, backend.Int8: mixInt8AVX2,
 		backend.Int8Asym: mixInt8AsymAVX2, backend.FP8E4M3: mixE4M3AVX2, backend.FP8E5M2: mixE5M2AVX2,
 		backend.Int4: mixInt4AVX2, backend.Int4G64: mixInt4G64AVX2,
 	},
-	fold: foldAVX2, scorers: scorersOf["avx2"],
+	fold: foldAVX2, words: mixWordsAVX2, round: roundRowsAVX2, scorers: scorersOf["avx2"],
 }}
 
 // mixes sets mix to that of k's tier.
@@ -43,14 +50,55 @@ func (k *kernels) mixes() {
 			k.mix[dt] = m.mix
 		}
 	}
+	k.mixInt8[backend.Int8] = m.mixInt8
+}
+
+// count is how many rows runs have.
+func count(runs []stored) (n int) {
+	for i := range runs {
+		n += runs[i].n
+	}
+	return n
+}
+
+// mixInt8 is kernels.mixInt8, for values of a dim that is a multiple of 32.
+func (m *mixers) mixInt8(acc, shrink, p []float32, stride int, values []stored, scratch []float32, mix mixing) {
+	dim, n := values[0].dim, count(values)
+	if dim%32 != 0 || n == 0 || n > chunk {
+		mix(acc, shrink, p, stride, values, scratch)
+		return
+	}
+	inside(values)
+	m.factors(values, scratch)
+	steps, rest := scratch[:rowsAtOnce], scratch[rowsAtOnce:]
+	folded, rest := rest[:rowsAtOnce*n], rest[rowsAtOnce*n:]
+	words := of[uint16](bytesOf(rest[:rowsAtOnce*chunk/2]))
+	for r := 0; r < len(shrink); r += rowsAtOnce {
+		some := min(rowsAtOnce, len(shrink)-r)
+		_, _ = acc[(r+some)*dim-1], p[(r+some-1)*stride+n-1]
+		m.fold(&folded[0], &p[r*stride], stride, n, some, addressOf(values), len(values))
+		m.round(&words[0], &steps[0], &folded[0], chunk, n, some)
+		if finite(steps[:some]) {
+			m.words(&acc[r*dim], &shrink[r], &steps[0], &words[0], chunk, addressOf(values), len(values), dim, some)
+			continue
+		}
+		var others [rowsAtOnce]bool
+		for i, step := range steps[:some] {
+			if others[i] = math.IsNaN(float64(step)); !others[i] {
+				m.words(&acc[(r+i)*dim], &shrink[r+i], &steps[i], &words[i*chunk], chunk, addressOf(values), len(values), dim, 1)
+			}
+		}
+		for i := range some {
+			if r := r + i; others[i] {
+				mix(acc[r*dim:][:dim], shrink[r:r+1], p[r*stride:][:n], n, values, scratch)
+			}
+		}
+	}
 }
 
 // mix is kernels.mix. scratch is for as many values.
 func (m *mixers) mix(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
-	dt, dim, rows, n := values[0].dt, values[0].dim, len(shrink), 0
-	for i := range values {
-		n += values[i].n
-	}
+	dt, dim, rows, n := values[0].dt, values[0].dim, len(shrink), count(values)
 	if dim%unit != 0 || n == 0 || rows == 0 {
 		portable.mix[dt](acc, shrink, p, stride, values, scratch)
 		return

@@ -54,6 +54,16 @@ func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, val
 //go:noescape
 func foldAVX512(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 
+// mixWordsAVX512 multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32.
+//
+//go:noescape
+func mixWordsAVX512(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int)
+
+// roundRowsAVX512 sets rows of dst, stride elements apart, to those of src, n numbers each back to back, in steps of which the largest has 32767; a step is NaN where a number is not finite. It writes up to a vector beyond n.
+//
+//go:noescape
+func roundRowsAVX512(dst *uint16, steps *float32, src *float32, stride int, n int, rows int)
+
 // mixF32AVX2 is a mixer.
 //
 //go:noescape
@@ -103,3 +113,13 @@ func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, value
 //
 //go:noescape
 func foldAVX2(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
+
+// mixWordsAVX2 multiplies rows of acc by shrink, and adds to each its step times the sums of its weights, stride apart, times runs of values of dim bytes, a multiple of 32.
+//
+//go:noescape
+func mixWordsAVX2(acc *float32, shrink *float32, steps *float32, weights *uint16, stride int, values *byte, runs int, dim int, rows int)
+
+// roundRowsAVX2 sets rows of dst, stride elements apart, to those of src, n numbers each back to back, in steps of which the largest has 32767; a step is NaN where a number is not finite. It writes up to a vector beyond n.
+//
+//go:noescape
+func roundRowsAVX2(dst *uint16, steps *float32, src *float32, stride int, n int, rows int)

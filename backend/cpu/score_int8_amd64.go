@@ -45,11 +45,7 @@ func (s *scorers) scoreInt8(dst []float32, stride int, q stored, keys []stored, 
 
 // room is how many float32 scoreInt8 works in.
 func (s *scorers) room(keys []stored) int {
-	dt, dim, n := keys[0].dt, keys[0].dim, 0
-	for i := range keys {
-		n += keys[i].n
-	}
-	n = max(n, keysAtLeast)
+	dt, dim, n := keys[0].dt, keys[0].dim, max(count(keys), keysAtLeast)
 	size := 2*rowsAtOnce + rowsAtOnce*keysAtLeast + keysAtLeast*(dim*dt.Bits()/32+dt.Groups(dim))
 	if dt.Bits() == 4 {
 		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*max(ceilDiv(dim, groupAtOnce), 2*dt.Groups(dim))

@@ -48,7 +48,7 @@ func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
 			r.rows(a, t, h, w)
 			by := a.score(t, h, l, scores, k, w)
 			k.weigh(scores, chunk, l.key%chunk+l.n, by, w.top[from:to], shrink, w.sum[from:to])
-			k.mix[a.values.dt](acc[from*a.vDim:to*a.vDim], shrink, scores[l.key%chunk:], chunk, w.values, w.vectors)
+			a.mix(acc[from*a.vDim:to*a.vDim], shrink, scores[l.key%chunk:], k, w)
 			if kept.weights != nil {
 				kept.keep(t, h, c, scores[l.key%chunk:], l.n, w)
 			}
@@ -86,6 +86,16 @@ func (a *attention) score(t *tile, h int, l *leg, scores []float32, k *kernels, 
 		}
 	}
 	return a.settle(t, t.head+h, l.key, l.n, matrix{data: scores[before:], stride: chunk})
+}
+
+// mix adds w.values, times their weights, to rows of acc.
+func (a *attention) mix(acc, shrink, weights []float32, k *kernels, w *scratch) {
+	mix := k.mix[a.values.dt]
+	if rounded := k.mixInt8[a.values.dt]; a.p.Int8Query && rounded != nil {
+		rounded(acc, shrink, weights, chunk, w.values, w.vectors, mix)
+	} else {
+		mix(acc, shrink, weights, chunk, w.values, w.vectors)
+	}
 }
 
 // settle makes the scores of a tile's rows for n keys from key on final, but for the factor

@@ -25,6 +25,8 @@ func mix(g *generator) {
 		}
 	}
 	fold(c)
+	mixWords(c)
+	roundRows(c)
 }
 
 // mixer is the text of one function. Rows of acc are taken four at a time, and of those a
