@@ -49,8 +49,8 @@ type kernels struct {
 	gemm func(c matrix, shrink []float32, a, b matrix)
 	// transpose sets dst to src with rows and columns exchanged; both are multiples of 16.
 	transpose func(dst, src matrix)
-	// fetch asks for scales that will be wanted later.
-	fetch func(scales []uint32)
+	// fetch asks for the scales that runs want, words for each row.
+	fetch func(runs []stored, words int)
 	// decode sets dst to the values of src.
 	decode [types]func(dst []float32, src stored)
 	// encode stores src in dst, rounded to nearest. It is false, and what it wrote of no
@@ -90,7 +90,7 @@ var portable = kernels{
 	weigh:        weighGo,
 	softcap:      softcapGo,
 	mix:          forTypes(adding(mixF32, scale), adding(mixDecoded, scale)),
-	fetch:        func([]uint32) {},
+	fetch:        func([]stored, int) {},
 	decode:       decodeGo,
 	scale:        scale,
 	finite:       finite,

@@ -68,30 +68,32 @@ func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) plane {
 
 // at is n rows of one head from a block's offset on.
 func (p *plane) at(block, head, offset, n int) (rows stored) {
-	p.fill(&rows, block, head, offset, n)
+	p.find(&rows, block, head, offset, n)
 	return rows
 }
 
-// fill is at, of rows that are there.
-func (p *plane) fill(rows *stored, block, head, offset, n int) {
-	*rows = stored{
-		dt: p.dt, dim: p.dim, n: n,
-		data:   p.mem[((block*p.heads+head)*p.block+offset)*p.row:][:n*p.row],
-		scales: p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow],
-	}
+// find sets rows to those at a place; field by field, which is faster than to copy it.
+func (p *plane) find(rows *stored, block, head, offset, n int) {
+	rows.dt, rows.dim, rows.n = p.dt, p.dim, n
+	rows.data = p.mem[p.number(block, head, offset)*p.row:][:n*p.row]
+	rows.scales = p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow]
+	rows.ahead, rows.later, rows.wanted = nil, nil, nil
 }
 
-// ahead is where a row is, for the processor to fetch beforehand.
-func (p *plane) ahead(block, head, offset int) *byte {
-	return &p.mem[((block*p.heads+head)*p.block+offset)*p.row]
-}
+// expect adds to rows where those are, from number i on, that are wanted soon.
+func (p *plane) expect(rows *stored, i int) { rows.ahead = &p.mem[i*p.row] }
 
-// fetch asks for the scales of up to n rows, as far as they are one block's.
-func (p *plane) fetch(block, head, offset, n int) {
+// expectLater adds to rows where those are, from number i on, that are wanted later.
+func (p *plane) expectLater(rows *stored, i int) {
+	rows.later = &p.mem[i*p.row]
 	if p.perRow > 0 {
-		n = min(n, p.block-offset)
-		p.k.fetch(p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:n*p.perRow])
+		rows.wanted = &p.scales[i*p.perRow]
 	}
+}
+
+// number is that of a row, where rows lie [blocks, heads, block].
+func (p *plane) number(block, head, offset int) int {
+	return (block*p.heads+head)*p.block + offset
 }
 
 // slot is the row of one head at a slot: block*BlockSize + offset.
@@ -101,7 +103,7 @@ func (p *plane) slot(slot, head int) stored {
 
 // index is the number of one head's row at a slot, where rows lie [blocks, heads, block].
 func (p *plane) index(slot, head int) int {
-	return (slot/p.block*p.heads+head)*p.block + slot%p.block
+	return p.number(slot/p.block, head, slot%p.block)
 }
 
 // copySlot copies one head's row, and the scales of its own, to another slot.

@@ -65,9 +65,9 @@ run4x4:
 	MOVQ    DI, R12
 	SHLQ    $0x02, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x4:
 	VBROADCASTSS (R9), Z16
@@ -107,7 +107,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -175,9 +175,9 @@ run4x2:
 	MOVQ    DI, R12
 	SHLQ    $0x02, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Z16
@@ -203,7 +203,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -259,9 +259,9 @@ run4x1:
 	MOVQ    DI, R12
 	SHLQ    $0x02, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x1:
 	VBROADCASTSS (R9), Z16
@@ -280,7 +280,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -353,9 +353,9 @@ run3x4:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x4:
 	VBROADCASTSS (R9), Z16
@@ -390,7 +390,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -451,9 +451,9 @@ run3x2:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Z16
@@ -476,7 +476,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -528,9 +528,9 @@ run3x1:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x1:
 	VBROADCASTSS (R9), Z16
@@ -547,7 +547,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -614,9 +614,9 @@ run2x4:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Z16
@@ -646,7 +646,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -700,9 +700,9 @@ run2x2:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Z16
@@ -722,7 +722,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -770,9 +770,9 @@ run2x1:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x1:
 	VBROADCASTSS (R9), Z16
@@ -787,7 +787,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -848,9 +848,9 @@ run1x4:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Z16
@@ -875,7 +875,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -922,9 +922,9 @@ run1x2:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Z16
@@ -941,7 +941,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -985,9 +985,9 @@ run1x1:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x1:
 	VBROADCASTSS (R9), Z16
@@ -1000,7 +1000,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -1087,9 +1087,9 @@ run4x4:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x4:
 	VBROADCASTSS (R9), Z16
@@ -1125,7 +1125,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -1193,9 +1193,9 @@ run4x2:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Z16
@@ -1219,7 +1219,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -1275,9 +1275,9 @@ run4x1:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x1:
 	VBROADCASTSS (R9), Z16
@@ -1296,7 +1296,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -1369,9 +1369,9 @@ run3x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x4:
 	VBROADCASTSS (R9), Z16
@@ -1402,7 +1402,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -1463,9 +1463,9 @@ run3x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Z16
@@ -1486,7 +1486,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -1538,9 +1538,9 @@ run3x1:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x1:
 	VBROADCASTSS (R9), Z16
@@ -1557,7 +1557,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -1624,9 +1624,9 @@ run2x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Z16
@@ -1652,7 +1652,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -1706,9 +1706,9 @@ run2x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Z16
@@ -1726,7 +1726,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -1774,9 +1774,9 @@ run2x1:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x1:
 	VBROADCASTSS (R9), Z16
@@ -1791,7 +1791,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -1852,9 +1852,9 @@ run1x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Z16
@@ -1875,7 +1875,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -1922,9 +1922,9 @@ run1x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Z16
@@ -1939,7 +1939,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -1983,9 +1983,9 @@ run1x1:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x1:
 	VBROADCASTSS (R9), Z16
@@ -1998,7 +1998,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -2085,9 +2085,9 @@ run4x4:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x4:
 	VBROADCASTSS (R9), Z16
@@ -2127,7 +2127,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -2195,9 +2195,9 @@ run4x2:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Z16
@@ -2223,7 +2223,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -2279,9 +2279,9 @@ run4x1:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x1:
 	VBROADCASTSS (R9), Z16
@@ -2301,7 +2301,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -2374,9 +2374,9 @@ run3x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x4:
 	VBROADCASTSS (R9), Z16
@@ -2411,7 +2411,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -2472,9 +2472,9 @@ run3x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Z16
@@ -2497,7 +2497,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -2549,9 +2549,9 @@ run3x1:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x1:
 	VBROADCASTSS (R9), Z16
@@ -2569,7 +2569,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -2636,9 +2636,9 @@ run2x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Z16
@@ -2668,7 +2668,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -2722,9 +2722,9 @@ run2x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Z16
@@ -2744,7 +2744,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -2792,9 +2792,9 @@ run2x1:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x1:
 	VBROADCASTSS (R9), Z16
@@ -2810,7 +2810,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -2871,9 +2871,9 @@ run1x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Z16
@@ -2898,7 +2898,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -2945,9 +2945,9 @@ run1x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Z16
@@ -2964,7 +2964,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -3008,9 +3008,9 @@ run1x1:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x1:
 	VBROADCASTSS (R9), Z16
@@ -3024,7 +3024,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -3109,9 +3109,9 @@ run4x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x4:
 	VBROADCASTSS (R9), Z16
@@ -3149,7 +3149,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -3216,9 +3216,9 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Z16
@@ -3244,7 +3244,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -3299,9 +3299,9 @@ run4x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x1:
 	VBROADCASTSS (R9), Z16
@@ -3321,7 +3321,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -3393,9 +3393,9 @@ run3x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x4:
 	VBROADCASTSS (R9), Z16
@@ -3428,7 +3428,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -3488,9 +3488,9 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Z16
@@ -3513,7 +3513,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -3564,9 +3564,9 @@ run3x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x1:
 	VBROADCASTSS (R9), Z16
@@ -3584,7 +3584,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -3650,9 +3650,9 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Z16
@@ -3680,7 +3680,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -3733,9 +3733,9 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Z16
@@ -3755,7 +3755,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -3802,9 +3802,9 @@ run2x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x1:
 	VBROADCASTSS (R9), Z16
@@ -3820,7 +3820,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -3880,9 +3880,9 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Z16
@@ -3905,7 +3905,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -3951,9 +3951,9 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Z16
@@ -3970,7 +3970,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -4013,9 +4013,9 @@ run1x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x1:
 	VBROADCASTSS (R9), Z16
@@ -4029,7 +4029,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -4115,10 +4115,10 @@ run4x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
-	MOVQ    72(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    80(DX), R13
 
 values4x4:
 	VBROADCASTSS (R10), Z16
@@ -4163,7 +4163,7 @@ values4x4:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -4230,10 +4230,10 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
-	MOVQ    72(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    80(DX), R13
 
 values4x2:
 	VBROADCASTSS (R10), Z16
@@ -4264,7 +4264,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -4319,10 +4319,10 @@ run4x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
-	MOVQ    72(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    80(DX), R13
 
 values4x1:
 	VBROADCASTSS (R10), Z16
@@ -4346,7 +4346,7 @@ values4x1:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -4418,10 +4418,10 @@ run3x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values3x4:
 	VBROADCASTSS (R10), Z16
@@ -4461,7 +4461,7 @@ values3x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -4521,10 +4521,10 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values3x2:
 	VBROADCASTSS (R10), Z16
@@ -4552,7 +4552,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -4603,10 +4603,10 @@ run3x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values3x1:
 	VBROADCASTSS (R10), Z16
@@ -4628,7 +4628,7 @@ values3x1:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -4694,10 +4694,10 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values2x4:
 	VBROADCASTSS (R10), Z16
@@ -4732,7 +4732,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -4785,10 +4785,10 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values2x2:
 	VBROADCASTSS (R10), Z16
@@ -4813,7 +4813,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -4860,10 +4860,10 @@ run2x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values2x1:
 	VBROADCASTSS (R10), Z16
@@ -4883,7 +4883,7 @@ values2x1:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -4943,10 +4943,10 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values1x4:
 	VBROADCASTSS (R10), Z16
@@ -4976,7 +4976,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -5022,10 +5022,10 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values1x2:
 	VBROADCASTSS (R10), Z16
@@ -5047,7 +5047,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -5090,10 +5090,10 @@ run1x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values1x1:
 	VBROADCASTSS (R10), Z16
@@ -5111,7 +5111,7 @@ values1x1:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -5198,9 +5198,9 @@ run4x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x4:
 	VBROADCASTSS (R9), Z16
@@ -5250,7 +5250,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -5317,9 +5317,9 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Z16
@@ -5351,7 +5351,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -5406,9 +5406,9 @@ run4x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x1:
 	VBROADCASTSS (R9), Z16
@@ -5431,7 +5431,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -5503,9 +5503,9 @@ run3x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x4:
 	VBROADCASTSS (R9), Z16
@@ -5550,7 +5550,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -5610,9 +5610,9 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Z16
@@ -5641,7 +5641,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -5692,9 +5692,9 @@ run3x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x1:
 	VBROADCASTSS (R9), Z16
@@ -5715,7 +5715,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -5781,9 +5781,9 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Z16
@@ -5823,7 +5823,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -5876,9 +5876,9 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Z16
@@ -5904,7 +5904,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -5951,9 +5951,9 @@ run2x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x1:
 	VBROADCASTSS (R9), Z16
@@ -5972,7 +5972,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -6032,9 +6032,9 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Z16
@@ -6069,7 +6069,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -6115,9 +6115,9 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Z16
@@ -6140,7 +6140,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -6183,9 +6183,9 @@ run1x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x1:
 	VBROADCASTSS (R9), Z16
@@ -6202,7 +6202,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -6323,9 +6323,9 @@ run4x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x4:
 	VBROADCASTSS (R9), Z16
@@ -6367,7 +6367,7 @@ values4x4:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), AX
@@ -6434,9 +6434,9 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Z16
@@ -6464,7 +6464,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -6519,9 +6519,9 @@ run4x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x1:
 	VBROADCASTSS (R9), Z16
@@ -6542,7 +6542,7 @@ values4x1:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x1
 	MOVQ         acc+0(FP), AX
@@ -6614,9 +6614,9 @@ run3x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x4:
 	VBROADCASTSS (R9), Z16
@@ -6653,7 +6653,7 @@ values3x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), AX
@@ -6713,9 +6713,9 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Z16
@@ -6740,7 +6740,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -6791,9 +6791,9 @@ run3x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x1:
 	VBROADCASTSS (R9), Z16
@@ -6812,7 +6812,7 @@ values3x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x1
 	MOVQ         acc+0(FP), AX
@@ -6878,9 +6878,9 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Z16
@@ -6912,7 +6912,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -6965,9 +6965,9 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Z16
@@ -6989,7 +6989,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -7036,9 +7036,9 @@ run2x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x1:
 	VBROADCASTSS (R9), Z16
@@ -7055,7 +7055,7 @@ values2x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x1
 	MOVQ         acc+0(FP), AX
@@ -7115,9 +7115,9 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Z16
@@ -7144,7 +7144,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -7190,9 +7190,9 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Z16
@@ -7211,7 +7211,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -7254,9 +7254,9 @@ run1x1:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x1:
 	VBROADCASTSS (R9), Z16
@@ -7271,7 +7271,7 @@ values1x1:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x1
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x1
 	MOVQ         acc+0(FP), AX
@@ -7362,13 +7362,13 @@ run4x4:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x05, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x4:
 	VBROADCASTSS     (R10), Z16
@@ -7419,7 +7419,7 @@ values4x4:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run4x4
 	MOVQ             acc+0(FP), AX
@@ -7487,13 +7487,13 @@ run4x2:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x05, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x2:
 	VBROADCASTSS     (R10), Z16
@@ -7526,7 +7526,7 @@ values4x2:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run4x2
 	MOVQ             acc+0(FP), AX
@@ -7582,13 +7582,13 @@ run4x1:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x05, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x1:
 	VBROADCASTSS     (R10), Z16
@@ -7613,7 +7613,7 @@ values4x1:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run4x1
 	MOVQ             acc+0(FP), AX
@@ -7686,13 +7686,13 @@ run3x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x4:
 	VBROADCASTSS     (R10), Z16
@@ -7738,7 +7738,7 @@ values3x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run3x4
 	MOVQ             acc+0(FP), AX
@@ -7799,13 +7799,13 @@ run3x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x2:
 	VBROADCASTSS     (R10), Z16
@@ -7835,7 +7835,7 @@ values3x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run3x2
 	MOVQ             acc+0(FP), AX
@@ -7887,13 +7887,13 @@ run3x1:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x1:
 	VBROADCASTSS     (R10), Z16
@@ -7916,7 +7916,7 @@ values3x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run3x1
 	MOVQ             acc+0(FP), AX
@@ -7983,13 +7983,13 @@ run2x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x4:
 	VBROADCASTSS     (R10), Z16
@@ -8030,7 +8030,7 @@ values2x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run2x4
 	MOVQ             acc+0(FP), AX
@@ -8084,13 +8084,13 @@ run2x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x2:
 	VBROADCASTSS     (R10), Z16
@@ -8117,7 +8117,7 @@ values2x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run2x2
 	MOVQ             acc+0(FP), AX
@@ -8165,13 +8165,13 @@ run2x1:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x1:
 	VBROADCASTSS     (R10), Z16
@@ -8192,7 +8192,7 @@ values2x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run2x1
 	MOVQ             acc+0(FP), AX
@@ -8253,13 +8253,13 @@ run1x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x4:
 	VBROADCASTSS     (R10), Z16
@@ -8295,7 +8295,7 @@ values1x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run1x4
 	MOVQ             acc+0(FP), AX
@@ -8342,13 +8342,13 @@ run1x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x2:
 	VBROADCASTSS     (R10), Z16
@@ -8372,7 +8372,7 @@ values1x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run1x2
 	MOVQ             acc+0(FP), AX
@@ -8416,13 +8416,13 @@ run1x1:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x1:
 	VBROADCASTSS     (R10), Z16
@@ -8441,7 +8441,7 @@ values1x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run1x1
 	MOVQ             acc+0(FP), AX
@@ -8586,13 +8586,13 @@ run4x4:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x06, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x4:
 	VBROADCASTSS     (R10), Z16
@@ -8641,7 +8641,7 @@ values4x4:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run4x4
 	MOVQ             acc+0(FP), AX
@@ -8709,13 +8709,13 @@ run4x2:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x06, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x2:
 	VBROADCASTSS     (R10), Z16
@@ -8748,7 +8748,7 @@ values4x2:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run4x2
 	MOVQ             acc+0(FP), AX
@@ -8804,13 +8804,13 @@ run4x1:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x06, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x1:
 	VBROADCASTSS     (R10), Z16
@@ -8835,7 +8835,7 @@ values4x1:
 	ADDQ             R8, R14
 	DECQ             R13
 	JNZ              values4x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run4x1
 	MOVQ             acc+0(FP), AX
@@ -8908,13 +8908,13 @@ run3x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x4:
 	VBROADCASTSS     (R10), Z16
@@ -8958,7 +8958,7 @@ values3x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run3x4
 	MOVQ             acc+0(FP), AX
@@ -9019,13 +9019,13 @@ run3x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x2:
 	VBROADCASTSS     (R10), Z16
@@ -9055,7 +9055,7 @@ values3x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run3x2
 	MOVQ             acc+0(FP), AX
@@ -9107,13 +9107,13 @@ run3x1:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x1:
 	VBROADCASTSS     (R10), Z16
@@ -9136,7 +9136,7 @@ values3x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values3x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run3x1
 	MOVQ             acc+0(FP), AX
@@ -9203,13 +9203,13 @@ run2x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x4:
 	VBROADCASTSS     (R10), Z16
@@ -9248,7 +9248,7 @@ values2x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run2x4
 	MOVQ             acc+0(FP), AX
@@ -9302,13 +9302,13 @@ run2x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x2:
 	VBROADCASTSS     (R10), Z16
@@ -9335,7 +9335,7 @@ values2x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run2x2
 	MOVQ             acc+0(FP), AX
@@ -9383,13 +9383,13 @@ run2x1:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x1:
 	VBROADCASTSS     (R10), Z16
@@ -9410,7 +9410,7 @@ values2x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values2x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run2x1
 	MOVQ             acc+0(FP), AX
@@ -9471,13 +9471,13 @@ run1x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x4:
 	VBROADCASTSS     (R10), Z16
@@ -9511,7 +9511,7 @@ values1x4:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x4
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run1x4
 	MOVQ             acc+0(FP), AX
@@ -9558,13 +9558,13 @@ run1x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x2:
 	VBROADCASTSS     (R10), Z16
@@ -9588,7 +9588,7 @@ values1x2:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x2
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run1x2
 	MOVQ             acc+0(FP), AX
@@ -9632,13 +9632,13 @@ run1x1:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x1:
 	VBROADCASTSS     (R10), Z16
@@ -9657,7 +9657,7 @@ values1x1:
 	ADDQ             R8, R13
 	DECQ             R12
 	JNZ              values1x1
-	ADDQ             $0x60, DX
+	ADDQ             $0x68, DX
 	DECQ             (SP)
 	JNZ              run1x1
 	MOVQ             acc+0(FP), AX
@@ -9695,9 +9695,9 @@ TEXT ·foldAVX512(SB), NOSPLIT, $0-56
 
 run:
 	MOVQ values+40(FP), SI
-	MOVQ 72(SI), DI
-	MOVQ 64(SI), R8
-	ADDQ $0x60, SI
+	MOVQ 80(SI), DI
+	MOVQ 72(SI), R8
+	ADDQ $0x68, SI
 	MOVQ SI, values+40(FP)
 	MOVQ AX, SI
 	MOVQ CX, R9
@@ -9796,10 +9796,10 @@ run4x4:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R12
-	MOVQ    72(BX), R11
+	MOVQ    80(BX), R11
 	IMULQ   DX, R11
 	ADDQ    R11, SI
-	MOVQ    72(BX), R11
+	MOVQ    80(BX), R11
 	LEAQ    (R9)(R11*2), R13
 	MOVQ    R13, 8(SP)
 
@@ -9859,7 +9859,7 @@ both4x4:
 	SUBQ         $0x02, R11
 	JGT          pair4x4
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run4x4
 	MOVQ         acc+0(FP), BX
@@ -10000,10 +10000,10 @@ run4x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R12
-	MOVQ    72(BX), R11
+	MOVQ    80(BX), R11
 	IMULQ   DX, R11
 	ADDQ    R11, SI
-	MOVQ    72(BX), R11
+	MOVQ    80(BX), R11
 	LEAQ    (R9)(R11*2), R13
 	MOVQ    R13, 8(SP)
 
@@ -10049,7 +10049,7 @@ both4x2:
 	SUBQ         $0x02, R11
 	JGT          pair4x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), BX
@@ -10165,10 +10165,10 @@ run3x4:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -10221,7 +10221,7 @@ both3x4:
 	SUBQ         $0x02, R10
 	JGT          pair3x4
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run3x4
 	MOVQ         acc+0(FP), BX
@@ -10335,10 +10335,10 @@ run3x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -10379,7 +10379,7 @@ both3x2:
 	SUBQ         $0x02, R10
 	JGT          pair3x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), BX
@@ -10477,10 +10477,10 @@ run2x4:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -10526,7 +10526,7 @@ both2x4:
 	SUBQ         $0x02, R10
 	JGT          pair2x4
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), BX
@@ -10613,10 +10613,10 @@ run2x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -10652,7 +10652,7 @@ both2x2:
 	SUBQ         $0x02, R10
 	JGT          pair2x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), BX
@@ -10732,10 +10732,10 @@ run1x4:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -10774,7 +10774,7 @@ both1x4:
 	SUBQ         $0x02, R10
 	JGT          pair1x4
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), BX
@@ -10834,10 +10834,10 @@ run1x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -10868,7 +10868,7 @@ both1x2:
 	SUBQ         $0x02, R10
 	JGT          pair1x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), BX
@@ -11115,9 +11115,9 @@ run4x2:
 	MOVQ    DI, R12
 	SHLQ    $0x02, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Y8
@@ -11141,7 +11141,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -11212,9 +11212,9 @@ run3x2:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Y8
@@ -11235,7 +11235,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -11305,9 +11305,9 @@ run2x4:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Y8
@@ -11333,7 +11333,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -11387,9 +11387,9 @@ run2x2:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Y8
@@ -11407,7 +11407,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -11470,9 +11470,9 @@ run1x4:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Y8
@@ -11493,7 +11493,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -11540,9 +11540,9 @@ run1x2:
 	MOVQ    DI, R11
 	SHLQ    $0x02, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Y8
@@ -11557,7 +11557,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -11637,9 +11637,9 @@ run4x2:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Y8
@@ -11663,7 +11663,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -11734,9 +11734,9 @@ run3x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Y8
@@ -11757,7 +11757,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -11827,9 +11827,9 @@ run2x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Y8
@@ -11853,7 +11853,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -11907,9 +11907,9 @@ run2x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Y8
@@ -11927,7 +11927,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -11990,9 +11990,9 @@ run1x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Y8
@@ -12011,7 +12011,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -12058,9 +12058,9 @@ run1x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Y8
@@ -12075,7 +12075,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -12155,9 +12155,9 @@ run4x2:
 	MOVQ    DI, R12
 	SHLQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Y8
@@ -12183,7 +12183,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -12254,9 +12254,9 @@ run3x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Y8
@@ -12279,7 +12279,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -12349,9 +12349,9 @@ run2x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Y8
@@ -12379,7 +12379,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -12433,9 +12433,9 @@ run2x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Y8
@@ -12455,7 +12455,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -12518,9 +12518,9 @@ run1x4:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Y8
@@ -12543,7 +12543,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -12590,9 +12590,9 @@ run1x2:
 	MOVQ    DI, R11
 	SHLQ    $0x01, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Y8
@@ -12609,7 +12609,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -12687,9 +12687,9 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Y8
@@ -12715,7 +12715,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -12785,9 +12785,9 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Y8
@@ -12810,7 +12810,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -12879,9 +12879,9 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Y8
@@ -12909,7 +12909,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -12962,9 +12962,9 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Y8
@@ -12984,7 +12984,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -13046,9 +13046,9 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Y8
@@ -13071,7 +13071,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -13117,9 +13117,9 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Y8
@@ -13136,7 +13136,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -13215,10 +13215,10 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
-	MOVQ    72(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    80(DX), R13
 
 values4x2:
 	VBROADCASTSS (R10), Y8
@@ -13249,7 +13249,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -13319,10 +13319,10 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values3x2:
 	VBROADCASTSS (R10), Y8
@@ -13350,7 +13350,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -13419,10 +13419,10 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values2x4:
 	VBROADCASTSS (R10), Y8
@@ -13457,7 +13457,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -13510,10 +13510,10 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values2x2:
 	VBROADCASTSS (R10), Y8
@@ -13538,7 +13538,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -13600,10 +13600,10 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values1x4:
 	VBROADCASTSS (R10), Y8
@@ -13633,7 +13633,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -13679,10 +13679,10 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
-	MOVQ    72(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    80(DX), R12
 
 values1x2:
 	VBROADCASTSS (R10), Y8
@@ -13704,7 +13704,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -13784,9 +13784,9 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Y8
@@ -13820,7 +13820,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -13890,9 +13890,9 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Y8
@@ -13923,7 +13923,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -13992,9 +13992,9 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Y8
@@ -14038,7 +14038,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -14091,9 +14091,9 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Y8
@@ -14121,7 +14121,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -14183,9 +14183,9 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Y8
@@ -14224,7 +14224,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -14270,9 +14270,9 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Y8
@@ -14297,7 +14297,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -14395,9 +14395,9 @@ run4x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values4x2:
 	VBROADCASTSS (R9), Y8
@@ -14425,7 +14425,7 @@ values4x2:
 	ADDQ         $0x04, R9
 	DECQ         R12
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -14495,9 +14495,9 @@ run3x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values3x2:
 	VBROADCASTSS (R9), Y8
@@ -14522,7 +14522,7 @@ values3x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -14591,9 +14591,9 @@ run2x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x4:
 	VBROADCASTSS (R9), Y8
@@ -14625,7 +14625,7 @@ values2x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -14678,9 +14678,9 @@ run2x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values2x2:
 	VBROADCASTSS (R9), Y8
@@ -14702,7 +14702,7 @@ values2x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -14764,9 +14764,9 @@ run1x4:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x4:
 	VBROADCASTSS (R9), Y8
@@ -14793,7 +14793,7 @@ values1x4:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -14839,9 +14839,9 @@ run1x2:
 	SUBQ    AX, CX
 	MOVQ    DI, R11
 	ADDQ    R11, R10
-	IMULQ   72(DX), R11
+	IMULQ   80(DX), R11
 	ADDQ    R11, AX
-	MOVQ    72(DX), R11
+	MOVQ    80(DX), R11
 
 values1x2:
 	VBROADCASTSS (R9), Y8
@@ -14860,7 +14860,7 @@ values1x2:
 	ADDQ         $0x04, R9
 	DECQ         R11
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -14942,13 +14942,13 @@ run4x2:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x05, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x2:
 	VBROADCASTSS (R10), Y8
@@ -14983,7 +14983,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -15054,13 +15054,13 @@ run3x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x2:
 	VBROADCASTSS (R10), Y8
@@ -15092,7 +15092,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -15162,13 +15162,13 @@ run2x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x4:
 	VBROADCASTSS (R10), Y8
@@ -15211,7 +15211,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -15265,13 +15265,13 @@ run2x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x2:
 	VBROADCASTSS (R10), Y8
@@ -15300,7 +15300,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -15363,13 +15363,13 @@ run1x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x4:
 	VBROADCASTSS (R10), Y8
@@ -15407,7 +15407,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -15454,13 +15454,13 @@ run1x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x05, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x2:
 	VBROADCASTSS (R10), Y8
@@ -15486,7 +15486,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -15578,13 +15578,13 @@ run4x2:
 	MOVQ    DI, R13
 	SHRQ    $0x01, R13
 	ADDQ    R13, R12
-	IMULQ   72(DX), R13
+	IMULQ   80(DX), R13
 	ADDQ    R13, AX
-	MOVQ    64(DX), R14
+	MOVQ    72(DX), R14
 	MOVQ    DI, R13
 	SHRQ    $0x06, R13
 	LEAQ    (R14)(R13*8), R14
-	MOVQ    72(DX), R13
+	MOVQ    80(DX), R13
 
 values4x2:
 	VBROADCASTSS (R10), Y8
@@ -15619,7 +15619,7 @@ values4x2:
 	ADDQ         R8, R14
 	DECQ         R13
 	JNZ          values4x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), AX
@@ -15690,13 +15690,13 @@ run3x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values3x2:
 	VBROADCASTSS (R10), Y8
@@ -15728,7 +15728,7 @@ values3x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values3x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), AX
@@ -15798,13 +15798,13 @@ run2x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x4:
 	VBROADCASTSS (R10), Y8
@@ -15847,7 +15847,7 @@ values2x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), AX
@@ -15901,13 +15901,13 @@ run2x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values2x2:
 	VBROADCASTSS (R10), Y8
@@ -15936,7 +15936,7 @@ values2x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values2x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), AX
@@ -15999,13 +15999,13 @@ run1x4:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x4:
 	VBROADCASTSS (R10), Y8
@@ -16043,7 +16043,7 @@ values1x4:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x4
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), AX
@@ -16090,13 +16090,13 @@ run1x2:
 	MOVQ    DI, R12
 	SHRQ    $0x01, R12
 	ADDQ    R12, R11
-	IMULQ   72(DX), R12
+	IMULQ   80(DX), R12
 	ADDQ    R12, AX
-	MOVQ    64(DX), R13
+	MOVQ    72(DX), R13
 	MOVQ    DI, R12
 	SHRQ    $0x06, R12
 	LEAQ    (R13)(R12*8), R13
-	MOVQ    72(DX), R12
+	MOVQ    80(DX), R12
 
 values1x2:
 	VBROADCASTSS (R10), Y8
@@ -16122,7 +16122,7 @@ values1x2:
 	ADDQ         R8, R13
 	DECQ         R12
 	JNZ          values1x2
-	ADDQ         $0x60, DX
+	ADDQ         $0x68, DX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), AX
@@ -16161,9 +16161,9 @@ TEXT ·foldAVX2(SB), NOSPLIT, $0-56
 
 run:
 	MOVQ values+40(FP), SI
-	MOVQ 72(SI), DI
-	MOVQ 64(SI), R8
-	ADDQ $0x60, SI
+	MOVQ 80(SI), DI
+	MOVQ 72(SI), R8
+	ADDQ $0x68, SI
 	MOVQ SI, values+40(FP)
 	MOVQ AX, SI
 	MOVQ CX, R9
@@ -16245,10 +16245,10 @@ run4x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R12
-	MOVQ    72(BX), R11
+	MOVQ    80(BX), R11
 	IMULQ   DX, R11
 	ADDQ    R11, SI
-	MOVQ    72(BX), R11
+	MOVQ    80(BX), R11
 	LEAQ    (R9)(R11*2), R13
 	MOVQ    R13, 8(SP)
 
@@ -16306,7 +16306,7 @@ both4x2:
 	SUBQ         $0x02, R11
 	JGT          pair4x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run4x2
 	MOVQ         acc+0(FP), BX
@@ -16412,10 +16412,10 @@ run3x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -16465,7 +16465,7 @@ both3x2:
 	SUBQ         $0x02, R10
 	JGT          pair3x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run3x2
 	MOVQ         acc+0(FP), BX
@@ -16560,10 +16560,10 @@ run2x4:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -16617,7 +16617,7 @@ both2x4:
 	SUBQ         $0x02, R10
 	JGT          pair2x4
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run2x4
 	MOVQ         acc+0(FP), BX
@@ -16700,10 +16700,10 @@ run2x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -16745,7 +16745,7 @@ both2x2:
 	SUBQ         $0x02, R10
 	JGT          pair2x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run2x2
 	MOVQ         acc+0(FP), BX
@@ -16823,10 +16823,10 @@ run1x4:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -16868,7 +16868,7 @@ both1x4:
 	SUBQ         $0x02, R10
 	JGT          pair1x4
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run1x4
 	MOVQ         acc+0(FP), BX
@@ -16926,10 +16926,10 @@ run1x2:
 	CMOVQEQ SI, DI
 	SUBQ    SI, DI
 	ADDQ    DX, R11
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	IMULQ   DX, R10
 	ADDQ    R10, SI
-	MOVQ    72(BX), R10
+	MOVQ    80(BX), R10
 	LEAQ    (R9)(R10*2), R12
 	MOVQ    R12, 8(SP)
 
@@ -16963,7 +16963,7 @@ both1x2:
 	SUBQ         $0x02, R10
 	JGT          pair1x2
 	MOVQ         8(SP), R9
-	ADDQ         $0x60, BX
+	ADDQ         $0x68, BX
 	DECQ         (SP)
 	JNZ          run1x2
 	MOVQ         acc+0(FP), BX

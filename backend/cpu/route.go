@@ -76,9 +76,15 @@ func (r *route) rows(a *attention, t *tile, h int, w *scratch) {
 	w.keys, w.values = w.keys[:len(l.runs)], w.values[:len(l.runs)]
 	for i := range l.runs {
 		run, keys, values := &l.runs[i], &w.keys[i], &w.values[i]
-		a.keys.fill(keys, run.block, t.head+h, run.offset, run.n)
-		a.values.fill(values, run.block, t.head+h, run.offset, run.n)
+		a.keys.find(keys, run.block, t.head+h, run.offset, run.n)
+		a.values.find(values, run.block, t.head+h, run.offset, run.n)
 		f.tell(r, a, t, keys, values)
+	}
+	if a.keys.perRow > 0 {
+		a.k.fetch(w.keys, a.keys.perRow)
+	}
+	if a.values.perRow > 0 {
+		a.k.fetch(w.values, a.values.perRow)
 	}
 }
 
@@ -106,23 +112,21 @@ func (r *route) foresee(a *attention, t *tile, h int) (f foresight) {
 	return f
 }
 
-// tell adds to a run where the keys and values are that are wanted soon, and later, and fetches the
-// scales of the latter. From there it moves on by as many keys.
+// tell adds to a run where the keys and values are that are wanted soon, and later. From there it
+// moves on by as many keys.
 func (f *foresight) tell(r *route, a *attention, t *tile, keys, values *stored) {
 	if in := f.soon.run(r); in != nil {
-		head, offset := t.head+f.soon.head, in.offset+f.soon.key
-		keys.ahead, values.ahead = a.keys.ahead(in.block, head, offset), a.values.ahead(in.block, head, offset)
+		i := a.keys.number(in.block, t.head+f.soon.head, in.offset+f.soon.key)
+		a.keys.expect(keys, i)
+		a.values.expect(values, i)
 		f.soon.move(r, t.heads, keys.n)
 	}
-	in := f.later.run(r)
-	if in == nil {
-		return
+	if in := f.later.run(r); in != nil {
+		i := a.keys.number(in.block, t.head+f.later.head, in.offset+f.later.key)
+		a.keys.expectLater(keys, i)
+		a.values.expectLater(values, i)
+		f.later.move(r, t.heads, keys.n)
 	}
-	head, offset := t.head+f.later.head, in.offset+f.later.key
-	keys.later, values.later = a.keys.ahead(in.block, head, offset), a.values.ahead(in.block, head, offset)
-	a.keys.fetch(in.block, head, offset, keys.n)
-	a.values.fetch(in.block, head, offset, values.n)
-	f.later.move(r, t.heads, keys.n)
 }
 
 // place is a key of a run of a leg, for one of the heads that walk together.

@@ -30,7 +30,7 @@ type scorers struct {
 	channels           func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
 	rowSums            func(sums *int32, q *byte, dim, rows int)
 	splitRows          func(dst, q *byte, dim, rows int)
-	fetch              func(words *uint32, n int)
+	fetch              func(runs *byte, n, words int)
 	split, splitBytes  int // codes that splitRows takes at once, and the bytes that it makes of them
 }
 
@@ -62,7 +62,7 @@ var scorersOf = map[string]*scorers{"avx512": {
 // scores sets score, scoreInt8 and fetch to those of k's tier.
 func (k *kernels) scores() {
 	s := scorersOf[k.name]
-	k.fetch = func(scales []uint32) { s.fetch(unsafe.SliceData(scales), len(scales)) }
+	k.fetch = func(runs []stored, words int) { s.fetch(addressOf(runs), len(runs), words) }
 	for dt := range s.scores {
 		if s.scores[dt] != nil {
 			k.score[dt] = s.score

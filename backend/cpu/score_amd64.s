@@ -24,7 +24,7 @@ TEXT ·scoreF32AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -36,7 +36,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -179,7 +179,7 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -191,7 +191,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -323,7 +323,7 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -335,7 +335,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -444,7 +444,7 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -456,7 +456,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -571,7 +571,7 @@ TEXT ·scoreF16AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -583,7 +583,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -722,7 +722,7 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -734,7 +734,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -862,7 +862,7 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -874,7 +874,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -979,7 +979,7 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -991,7 +991,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -1102,7 +1102,7 @@ TEXT ·scoreBF16AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -1114,7 +1114,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -1257,7 +1257,7 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -1269,7 +1269,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -1401,7 +1401,7 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -1413,7 +1413,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -1522,7 +1522,7 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -1534,7 +1534,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -1649,11 +1649,11 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -1662,7 +1662,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -1807,11 +1807,11 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -1820,7 +1820,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -1954,11 +1954,11 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -1967,7 +1967,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -2078,11 +2078,11 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -2091,7 +2091,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -2210,11 +2210,11 @@ TEXT ·scoreInt8AsymAVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -2223,7 +2223,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -2384,11 +2384,11 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -2397,7 +2397,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -2547,11 +2547,11 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -2560,7 +2560,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -2687,11 +2687,11 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -2700,7 +2700,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -2835,11 +2835,11 @@ TEXT ·scoreE4M3AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -2848,7 +2848,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -3008,11 +3008,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3021,7 +3021,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -3170,11 +3170,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3183,7 +3183,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -3309,11 +3309,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3322,7 +3322,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -3487,11 +3487,11 @@ TEXT ·scoreE5M2AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3500,7 +3500,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -3649,11 +3649,11 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3662,7 +3662,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -3800,11 +3800,11 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3813,7 +3813,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -3928,11 +3928,11 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -3941,7 +3941,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -4067,11 +4067,11 @@ TEXT ·scoreInt4AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -4080,7 +4080,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -4253,11 +4253,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -4266,7 +4266,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -4428,11 +4428,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -4441,7 +4441,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -4580,11 +4580,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -4593,7 +4593,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -4791,11 +4791,11 @@ TEXT ·scoreInt4ChannelAVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -4804,7 +4804,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -4963,11 +4963,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -4976,7 +4976,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -5124,11 +5124,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -5137,7 +5137,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -5262,11 +5262,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -5275,7 +5275,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -5418,11 +5418,11 @@ TEXT ·productInt8AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -5431,7 +5431,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -5610,11 +5610,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -5623,7 +5623,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -5791,11 +5791,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -5804,7 +5804,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -5949,11 +5949,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -5962,7 +5962,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -6147,11 +6147,11 @@ TEXT ·productInt8AsymAVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -6160,7 +6160,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -6336,11 +6336,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -6349,7 +6349,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -6514,11 +6514,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -6527,7 +6527,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -6669,11 +6669,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -6682,7 +6682,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -6830,11 +6830,11 @@ TEXT ·productInt4AVX512(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -6843,7 +6843,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -7115,11 +7115,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -7128,7 +7128,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -7370,11 +7370,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -7383,7 +7383,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -7583,11 +7583,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -7596,7 +7596,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -7932,17 +7932,30 @@ rows:
 	VZEROUPPER
 	RET
 
-// func fetchAVX512(words *uint32, n int)
+// func fetchAVX512(runs *byte, n int, words int)
 // Requires: MMX+
-TEXT ·fetchAVX512(SB), NOSPLIT, $0-16
-	MOVQ words+0(FP), AX
+TEXT ·fetchAVX512(SB), NOSPLIT, $0-24
+	MOVQ runs+0(FP), AX
 	MOVQ n+8(FP), CX
+	MOVQ words+16(FP), DX
+
+run:
+	MOVQ  64(AX), BX
+	TESTQ BX, BX
+	JEQ   next
+	MOVQ  80(AX), SI
+	IMULQ DX, SI
 
 line:
-	PREFETCHT0 (AX)
-	ADDQ       $0x40, AX
-	SUBQ       $0x10, CX
+	PREFETCHT0 (BX)
+	ADDQ       $0x40, BX
+	SUBQ       $0x10, SI
 	JG         line
+
+next:
+	ADDQ $0x68, AX
+	DECQ CX
+	JNE  run
 	RET
 
 // func rowSumsAVX512(sums *int32, q *byte, dim int, rows int)
@@ -8085,7 +8098,7 @@ TEXT ·scoreF32AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8097,7 +8110,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -8206,7 +8219,7 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8218,7 +8231,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -8318,7 +8331,7 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8330,7 +8343,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -8441,7 +8454,7 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8453,7 +8466,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -8563,7 +8576,7 @@ TEXT ·scoreF16AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8575,7 +8588,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -8682,7 +8695,7 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8694,7 +8707,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -8792,7 +8805,7 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8804,7 +8817,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -8911,7 +8924,7 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -8923,7 +8936,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -9029,7 +9042,7 @@ TEXT ·scoreBF16AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -9041,7 +9054,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block4:
@@ -9152,7 +9165,7 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -9164,7 +9177,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block3:
@@ -9266,7 +9279,7 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -9278,7 +9291,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block2:
@@ -9393,7 +9406,7 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R10
-	MOVQ    72(R10), R11
+	MOVQ    80(R10), R11
 	MOVQ    R11, (SP)
 	LEAQ    (R9)(R11*4), R11
 	MOVQ    R11, 8(SP)
@@ -9405,7 +9418,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R10
+	ADDQ    $0x68, R10
 	MOVQ    R10, keys+48(FP)
 
 block1:
@@ -9519,11 +9532,11 @@ TEXT ·scoreInt8AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -9532,7 +9545,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -9647,11 +9660,11 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -9660,7 +9673,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -9766,11 +9779,11 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -9779,7 +9792,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -9896,11 +9909,11 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -9909,7 +9922,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -10027,11 +10040,11 @@ TEXT ·scoreInt8AsymAVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -10040,7 +10053,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -10175,11 +10188,11 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -10188,7 +10201,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -10314,11 +10327,11 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -10327,7 +10340,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -10476,11 +10489,11 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -10489,7 +10502,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -10639,11 +10652,11 @@ TEXT ·scoreE4M3AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -10652,7 +10665,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -10786,11 +10799,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -10799,7 +10812,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -10924,11 +10937,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -10937,7 +10950,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -11089,11 +11102,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -11102,7 +11115,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -11270,11 +11283,11 @@ TEXT ·scoreE5M2AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -11283,7 +11296,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -11402,11 +11415,11 @@ end4:
 rows3:
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -11415,7 +11428,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -11525,11 +11538,11 @@ end3:
 rows2:
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -11538,7 +11551,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -11663,11 +11676,11 @@ end2:
 rows1:
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -11676,7 +11689,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -11803,11 +11816,11 @@ TEXT ·scoreInt4AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -11816,7 +11829,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -11961,11 +11974,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -11974,7 +11987,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -12110,11 +12123,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -12123,7 +12136,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -12290,11 +12303,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -12303,7 +12316,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -12478,11 +12491,11 @@ TEXT ·scoreInt4ChannelAVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -12491,7 +12504,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -12618,11 +12631,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -12631,7 +12644,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -12749,11 +12762,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -12762,7 +12775,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -12903,11 +12916,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -12916,7 +12929,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -13058,11 +13071,11 @@ TEXT ·productInt8AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13071,7 +13084,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -13182,11 +13195,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13195,7 +13208,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -13298,11 +13311,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13311,7 +13324,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -13420,11 +13433,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13433,7 +13446,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -13565,11 +13578,11 @@ TEXT ·productInt8AsymAVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13578,7 +13591,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block4:
@@ -13697,11 +13710,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13710,7 +13723,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block3:
@@ -13821,11 +13834,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13834,7 +13847,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block2:
@@ -13951,11 +13964,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R11
-	MOVQ    72(R11), R12
+	MOVQ    80(R11), R12
 	MOVQ    R12, (SP)
 	LEAQ    (R9)(R12*4), R12
 	MOVQ    R12, 8(SP)
-	MOVQ    64(R11), R10
+	MOVQ    72(R11), R10
 	MOVQ    (R11), SI
 	MOVQ    48(R11), DI
 	TESTQ   DI, DI
@@ -13964,7 +13977,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R11
+	ADDQ    $0x68, R11
 	MOVQ    R11, keys+48(FP)
 
 block1:
@@ -14080,11 +14093,11 @@ TEXT ·productInt4AVX2(SB), NOSPLIT, $16-96
 
 run4:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -14093,7 +14106,7 @@ run4:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block4:
@@ -14245,11 +14258,11 @@ rows3:
 
 run3:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -14258,7 +14271,7 @@ run3:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block3:
@@ -14397,11 +14410,11 @@ rows2:
 
 run2:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -14410,7 +14423,7 @@ run2:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block2:
@@ -14572,11 +14585,11 @@ rows1:
 
 run1:
 	MOVQ    keys+48(FP), R14
-	MOVQ    72(R14), R15
+	MOVQ    80(R14), R15
 	MOVQ    R15, (SP)
 	LEAQ    (R9)(R15*4), R15
 	MOVQ    R15, 8(SP)
-	MOVQ    64(R14), R10
+	MOVQ    72(R14), R10
 	MOVQ    (R14), SI
 	MOVQ    48(R14), DI
 	TESTQ   DI, DI
@@ -14585,7 +14598,7 @@ run1:
 	TESTQ   R8, R8
 	CMOVQEQ DI, R8
 	SUBQ    DI, R8
-	ADDQ    $0x60, R14
+	ADDQ    $0x68, R14
 	MOVQ    R14, keys+48(FP)
 
 block1:
@@ -14829,17 +14842,30 @@ rows:
 	VZEROUPPER
 	RET
 
-// func fetchAVX2(words *uint32, n int)
+// func fetchAVX2(runs *byte, n int, words int)
 // Requires: MMX+
-TEXT ·fetchAVX2(SB), NOSPLIT, $0-16
-	MOVQ words+0(FP), AX
+TEXT ·fetchAVX2(SB), NOSPLIT, $0-24
+	MOVQ runs+0(FP), AX
 	MOVQ n+8(FP), CX
+	MOVQ words+16(FP), DX
+
+run:
+	MOVQ  64(AX), BX
+	TESTQ BX, BX
+	JEQ   next
+	MOVQ  80(AX), SI
+	IMULQ DX, SI
 
 line:
-	PREFETCHT0 (AX)
-	ADDQ       $0x40, AX
-	SUBQ       $0x10, CX
+	PREFETCHT0 (BX)
+	ADDQ       $0x40, BX
+	SUBQ       $0x10, SI
 	JG         line
+
+next:
+	ADDQ $0x68, AX
+	DECQ CX
+	JNE  run
 	RET
 
 // func rowSumsAVX2(sums *int32, q *byte, dim int, rows int)

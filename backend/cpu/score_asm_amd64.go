@@ -79,10 +79,10 @@ func doublePairsAVX512(dst *float32, words *uint32, n int, part float32)
 //go:noescape
 func channelsAVX512(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
 
-// fetchAVX512 asks for n words.
+// fetchAVX512 asks for the scales that n runs want, words for each row.
 //
 //go:noescape
-func fetchAVX512(words *uint32, n int)
+func fetchAVX512(runs *byte, n int, words int)
 
 // rowSumsAVX512 sets sums to those of the rows of q, of dim codes, a multiple of 16.
 //
@@ -169,10 +169,10 @@ func doublePairsAVX2(dst *float32, words *uint32, n int, part float32)
 //go:noescape
 func channelsAVX2(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
 
-// fetchAVX2 asks for n words.
+// fetchAVX2 asks for the scales that n runs want, words for each row.
 //
 //go:noescape
-func fetchAVX2(words *uint32, n int)
+func fetchAVX2(runs *byte, n int, words int)
 
 // rowSumsAVX2 sets sums to those of the rows of q, of dim codes, a multiple of 16.
 //

@@ -17,6 +17,7 @@ type stored struct {
 	// Rows that will be wanted next, as many as these, and those that will be after them; nil:
 	// unknown.
 	ahead, later *byte
+	wanted       *uint32  // and the scales of the latter, where rows have their own
 	factors      *float32 // what a kernel has made of the scales
 	n            int      // rows
 	dim          int

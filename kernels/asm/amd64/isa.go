@@ -98,9 +98,10 @@ const (
 	storedScales  = 24
 	storedAhead   = 48
 	storedLater   = 56
-	storedFactors = 64
-	storedRows    = 72
-	storedSize    = 96
+	storedWanted  = 64
+	storedFactors = 72
+	storedRows    = 80
+	storedSize    = 104
 )
 
 // ofRun loads where the rows of a run are, where those are that are wanted next, and how many bytes
