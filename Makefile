@@ -29,7 +29,7 @@ test-cpu: ## all tests, on the CPU backend
 
 .PHONY: test-race
 test-race: ## all tests under the race detector (needs cgo and a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
 .PHONY: test-noasm
 test-noasm: ## the tests of the CPU backend and the cache on kernels in Go alone
