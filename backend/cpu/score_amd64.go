@@ -30,6 +30,7 @@ type scorers struct {
 	channels           func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
 	rowSums            func(sums *int32, q *byte, dim, rows int)
 	splitRows          func(dst, q *byte, dim, rows int)
+	unzipRows          func(dst, q *float32, dim, rows int) // nil: keys of 4 bits come in order
 	fetch              func(runs *byte, n, words int)
 	split, splitBytes  int // codes that splitRows takes at once, and the bytes that it makes of them
 }
@@ -45,7 +46,7 @@ var scorersOf = map[string]*scorers{"avx512": {
 		backend.Int8: productInt8AVX512, backend.Int8Asym: productInt8AsymAVX512, backend.Int4: productInt4AVX512, backend.Int4G64: productInt4AVX512,
 	},
 	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512,
-	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, split: 128, splitBytes: 192, fetch: fetchAVX512,
+	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, unzipRows: unzipRowsAVX512, split: 128, splitBytes: 192, fetch: fetchAVX512,
 }, "avx2": {
 	scores: [types]scorer{
 		backend.F32: scoreF32AVX2, backend.F16: scoreF16AVX2, backend.BF16: scoreBF16AVX2,
@@ -128,7 +129,12 @@ func (s *scorers) runs(dst []float32, stride int, q []float32, keys []stored, n 
 	scale, scratch := s.factors(keys, scratch)
 	for r := 0; r < rows; r += rowsAtOnce {
 		some, x, zeros := min(rowsAtOnce, rows-r), &q[r*dim], (*float32)(nil)
-		if dt == backend.Int4Channel {
+		switch {
+		case dt.Bits() == 4 && dt != backend.Int4Channel && s.unzipRows != nil:
+			unzipped := &scratch[:rowsAtOnce*dim][0]
+			s.unzipRows(unzipped, x, dim, some)
+			x = unzipped
+		case dt == backend.Int4Channel:
 			zeros = &scratch[:dim][0]
 			scaled := scratch[dim:][:rowsAtOnce*dim]
 			s.channels(zeros, &scaled[0], &keys[0].scales[:dim][0], x, dim, some, 1.0/16)

@@ -84,6 +84,11 @@ func channelsAVX512(zeros *float32, scaled *float32, words *uint32, q *float32, 
 //go:noescape
 func fetchAVX512(runs *byte, n int, words int)
 
+// unzipRowsAVX512 sets dst to rows of dim elements of q, a multiple of 16: of every 32 those at even places come first.
+//
+//go:noescape
+func unzipRowsAVX512(dst *float32, q *float32, dim int, rows int)
+
 // rowSumsAVX512 sets sums to those of the rows of q, of dim codes, a multiple of 16.
 //
 //go:noescape

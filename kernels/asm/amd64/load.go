@@ -26,10 +26,14 @@ type storage struct {
 	constants []constant
 	// load sets a vector to as many elements at m, of quantized types their codes.
 	load func(g *generator, m operand.Mem, to reg.VecPhysical)
-	// index, if there is one, leaves codes in the low 4 bits of the elements instead, which
-	// pick from a table of 16.
-	index func(g *generator, m operand.Mem, to reg.VecPhysical)
+	// pair, if there is one, sets two vectors to the values of two vectors' worth of codes at m, the
+	// first to those at even places. It finds step, and the value of code 0 or the table that
+	// makes values of codes, in what scales names.
+	pair func(g *generator, m operand.Mem, even, odd reg.VecPhysical, scales pairScales)
 }
+
+// pairScales is a group's step and the value of its code 0, or a table of the values of all codes.
+type pairScales struct{ step, zero, table reg.VecPhysical }
 
 // plain is the types without scales.
 var plain = []storage{
@@ -86,6 +90,13 @@ func loadE4M3(g *generator, m operand.Mem, to reg.VecPhysical) {
 	g.VCVTPH2PS(code, to)
 }
 
+var (
+	// pairsOf is the index of each byte of a code's pair, and highs how far up of it the code is.
+	pairsOf = constant{"pairs", func(i int) uint32 { return 0x01010101 * uint32(i/2) }}
+	highs   = constant{"highs", func(i int) uint32 { return uint32(i % 2 * 4) }}
+	codes   = constant{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }}
+)
+
 // nibbles sets how codes of 4 bits are loaded.
 func (i isa) nibbles(t *storage) {
 	if !i.wide() {
@@ -96,20 +107,36 @@ func (i isa) nibbles(t *storage) {
 			g.VPSRLD(operand.U8(28), to, to)
 			g.VCVTDQ2PS(to, to)
 		}
+		t.pair = func(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pairScales) {
+			g.VPMOVZXBD(m, odd)
+			g.VPAND(g.global(constant{"low4of32", every(15)}), odd, even)
+			g.VPSRLD(operand.U8(4), odd, odd)
+			for _, v := range []reg.VecPhysical{even, odd} {
+				g.VCVTDQ2PS(v, v)
+				g.VFMADD213PS(s.zero, s.step, v)
+			}
+		}
 		return
 	}
-	t.constants = []constant{
-		{"bytes", func(i int) uint32 { return 0x01010101 * uint32(i/2) }}, // of the code's pair
-		{"shifts", func(i int) uint32 { return uint32(i % 2 * 4) }},
-		{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }},
-	}
-	t.index = func(g *generator, m operand.Mem, to reg.VecPhysical) {
+	t.constants = []constant{pairsOf, highs, codes}
+	t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
 		g.VPBROADCASTQ(m, to)
 		g.VPSHUFB(g.held[0], to, to)
 		g.VPSRLVD(g.held[1], to, to)
-	}
-	t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
-		t.index(g, m, to)
 		g.VPERMPS(g.held[2], to, to)
 	}
+	t.pair = func(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pairScales) {
+		g.VPMOVZXBD(m, even) // a table's index is the low 4 bits
+		g.VPSRLD(operand.U8(4), even, odd)
+		g.VPERMPS(s.table, even, even)
+		g.VPERMPS(s.table, odd, odd)
+	}
+}
+
+// fewCodes sets a vector of AVX-512 to the values of as many codes, by a table.
+func (g *generator) fewCodes(m operand.Mem, table, to reg.VecPhysical) {
+	g.VPBROADCASTQ(m, to)
+	g.VPSHUFB(g.global(pairsOf), to, to)
+	g.VPSRLVD(g.global(highs), to, to)
+	g.VPERMPS(table, to, to)
 }

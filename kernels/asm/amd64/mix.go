@@ -45,6 +45,7 @@ type mixer struct {
 	col          reg.GPVirtual // first column of the block
 	acc, factors []reg.VecPhysical
 	value, step  reg.VecPhysical // step is a table where there are tables
+	odd          reg.VecPhysical // values at odd places, where they come in pairs
 }
 
 func (m *mixer) write(name string) {
@@ -59,9 +60,19 @@ func (m *mixer) write(name string) {
 	}
 	n := m.regs / 2
 	m.acc, m.factors, m.value = m.vecs(0, n), m.vecs(n, mostRows), m.vec(n+mostRows)
-	m.step = m.value
-	if free := m.hold(m.t.constants, n+mostRows+1); free < m.regs {
+	constants := m.t.constants
+	if m.inPairs() {
+		constants = nil
+		if m.wide() {
+			constants = []constant{codes}
+		}
+	}
+	m.step, m.odd = m.value, m.value
+	if free := m.hold(constants, n+mostRows+1); free < m.regs {
 		m.step = m.vec(free)
+		if m.inPairs() {
+			m.odd = m.vec(free + 1)
+		}
 	}
 	for rows := mostRows; rows > 0; rows-- {
 		m.rows(rows)
@@ -69,6 +80,10 @@ func (m *mixer) write(name string) {
 	m.Label("rows0")
 	m.end()
 }
+
+// inPairs reports whether two vectors of values are loaded at once: a block's columns in registers
+// are then those at even places and those at odd ones in turns.
+func (m *mixer) inPairs() bool { return m.t.scaling == byGroup && m.t.bits == 4 }
 
 // packed turns a number of elements into their bytes.
 func (m *mixer) packed(n reg.Register) {
@@ -123,10 +138,16 @@ func (m *mixer) columns(rows, width int) {
 	for r, f := range m.factors[:rows] {
 		m.VBROADCASTSS(nth(p, m.stride, thrice, r, 0), f)
 	}
-	for v := range width {
-		m.load(at(from, v*m.lanes*m.t.bits/8), scales, v)
+	for v := 0; v < width; v++ {
+		m.load(at(from, v*m.lanes*m.t.bits/8), scales, v, width)
 		for r, f := range m.factors[:rows] {
 			m.VFMADD231PS(f, m.value, m.acc[r*width+v])
+			if m.inPairs() && width > 1 {
+				m.VFMADD231PS(f, m.odd, m.acc[r*width+v+1])
+			}
+		}
+		if m.inPairs() && width > 1 {
+			v++
 		}
 	}
 	m.fetch(columns * m.t.bits / 8)
@@ -141,7 +162,7 @@ func (m *mixer) columns(rows, width int) {
 	m.DECQ(m.runs)
 	m.JNZ(operand.LabelRef("run" + name))
 
-	m.each(rows, width, func(r, i int, at operand.Mem) { m.VMOVUPS(m.acc[i], at) })
+	m.store(rows, width)
 	m.MOVQ(end, m.col)
 	m.JMP(operand.LabelRef("block" + name))
 	m.Label("rest" + name)
@@ -153,7 +174,35 @@ func (m *mixer) begin(rows, width int) {
 	for r, f := range m.factors[:rows] {
 		m.VBROADCASTSS(at(shrink, 4*r), f)
 	}
-	m.each(rows, width, func(r, i int, at operand.Mem) { m.VMULPS(at, m.factors[r], m.acc[i]) })
+	if !m.inPairs() || width == 1 {
+		m.each(rows, width, func(r, i int, at operand.Mem) { m.VMULPS(at, m.factors[r], m.acc[i]) })
+		return
+	}
+	m.zipping(evens, odds)
+	m.each(rows, width, func(r, i int, at operand.Mem) {
+		if i%2 > 0 {
+			m.VMOVUPS(at, m.value)
+			m.unzip(m.acc[i-1], m.value, m.acc[i])
+			m.VMULPS(m.factors[r], m.acc[i-1], m.acc[i-1])
+			m.VMULPS(m.factors[r], m.acc[i], m.acc[i])
+			return
+		}
+		m.VMOVUPS(at, m.acc[i])
+	})
+}
+
+// store stores a block of acc.
+func (m *mixer) store(rows, width int) {
+	pairs := m.inPairs() && width > 1
+	if pairs {
+		m.zipping(lowHalves, highHalves)
+	}
+	m.each(rows, width, func(r, i int, at operand.Mem) {
+		if pairs && i%2 == 0 {
+			m.zip(m.acc[i], m.acc[i+1])
+		}
+		m.VMOVUPS(m.acc[i], at)
+	})
 }
 
 // each does something with vector i of a block of acc, and where it is in memory.
@@ -190,8 +239,9 @@ func (m *mixer) values() (from, count, scales reg.GPVirtual) {
 	return from, count, scales
 }
 
-// load sets value to vector v of a value's columns. The scale of a whole row is in its factor.
-func (m *mixer) load(from operand.Mem, scales reg.Register, v int) {
+// load sets value to vector v of a value's columns, or value and odd to two of them from there on.
+// The scale of a whole row is in its factor.
+func (m *mixer) load(from operand.Mem, scales reg.Register, v, width int) {
 	if m.t.scaling != byGroup {
 		m.t.load(m.generator, from, m.value)
 		return
@@ -201,21 +251,23 @@ func (m *mixer) load(from operand.Mem, scales reg.Register, v int) {
 		group, fresh = v*m.lanes/m.group, v*m.lanes%m.group == 0
 	}
 	step, zero := at(scales, 8*group), at(scales, 8*group+4)
-	if m.t.index != nil {
-		if fresh {
-			m.VBROADCASTSS(zero, m.step)
-			m.VFMADD231PS_BCST(step, m.held[2], m.step)
-		}
-		m.t.index(m.generator, from, m.value)
-		m.VPERMPS(m.step, m.value, m.value)
-		return
-	}
-	if fresh {
+	switch {
+	case fresh && m.wide() && m.inPairs():
+		m.VBROADCASTSS(zero, m.step)
+		m.VFMADD231PS_BCST(step, m.held[0], m.step)
+	case fresh:
 		m.VBROADCASTSS(step, m.step)
 		m.VBROADCASTSS(zero, m.spare)
 	}
-	m.t.load(m.generator, from, m.value)
-	m.VFMADD213PS(m.spare, m.step, m.value)
+	switch {
+	case m.inPairs() && width > 1:
+		m.t.pair(m.generator, from, m.value, m.odd, pairScales{m.step, m.spare, m.step})
+	case m.inPairs():
+		m.fewCodes(from, m.step, m.value)
+	default:
+		m.t.load(m.generator, from, m.value)
+		m.VFMADD213PS(m.spare, m.step, m.value)
+	}
 }
 
 // fetch asks for the next bytes of those ahead.

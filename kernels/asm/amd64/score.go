@@ -25,6 +25,7 @@ func score(g *generator) {
 	pairs(g, true)
 	channels(g)
 	fetchWords(g)
+	unzipRows(g)
 	rowSums(g)
 	splitRows(g)
 }

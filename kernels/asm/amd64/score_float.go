@@ -15,9 +15,13 @@ type floatProducts struct {
 	t    storage
 	left reg.GPVirtual // elements of the group
 
-	x      []reg.VecPhysical // elements of each row
+	x    []reg.VecPhysical // elements of each row
+	step reg.VecPhysical   // how far apart the codes of a key are
+
+	// Of codes of 4 bits, by tables: rows are as unzip leaves them.
 	tables []reg.VecPhysical // what the codes of each key are worth
-	step   reg.VecPhysical   // how far apart those of a key are
+	odd    []reg.VecPhysical // elements of each row at odd places
+	y      reg.VecPhysical   // those of a key
 }
 
 func (f *floatProducts) prepare() {
@@ -39,15 +43,20 @@ func (f *floatProducts) scaleBytes() int {
 
 func (f *floatProducts) hold(b *block, free int) {
 	f.x = f.vecs(free, b.rows)
-	free = f.generator.hold(f.t.constants, free+b.rows)
-	f.tables = nil
-	switch {
-	case f.t.scaling == byGroup && f.t.index != nil:
-		f.tables = f.vecs(free, b.keys)
-	case f.t.scaling == byGroup:
+	free += b.rows
+	if f.byTables() {
+		free = f.generator.hold([]constant{codes}, free)
+		f.tables, f.odd, f.y = f.vecs(free, b.keys), f.vecs(free+b.keys, b.rows), f.vec(free+b.keys+b.rows)
+		return
+	}
+	free = f.generator.hold(f.t.constants, free)
+	if f.t.scaling == byGroup {
 		f.step = f.vec(free)
 	}
 }
+
+// byTables reports whether a key's codes are so few that its values are looked up.
+func (f *floatProducts) byTables() bool { return f.wide() && f.t.scaling == byGroup && f.t.bits == 4 }
 
 func (f *floatProducts) loop(b *block) {
 	f.Load(f.Param("qRow"), f.count)
@@ -63,16 +72,28 @@ func (f *floatProducts) loop(b *block) {
 		f.CMPQ(left, f.count)
 		f.CMOVQGT(f.count, left)
 		f.SUBQ(left, f.count)
+	}
+	if f.byTables() {
 		for k, t := range f.tables {
 			f.VBROADCASTSS(f.scaleOf(k, 4), t)
-			f.VFMADD231PS_BCST(f.scaleOf(k, 0), f.held[2], t)
+			f.VFMADD231PS_BCST(f.scaleOf(k, 0), f.held[0], t)
 		}
+		f.CMPQ(left, operand.U8(2*unit))
+		f.JLT(b.to("step"))
+		f.Label(b.label("pair"))
+		f.multiplyPairs(b)
+		f.SUBQ(operand.U8(2*unit), left)
+		f.CMPQ(left, operand.U8(2*unit))
+		f.JGE(b.to("pair"))
+		f.TESTQ(left, left)
+		f.JEQ(b.to("grouped"))
 	}
 	f.Label(b.label("step"))
 	f.multiply(b)
 	f.SUBQ(operand.U8(unit), left)
 	f.JNE(b.to("step"))
 	if f.t.scaling == byGroup {
+		f.Label(b.label("grouped"))
 		f.ADDQ(operand.U8(8), f.scales)
 		f.TESTQ(f.count, f.count)
 		f.JNE(b.to("group"))
@@ -97,22 +118,42 @@ func (f *floatProducts) multiply(b *block) {
 			}
 		}
 	}
-	bytes := unit * f.bits / 8
-	f.fetch(b.keys * bytes)
-	f.ADDQ(operand.U8(bytes), f.keys)
-	f.ADDQ(operand.U8(4*unit), f.q)
+	f.advance(b, unit)
 	if f.t.scaling == byChannels {
 		f.ADDQ(operand.U8(4*unit), f.scales)
 	}
+}
+
+// multiplyPairs adds the products of the next two vectors of elements.
+func (f *floatProducts) multiplyPairs(b *block) {
+	for r, x := range f.x {
+		f.VMOVUPS(b.row(r, 0), x)
+		f.VMOVUPS(b.row(r, 4*unit), f.odd[r])
+	}
+	for k := range b.keys {
+		f.t.pair(f.generator, b.key(k, 0), b.y, f.y, pairScales{table: f.tables[k]})
+		for r, x := range f.x {
+			f.VFMADD231PS(x, b.y, b.sum(r, k))
+			f.VFMADD231PS(f.odd[r], f.y, b.sum(r, k))
+		}
+	}
+	f.advance(b, 2*unit)
+}
+
+// advance goes on by so many elements.
+func (f *floatProducts) advance(b *block, elements int) {
+	bytes := elements * f.bits / 8
+	f.fetch(b.keys * bytes)
+	f.ADDQ(operand.U8(bytes), f.keys)
+	f.ADDQ(operand.U32(4*elements), f.q)
 }
 
 // load sets b.y to the values of key k from the i-th of the next elements on, but for what
 // others do (see scaling).
 func (f *floatProducts) load(b *block, k, i int) {
 	m := b.key(k, i*f.bits/8)
-	if f.tables != nil {
-		f.t.index(f.generator, m, b.y)
-		f.VPERMPS(f.tables[k], b.y, b.y)
+	if f.byTables() {
+		f.fewCodes(m, f.tables[k], b.y)
 		return
 	}
 	f.t.load(f.generator, m, b.y)
