@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -69,6 +70,7 @@ func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
 	}
 	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
 		n := m.cut(key, it.k1, chunk)
+		m.expect(t, t.keys.From(key+n), it.k1, shard, w)
 		fresh := true // the sums are not those of this chunk
 		for done := 0; done < n; {
 			block, offset, length := m.run(t, key+done, n-done)
@@ -94,6 +96,25 @@ func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
 			done += length
 		}
 		key = t.keys.From(key + n)
+	}
+}
+
+// expect fetches the mass of a shard's keys in the chunk at position key.
+func (m weighing) expect(t *tile, key, end, shard int, w *scratch) {
+	if key >= end {
+		return
+	}
+	runs := w.values[:0]
+	for n := m.cut(key, end, chunk); n > 0; {
+		block, offset, length := m.run(t, key, n)
+		if block%m.shards == shard {
+			mass := &m.mass[(block*m.kvHeads+t.head)*m.keys.block+offset]
+			runs = append(runs, stored{n: length, wanted: (*uint32)(unsafe.Pointer(mass))})
+		}
+		key, n = key+length, n-length
+	}
+	if len(runs) > 0 {
+		m.k.fetch(runs, 1)
 	}
 }
 

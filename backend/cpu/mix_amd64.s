@@ -10282,25 +10282,37 @@ run:
 row:
 	MOVQ DI, R11
 	XORQ R12, R12
+	SUBQ $0x10, R11
+	JLT  factorsRest
 
 factors:
+	VMOVUPS (R8)(R12*1), Z1
+	VMOVUPS (R9)(R12*1), Z0
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (SI)(R12*1)
+	ADDQ    $0x40, R12
+	SUBQ    $0x10, R11
+	JGE     factors
+
+factorsRest:
+	ADDQ         $0x10, R11
+	JEQ          factorsEnd
 	VPBROADCASTD R11, Z0
 	VPCMPGTD     lanesAVX512<>+0(SB), Z0, K1
 	VMOVUPS.Z    (R8)(R12*1), K1, Z1
 	VMOVUPS.Z    (R9)(R12*1), K1, Z0
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (SI)(R12*1)
-	ADDQ         $0x40, R12
-	SUBQ         $0x10, R11
-	JGT          factors
-	ADDQ         DX, R9
-	ADDQ         BX, SI
-	DECQ         R10
-	JNZ          row
-	LEAQ         (AX)(DI*4), AX
-	LEAQ         (CX)(DI*4), CX
-	DECQ         runs+48(FP)
-	JNZ          run
+
+factorsEnd:
+	ADDQ DX, R9
+	ADDQ BX, SI
+	DECQ R10
+	JNZ  row
+	LEAQ (AX)(DI*4), AX
+	LEAQ (CX)(DI*4), CX
+	DECQ runs+48(FP)
+	JNZ  run
 	VZEROUPPER
 	RET
 
@@ -11520,16 +11532,27 @@ row:
 	VPXORD Z0, Z0, Z0
 	MOVQ   SI, R8
 	XORQ   R9, R9
+	SUBQ   $0x10, R8
+	JLT    largestRest
 
 largest:
-	VPBROADCASTD  R8, Z1
-	VPCMPGTD      lanesAVX512<>+0(SB), Z1, K1
-	VMOVUPS.Z     (DX)(R9*1), K1, Z1
-	VPANDD        bits7fffffffAVX512<>+0(SB), Z1, Z1
-	VPMAXUD       Z1, Z0, Z0
-	ADDQ          $0x40, R9
-	SUBQ          $0x10, R8
-	JGT           largest
+	VMOVUPS (DX)(R9*1), Z1
+	VPANDD  bits7fffffffAVX512<>+0(SB), Z1, Z1
+	VPMAXUD Z1, Z0, Z0
+	ADDQ    $0x40, R9
+	SUBQ    $0x10, R8
+	JGE     largest
+
+largestRest:
+	ADDQ         $0x10, R8
+	JEQ          largestEnd
+	VPBROADCASTD R8, Z1
+	VPCMPGTD     lanesAVX512<>+0(SB), Z1, K1
+	VMOVUPS.Z    (DX)(R9*1), K1, Z1
+	VPANDD       bits7fffffffAVX512<>+0(SB), Z1, Z1
+	VPMAXUD      Z1, Z0, Z0
+
+largestEnd:
 	VEXTRACTI64X4 $0x01, Z0, Y1
 	VPMAXUD       Y1, Y0, Y0
 	VEXTRACTI128  $0x01, Y0, X1
@@ -11564,21 +11587,35 @@ divide:
 round:
 	MOVQ SI, R8
 	XORQ R9, R9
+	SUBQ $0x10, R8
+	JLT  weightsRest
 
 weights:
+	VMOVUPS   (DX)(R9*1), Z1
+	VMULPS    Z4, Z1, Z1
+	VMULPS    Z3, Z1, Z1
+	VCVTPS2DQ Z1, Z1
+	MOVQ      R9, R10
+	SHRQ      $0x01, R10
+	VPMOVDW   Z1, (AX)(R10*1)
+	ADDQ      $0x40, R9
+	SUBQ      $0x10, R8
+	JGE       weights
+
+weightsRest:
+	ADDQ         $0x10, R8
+	JEQ          weightsEnd
 	VPBROADCASTD R8, Z1
 	VPCMPGTD     lanesAVX512<>+0(SB), Z1, K1
 	VMOVUPS.Z    (DX)(R9*1), K1, Z1
 	VMULPS       Z4, Z1, Z1
 	VMULPS       Z3, Z1, Z1
 	VCVTPS2DQ    Z1, Z1
-	MOVQ         R9, R10
-	SHRQ         $0x01, R10
-	VPMOVDW      Z1, (AX)(R10*1)
-	ADDQ         $0x40, R9
-	SUBQ         $0x10, R8
-	JGT          weights
+	MOVQ         R9, R8
+	SHRQ         $0x01, R8
+	VPMOVDW      Z1, (AX)(R8*1)
 
+weightsEnd:
 next:
 	ADDQ BX, AX
 	LEAQ (DX)(SI*4), DX
@@ -17018,8 +17055,21 @@ run:
 row:
 	MOVQ DI, R11
 	XORQ R12, R12
+	SUBQ $0x08, R11
+	JLT  factorsRest
 
 factors:
+	VMOVUPS (R8)(R12*1), Y1
+	VMOVUPS (R9)(R12*1), Y0
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (SI)(R12*1)
+	ADDQ    $0x20, R12
+	SUBQ    $0x08, R11
+	JGE     factors
+
+factorsRest:
+	ADDQ         $0x08, R11
+	JEQ          factorsEnd
 	VMOVD        R11, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lanesAVX2<>+0(SB), Y0, Y2
@@ -17027,17 +17077,16 @@ factors:
 	VMASKMOVPS   (R9)(R12*1), Y2, Y0
 	VMULPS       Y1, Y0, Y0
 	VMASKMOVPS   Y0, Y2, (SI)(R12*1)
-	ADDQ         $0x20, R12
-	SUBQ         $0x08, R11
-	JGT          factors
-	ADDQ         DX, R9
-	ADDQ         BX, SI
-	DECQ         R10
-	JNZ          row
-	LEAQ         (AX)(DI*4), AX
-	LEAQ         (CX)(DI*4), CX
-	DECQ         runs+48(FP)
-	JNZ          run
+
+factorsEnd:
+	ADDQ DX, R9
+	ADDQ BX, SI
+	DECQ R10
+	JNZ  row
+	LEAQ (AX)(DI*4), AX
+	LEAQ (CX)(DI*4), CX
+	DECQ runs+48(FP)
+	JNZ  run
 	VZEROUPPER
 	RET
 
@@ -17864,17 +17913,28 @@ row:
 	VXORPS Y0, Y0, Y0
 	MOVQ   SI, R8
 	XORQ   R9, R9
+	SUBQ   $0x08, R8
+	JLT    largestRest
 
 largest:
+	VMOVUPS (DX)(R9*1), Y1
+	VPAND   bits7fffffffAVX2<>+0(SB), Y1, Y1
+	VPMAXUD Y1, Y0, Y0
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R8
+	JGE     largest
+
+largestRest:
+	ADDQ         $0x08, R8
+	JEQ          largestEnd
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y2
 	VMASKMOVPS   (DX)(R9*1), Y2, Y1
 	VPAND        bits7fffffffAVX2<>+0(SB), Y1, Y1
 	VPMAXUD      Y1, Y0, Y0
-	ADDQ         $0x20, R9
-	SUBQ         $0x08, R8
-	JGT          largest
+
+largestEnd:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUD      X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -17907,12 +17967,11 @@ divide:
 round:
 	MOVQ SI, R8
 	XORQ R9, R9
+	SUBQ $0x08, R8
+	JLT  weightsRest
 
 weights:
-	VMOVD        R8, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y2
-	VMASKMOVPS   (DX)(R9*1), Y2, Y1
+	VMOVUPS      (DX)(R9*1), Y1
 	VMULPS       Y4, Y1, Y1
 	VMULPS       Y3, Y1, Y1
 	VCVTPS2DQ    Y1, Y1
@@ -17923,8 +17982,25 @@ weights:
 	VMOVDQU      X1, (AX)(R10*1)
 	ADDQ         $0x20, R9
 	SUBQ         $0x08, R8
-	JGT          weights
+	JGE          weights
 
+weightsRest:
+	ADDQ         $0x08, R8
+	JEQ          weightsEnd
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lanesAVX2<>+0(SB), Y1, Y2
+	VMASKMOVPS   (DX)(R9*1), Y2, Y1
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VCVTPS2DQ    Y1, Y1
+	MOVQ         R9, R8
+	SHRQ         $0x01, R8
+	VEXTRACTI128 $0x01, Y1, X0
+	VPACKSSDW    X0, X1, X1
+	VMOVDQU      X1, (AX)(R8*1)
+
+weightsEnd:
 next:
 	ADDQ BX, AX
 	LEAQ (DX)(SI*4), DX

@@ -1289,8 +1289,42 @@ TEXT ·softcapAVX512(SB), NOSPLIT, $0-24
 	VBROADCASTSS limit+20(FP), Z7
 	VMOVUPS      bits3f800000AVX512<>+0(SB), Z9
 	XORQ         DX, DX
+	SUBQ         $0x10, CX
+	JLT          scoresRest
 
 scores:
+	VMOVUPS      (AX)(DX*1), Z4
+	VMULPS       Z6, Z4, Z4
+	VDIVPS       Z7, Z4, Z4
+	VPANDD       bits80000000AVX512<>+0(SB), Z4, Z5
+	VPORD        bits80000000AVX512<>+0(SB), Z4, Z4
+	VADDPS       Z4, Z4, Z4
+	VMULPS       bits3fb8aa3bAVX512<>+0(SB), Z4, Z1
+	VRNDSCALEPS  $0x00, Z1, Z1
+	VCMPPS       $0x05, bitsc2aeac4fAVX512<>+0(SB), Z4, K2
+	VFNMADD231PS bits3f317218AVX512<>+0(SB), Z1, Z4
+	VFNMADD231PS bitsb102e308AVX512<>+0(SB), Z1, Z4
+	VMOVUPS      bits3ab511a9AVX512<>+0(SB), Z2
+	VFMADD213PS  bits3c091d36AVX512<>+0(SB), Z4, Z2
+	VFMADD213PS  bits3d2aac7aAVX512<>+0(SB), Z4, Z2
+	VFMADD213PS  bits3e2aaa48AVX512<>+0(SB), Z4, Z2
+	VFMADD213PS  bits3efffffeAVX512<>+0(SB), Z4, Z2
+	VFMADD213PS  bits3f800000AVX512<>+0(SB), Z4, Z2
+	VFMADD213PS  bits3f800000AVX512<>+0(SB), Z4, Z2
+	VSCALEFPS.Z  Z1, Z2, K2, Z4
+	VADDPS       Z9, Z4, Z2
+	VSUBPS       Z4, Z9, Z4
+	VDIVPS       Z2, Z4, Z4
+	VMULPS       Z7, Z4, Z4
+	VPORD        Z5, Z4, Z4
+	VMOVUPS      Z4, (AX)(DX*1)
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JGE          scores
+
+scoresRest:
+	ADDQ         $0x10, CX
+	JEQ          scoresEnd
 	VPBROADCASTD CX, Z4
 	VPCMPGTD     lanesAVX512<>+0(SB), Z4, K1
 	VMOVUPS.Z    (AX)(DX*1), K1, Z4
@@ -1318,9 +1352,8 @@ scores:
 	VMULPS       Z7, Z4, Z4
 	VPORD        Z5, Z4, Z4
 	VMOVUPS      Z4, K1, (AX)(DX*1)
-	ADDQ         $0x40, DX
-	SUBQ         $0x10, CX
-	JGT          scores
+
+scoresEnd:
 	VZEROUPPER
 	RET
 
@@ -2664,8 +2697,45 @@ TEXT ·softcapAVX2(SB), NOSPLIT, $0-24
 	VBROADCASTSS limit+20(FP), Y7
 	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
 	XORQ         DX, DX
+	SUBQ         $0x08, CX
+	JLT          scoresRest
 
 scores:
+	VMOVUPS      (AX)(DX*1), Y4
+	VMULPS       Y6, Y4, Y4
+	VDIVPS       Y7, Y4, Y4
+	VPAND        bits80000000AVX2<>+0(SB), Y4, Y5
+	VPOR         bits80000000AVX2<>+0(SB), Y4, Y4
+	VADDPS       Y4, Y4, Y4
+	VMULPS       bits3fb8aa3bAVX2<>+0(SB), Y4, Y1
+	VROUNDPS     $0x00, Y1, Y1
+	VCMPPS       $0x05, bitsc2aeac4fAVX2<>+0(SB), Y4, Y3
+	VFNMADD231PS bits3f317218AVX2<>+0(SB), Y1, Y4
+	VFNMADD231PS bitsb102e308AVX2<>+0(SB), Y1, Y4
+	VMOVUPS      bits3ab511a9AVX2<>+0(SB), Y2
+	VFMADD213PS  bits3c091d36AVX2<>+0(SB), Y4, Y2
+	VFMADD213PS  bits3d2aac7aAVX2<>+0(SB), Y4, Y2
+	VFMADD213PS  bits3e2aaa48AVX2<>+0(SB), Y4, Y2
+	VFMADD213PS  bits3efffffeAVX2<>+0(SB), Y4, Y2
+	VFMADD213PS  bits3f800000AVX2<>+0(SB), Y4, Y2
+	VFMADD213PS  bits3f800000AVX2<>+0(SB), Y4, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y1, Y2, Y2
+	VANDPS       Y3, Y2, Y4
+	VADDPS       Y9, Y4, Y2
+	VSUBPS       Y4, Y9, Y4
+	VDIVPS       Y2, Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VPOR         Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)(DX*1)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JGE          scores
+
+scoresRest:
+	ADDQ         $0x08, CX
+	JEQ          scoresEnd
 	VMOVD        CX, X4
 	VPBROADCASTD X4, Y4
 	VPCMPGTD     lanesAVX2<>+0(SB), Y4, Y10
@@ -2697,9 +2767,8 @@ scores:
 	VMULPS       Y7, Y4, Y4
 	VPOR         Y5, Y4, Y4
 	VMASKMOVPS   Y4, Y10, (AX)(DX*1)
-	ADDQ         $0x20, DX
-	SUBQ         $0x08, CX
-	JGT          scores
+
+scoresEnd:
 	VZEROUPPER
 	RET
 

@@ -28,6 +28,7 @@ type generator struct {
 	held  []reg.VecPhysical      // the constants of the function that is being written
 	spare reg.VecPhysical        // and a register for whoever needs one
 	data  map[string]operand.Mem // the file's constants
+	whole bool                   // a mask's lanes are all (see ragged)
 }
 
 var (

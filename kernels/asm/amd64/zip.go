@@ -9,8 +9,8 @@ import (
 // Codes of 4 bits come as those at even places and those at odd ones. What they are multiplied with,
 // or added to, is brought into that order, and back: of two vectors in turns.
 var (
-	evens     = constant{"evens", func(i int) uint32 { return uint32(2 * i) }}
-	odds      = constant{"odds", func(i int) uint32 { return uint32(2*i + 1) }}
+	evens      = constant{"evens", func(i int) uint32 { return uint32(2 * i) }}
+	odds       = constant{"odds", func(i int) uint32 { return uint32(2*i + 1) }}
 	lowHalves  = constant{"lowHalves", func(i int) uint32 { return uint32(i/2 + i%2*16) }}
 	highHalves = constant{"highHalves", func(i int) uint32 { return uint32(8 + i/2 + i%2*16) }}
 )
