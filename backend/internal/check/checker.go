@@ -67,7 +67,7 @@ func (c *checker) positive(name string, v float32) {
 }
 
 // storage checks the types of keys and values where nothing is computed.
-func (c *checker) storage(caps backend.Caps, k, v backend.DType) {
+func (c *checker) storage(caps *backend.Caps, k, v backend.DType) {
 	stored := func(d backend.DType) bool { return d.Float() || d.Quantized() }
 	if !stored(k) || !stored(v) {
 		c.shape("cache: keys are %s and values %s, need storage types", k, v)
@@ -82,7 +82,7 @@ func (c *checker) storage(caps backend.Caps, k, v backend.DType) {
 }
 
 // format checks the types of activations, keys and values together.
-func (c *checker) format(caps backend.Caps, f backend.Format) {
+func (c *checker) format(caps *backend.Caps, f backend.Format) {
 	if !f.Act.Float() {
 		c.shape("activations: are %s, need f32, f16 or bf16", f.Act)
 	}
@@ -100,7 +100,7 @@ func (c *checker) heads(qHeads, kvHeads int) {
 }
 
 // dims checks the head dims of keys and values.
-func (c *checker) dims(caps backend.Caps, kDim, vDim int) {
+func (c *checker) dims(caps *backend.Caps, kDim, vDim int) {
 	c.least("key dim", kDim, 1)
 	c.least("value dim", vDim, 1)
 	if c.err == nil && !caps.SupportsDims(kDim, vDim) {

@@ -80,7 +80,7 @@ func apart[B backend.Buffer](c *checker, outName string, out backend.Rows[B], ou
 }
 
 // cache checks the dims of a cache and both of its planes.
-func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[B]) {
+func cache[B backend.Buffer](c *checker, caps *backend.Caps, v *backend.CacheView[B]) {
 	c.least("blocks", v.Blocks, 1)
 	c.least("KV heads", v.KVHeads, 1)
 	c.least("block size", v.BlockSize, 1)
@@ -88,8 +88,8 @@ func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[
 	c.storage(caps, v.K.Data.DType(), v.V.Data.DType())
 	c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
 	if c.err == nil {
-		plane(c, "keys", "key scales", v, v.K)
-		plane(c, "values", "value scales", v, v.V)
+		plane(c, "keys", "key scales", v, &v.K)
+		plane(c, "values", "value scales", v, &v.V)
 		if v.V.Hadamard {
 			c.shape("values: are not stored with a Hadamard rotation, keys are")
 		}
@@ -97,12 +97,12 @@ func cache[B backend.Buffer](c *checker, caps backend.Caps, v backend.CacheView[
 }
 
 // formatOf is the types of a cache and of the activations beside it.
-func formatOf[B backend.Buffer](act backend.DType, v backend.CacheView[B]) backend.Format {
+func formatOf[B backend.Buffer](act backend.DType, v *backend.CacheView[B]) backend.Format {
 	return backend.Format{Act: act, K: v.K.Data.DType(), V: v.V.Data.DType()}
 }
 
 // plane checks one plane's memory and, for a quantized type, its scales.
-func plane[B backend.Buffer](c *checker, name, scales string, v backend.CacheView[B], p backend.Plane[B]) {
+func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheView[B], p *backend.Plane[B]) {
 	dt := p.Data.DType()
 	operand(c, name, p.Data, dt, c.product(name, v.Blocks, v.KVHeads, v.BlockSize, p.Dim))
 	if !dt.Quantized() {
@@ -125,8 +125,8 @@ func plane[B backend.Buffer](c *checker, name, scales string, v backend.CacheVie
 }
 
 // slotwise checks that the slots of a cache can be written one by one.
-func slotwise[B backend.Buffer](c *checker, v backend.CacheView[B]) {
-	for _, p := range [...]backend.Plane[B]{v.K, v.V} {
+func slotwise[B backend.Buffer](c *checker, v *backend.CacheView[B]) {
+	for _, p := range [...]*backend.Plane[B]{&v.K, &v.V} {
 		if c.err == nil && p.Data.DType() == backend.Int4Channel {
 			c.unsupported("single slots of %s, whose blocks share scales; convert whole blocks", p.Data.DType())
 		}

@@ -11,9 +11,9 @@ import (
 func Append[B backend.Buffer](caps backend.Caps, p backend.AppendParams[B]) error {
 	c := &checker{op: "append"}
 	act := p.K.Buf.DType()
-	c.format(caps, formatOf(act, p.Cache))
-	cache(c, caps, p.Cache)
-	slotwise(c, p.Cache)
+	c.format(&caps, formatOf(act, &p.Cache))
+	cache(c, &caps, &p.Cache)
+	slotwise(c, &p.Cache)
 	c.least("tokens", p.Tokens, 0)
 	c.least("query heads", p.QHeads, 0)
 	if c.err != nil {
@@ -46,8 +46,8 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 	c.least("KV heads", s.KVHeads, 1)
 	c.least("block size", s.BlockSize, 1)
 	c.heads(s.QHeads, s.KVHeads)
-	c.dims(caps, s.KDim, s.VDim)
-	c.format(caps, s.Format)
+	c.dims(&caps, s.KDim, s.VDim)
+	c.format(&caps, s.Format)
 	c.visibility(s.NonCausal, s.Window, s.SinkTokens)
 	if len(s.ContextLens) != len(s.QueryLens) {
 		c.shape("query lengths: %d sequences, need %d as in context lengths", len(s.QueryLens), len(s.ContextLens))
@@ -68,10 +68,10 @@ const leastFactor = float32(1e-30)
 func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) error {
 	c := &checker{op: "attend"}
 	act := p.Q.Buf.DType()
-	c.format(caps, formatOf(act, p.Cache))
-	cache(c, caps, p.Cache)
+	c.format(&caps, formatOf(act, &p.Cache))
+	cache(c, &caps, &p.Cache)
 	c.heads(p.QHeads, p.Cache.KVHeads)
-	batch(c, caps, p.Batch, p.Cache)
+	batch(c, &caps, &p.Batch, &p.Cache)
 	c.positive("scale", p.Scale)
 	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
 	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) || m > 0 && m < leastFactor {
@@ -97,18 +97,18 @@ func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) erro
 		operand(c, "log-sum-exp", p.Out.LSE.Buf, backend.F32,
 			c.sum("log-sum-exp", p.Out.LSEOffset, c.product("log-sum-exp", tokens, p.QHeads)))
 	}
-	mass(c, p.Out.Mass, p.Cache)
+	mass(c, p.Out.Mass, &p.Cache)
 	if k := p.Cache.K.Data.DType(); p.Int8Query && !slices.Contains(caps.Int8Query, k) {
 		c.unsupported("queries rounded to int8 with keys of %s", k)
 	}
 	if p.Out.Mass.Set && !p.Plan.Mass {
 		c.shape("plan: was not made for a call with attention mass")
 	}
-	return plan(c, p)
+	return plan(c, &p)
 }
 
 // plan checks that a call brings what its plan asked for.
-func plan[B backend.Buffer](c *checker, p backend.AttendParams[B]) error {
+func plan[B backend.Buffer](c *checker, p *backend.AttendParams[B]) error {
 	if p.Batch.Tokens == 0 {
 		return c.err // nothing to do needs no plan
 	}
@@ -125,7 +125,7 @@ func plan[B backend.Buffer](c *checker, p backend.AttendParams[B]) error {
 }
 
 // batch checks the operands that name a call's sequences.
-func batch[B backend.Buffer](c *checker, caps backend.Caps, r backend.Ragged[B], v backend.CacheView[B]) {
+func batch[B backend.Buffer](c *checker, caps *backend.Caps, r *backend.Ragged[B], v *backend.CacheView[B]) {
 	c.least("sequences", r.Seqs, 0)
 	c.least("tokens", r.Tokens, 0)
 	if c.err != nil {
@@ -149,7 +149,7 @@ func batch[B backend.Buffer](c *checker, caps backend.Caps, r backend.Ragged[B],
 }
 
 // blockSize reports whether the device takes paged blocks of n slots.
-func blockSize(caps backend.Caps, n int) bool {
+func blockSize(caps *backend.Caps, n int) bool {
 	for _, have := range caps.BlockSizes {
 		if have == n {
 			return true
@@ -189,7 +189,7 @@ func Merge[B backend.Buffer](p backend.MergeParams[B]) error {
 // Gather checks p against its buffers and caps.
 func Gather[B backend.Buffer](caps backend.Caps, p backend.GatherParams[B]) error {
 	c := &checker{op: "gather"}
-	cache(c, caps, p.Cache)
+	cache(c, &caps, &p.Cache)
 	c.least("table offset", p.TableOffset, 0)
 	c.least("begin", p.Begin, 0)
 	c.least("length", p.Len, 0)
@@ -209,13 +209,13 @@ func Gather[B backend.Buffer](caps backend.Caps, p backend.GatherParams[B]) erro
 	case end > p.Cache.BlockSize:
 		c.shape("length: tokens to %d without a block table, need at most the block's %d", end, p.Cache.BlockSize)
 	}
-	gathered(c, "k", p.K, p.Cache, p.Cache.K, p.Len)
-	gathered(c, "v", p.V, p.Cache, p.Cache.V, p.Len)
+	gathered(c, "k", p.K, &p.Cache, &p.Cache.K, p.Len)
+	gathered(c, "v", p.V, &p.Cache, &p.Cache.V, p.Len)
 	return c.err
 }
 
 // gathered checks a destination: what is stored, bit for bit, or f32.
-func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v backend.CacheView[B], p backend.Plane[B], n int) {
+func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *backend.CacheView[B], p *backend.Plane[B], n int) {
 	if !o.Set {
 		return
 	}
@@ -231,8 +231,8 @@ func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v bac
 // CopyBlocks checks p against its buffers and caps.
 func CopyBlocks[B backend.Buffer](caps backend.Caps, p backend.CopyBlocksParams[B]) error {
 	c := &checker{op: "copy blocks"}
-	cache(c, caps, p.Cache)
-	mass(c, p.Mass, p.Cache)
+	cache(c, &caps, &p.Cache)
+	mass(c, p.Mass, &p.Cache)
 	pairs(c, p.Pairs, backend.U32, p.N)
 	return c.err
 }
@@ -240,9 +240,9 @@ func CopyBlocks[B backend.Buffer](caps backend.Caps, p backend.CopyBlocksParams[
 // MoveSlots checks p against its buffers and caps.
 func MoveSlots[B backend.Buffer](caps backend.Caps, p backend.MoveSlotsParams[B]) error {
 	c := &checker{op: "move slots"}
-	cache(c, caps, p.Cache)
-	slotwise(c, p.Cache)
-	mass(c, p.Mass, p.Cache)
+	cache(c, &caps, &p.Cache)
+	slotwise(c, &p.Cache)
+	mass(c, p.Mass, &p.Cache)
 	pairs(c, p.Pairs, backend.I64, p.N)
 	return c.err
 }
@@ -253,15 +253,15 @@ func pairs[B backend.Buffer](c *checker, b B, dt backend.DType, n int) {
 }
 
 // mass checks the attention mass of a cache's slots.
-func mass[B backend.Buffer](c *checker, o backend.Opt[B], v backend.CacheView[B]) {
+func mass[B backend.Buffer](c *checker, o backend.Opt[B], v *backend.CacheView[B]) {
 	optional(c, "attention mass", o, backend.F32, c.product("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
 }
 
 // ConvertBlocks checks p against its buffers and caps.
 func ConvertBlocks[B backend.Buffer](caps backend.Caps, p backend.ConvertBlocksParams[B]) error {
 	c := &checker{op: "convert blocks"}
-	cache(c, caps, p.From)
-	cache(c, caps, p.To)
+	cache(c, &caps, &p.From)
+	cache(c, &caps, &p.To)
 	pairs(c, p.Pairs, backend.U32, p.N)
 	if c.err != nil {
 		return c.err
@@ -280,15 +280,15 @@ func ConvertBlocks[B backend.Buffer](caps backend.Caps, p backend.ConvertBlocksP
 		c.unsupported("%s and %s to %s and %s; one cache is of one activation type, the other quantized",
 			from.K.Data.DType(), from.V.Data.DType(), to.K.Data.DType(), to.V.Data.DType())
 	}
-	c.format(caps, formatOf(act, *packed))
+	c.format(&caps, formatOf(act, packed))
 	return c.err
 }
 
 // Rotate checks p against its buffers and caps.
 func Rotate[B backend.Buffer](caps backend.Caps, p backend.RotateParams[B]) error {
 	c := &checker{op: "rotate"}
-	cache(c, caps, p.Cache)
-	slotwise(c, p.Cache)
+	cache(c, &caps, &p.Cache)
+	slotwise(c, &p.Cache)
 	c.least("slots", p.N, 0)
 	operand(c, "slots", p.Slots, backend.I64, p.N)
 	operand(c, "deltas", p.Deltas, backend.I32, p.N)
