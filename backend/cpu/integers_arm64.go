@@ -37,7 +37,7 @@ const longestPlain, longestWithZero = 1 << 16, 1 << 8
 
 // scoreCodes scores four rows after another, as scoreWith does.
 func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q stored, keys []stored, w *integers) {
-	return scoringInt8(func(dst []float32, stride int, q, keys *stored, w *integers) {
+	return scoringInt8(func(dst []float32, stride int, q stored, keys *stored, w *integers) {
 		group, zeros := keys.group(), keys.dt != backend.Int8
 		if !keys.inVectors() || group > longestPlain || zeros && group > longestWithZero {
 			scoreCodesGo(dst, stride, q, keys, w)

@@ -20,10 +20,10 @@ func newIntegers(dim int) integers {
 }
 
 // scoringInt8 is kernels.scoreInt8, run by run.
-func scoringInt8(one func(dst []float32, stride int, q, keys *stored, w *integers)) func(dst []float32, stride int, q stored, keys []stored, w *integers) {
+func scoringInt8(one func(dst []float32, stride int, q stored, keys *stored, w *integers)) func(dst []float32, stride int, q stored, keys []stored, w *integers) {
 	return func(dst []float32, stride int, q stored, keys []stored, w *integers) {
 		for i := range keys {
-			one(dst, stride, &q, &keys[i], w)
+			one(dst, stride, q, &keys[i], w)
 			dst = dst[keys[i].n:]
 		}
 	}
@@ -33,7 +33,7 @@ var scoreInt8Go = scoringInt8(scoreCodesGo)
 
 // scoreCodesGo takes two query rows at a time: one product of 64 bits is one of both rows with a
 // code.
-func scoreCodesGo(dst []float32, stride int, q, keys *stored, w *integers) {
+func scoreCodesGo(dst []float32, stride int, q stored, keys *stored, w *integers) {
 	dim, group := keys.dim, keys.group()
 	codes := keys.data
 	if keys.dt.Bits() < 8 {

@@ -59,6 +59,8 @@ func mixDecodedNEON(acc, p []float32, stride, rows int, values *stored, scratch 
 	}
 	scratch = scratch[:values.n*values.dim]
 	decodeNEON[values.dt](scratch, *values)
-	decoded := values.asF32(scratch)
-	mixRowsNEON(acc, p, stride, rows, &decoded, nil)
+	coded := *values
+	*values = coded.asF32(scratch)
+	mixRowsNEON(acc, p, stride, rows, values, nil)
+	*values = coded
 }

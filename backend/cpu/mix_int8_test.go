@@ -62,13 +62,13 @@ func testMixInt8(t *testing.T, rng *rand.Rand, k *kernels, m mixture) {
 	for r, shrink := range m.shrink {
 		factors, largest := m.p[r*m.stride:][:n], 0.0
 		for j, p := range factors {
-			largest = max(largest, math.Abs(float64(p)*float64(floatsOf(m.values.scales)[j])))
+			largest = max(largest, math.Abs(float64(p)*float64(math.Float32frombits(m.values.scales[j]))))
 		}
 		for i := range dim {
 			want, wrong := float64(shrink)*float64(before[r*dim+i]), math.Abs(float64(before[r*dim+i]))*0x1p-20
 			for j, p := range factors {
 				want += float64(p) * float64(decoded[j*dim+i])
-				code := float64(decoded[j*dim+i]) / float64(floatsOf(m.values.scales)[j])
+				code := float64(decoded[j*dim+i]) / float64(math.Float32frombits(m.values.scales[j]))
 				wrong += math.Abs(code) * largest * (0.501/32767 + 0x1p-22)
 			}
 			require.InDelta(t, want, got[r*dim+i], wrong+math.Abs(want)*0x1p-22, "%s: element %d of row %d", shape, i, r)

@@ -39,13 +39,12 @@ func encodeRowsNEON(dst stored, src []float32, saturate bool) bool {
 func encodeGroup(dt backend.DType, codes []byte, x []float32, low, high float32) (scale uint32) {
 	step, zero, lowest, highest := float32(0), float32(0), float32(-127), float32(127)
 	if dt == backend.Int8 {
-		var code [1]byte
-		step, _ = quant.EncodeInt8(code[:], []float32{max(-low, high)}, false)
+		step = quant.ScaleInt8(max(-low, high))
 		scale = math.Float32bits(step)
 	} else {
 		bits := dt.Bits()
 		word := quant.WordOf(low, high, bits)
-		step, zero = word.Step(), float32(int16(word>>16))/float32(int(1)<<(8-bits))
+		step, zero = word.Step(), word.Zero(bits)
 		lowest, highest, scale = 0, float32(int(1)<<bits-1), uint32(word)
 	}
 	switch {

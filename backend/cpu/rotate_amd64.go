@@ -2,55 +2,13 @@
 
 package cpu
 
-import (
-	"math"
-
-	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
-)
-
-// rotators is the assembly of a tier that turns rows.
-type rotators struct {
-	lanes     int // pairs that halves takes, or a multiple
-	halves    func(x, angles *float32, gap, n int, sign, magnitude float32)
-	pairs     func(x, angles *float32, n int, sign, magnitude float32)
-	transform func(x *float32, size, n int, shrink float32)
-}
-
 var rotatorsOf = map[string]*rotators{
-	"avx512": {16, turnHalvesAVX512, turnPairsAVX512, hadamardAVX512},
-	"avx2":   {8, turnHalvesAVX2, turnPairsAVX2, hadamardAVX2},
+	"avx512": {16, unit, turnHalvesAVX512, turnPairsAVX512, hadamardAVX512},
+	"avx2":   {8, unit, turnHalvesAVX2, turnPairsAVX2, hadamardAVX2},
 }
 
 // rotate sets turn and hadamard to those of k's tier.
 func (k *kernels) rotate() {
 	r := rotatorsOf[k.name]
 	k.turn, k.hadamard = r.turn, r.hadamard
-}
-
-func (r *rotators) turn(x, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
-	angles = angles[:len(x)]
-	if pairing == backend.Interleaved {
-		n := len(x) &^ (unit - 1)
-		if n > 0 {
-			r.pairs(&x[0], &angles[0], n, sign, magnitude)
-		}
-		turnPairs(x[n:], angles[n:], 2, 1, sign, magnitude)
-		return
-	}
-	gap := len(x) / 2
-	n := gap &^ (r.lanes - 1)
-	if n > 0 {
-		r.halves(&x[0], &angles[0], gap, n, sign, magnitude)
-	}
-	turnPairs(x[n:], angles[2*n:], 1, gap, sign, magnitude)
-}
-
-func (r *rotators) hadamard(rows []float32, dim int) {
-	size := quant.HadamardSize(dim)
-	if n := len(rows) / dim * dim; size >= unit && n > 0 {
-		r.transform(&rows[0], size, n, float32(1/math.Sqrt(float64(size))))
-		return
-	}
-	hadamard(rows, dim)
 }

@@ -56,6 +56,8 @@ func scoreDecodedNEON(dst []float32, stride int, q []float32, keys *stored, scra
 	}
 	scratch = scratch[:keys.n*keys.dim]
 	decodeNEON[keys.dt](scratch, *keys)
-	decoded := keys.asF32(scratch)
-	scoreRowsNEON(dst, stride, q, &decoded, nil)
+	coded := *keys
+	*keys = coded.asF32(scratch) // in its place, as one of its own would be allocated
+	scoreRowsNEON(dst, stride, q, keys, nil)
+	*keys = coded
 }

@@ -35,13 +35,13 @@ func WordOf(lo, hi float32, bits int) Word {
 // Step is the distance between the values of two neighbouring codes of a group.
 func (w Word) Step() float32 { return FromBF16(uint16(w)) }
 
-// zero is the zero point in steps.
-func (w Word) zero(bits int) float32 {
+// Zero is the zero point of codes of so many bits, in steps.
+func (w Word) Zero(bits int) float32 {
 	return float32(int16(w>>16)) * (1 / float32(int(1)<<(8-bits)))
 }
 
 // Value is what a code of so many bits is worth.
-func (w Word) Value(code uint8, bits int) float32 { return w.Step() * (float32(code) + w.zero(bits)) }
+func (w Word) Value(code uint8, bits int) float32 { return w.Step() * (float32(code) + w.Zero(bits)) }
 
 // Affine stores rows as codes of Bits bits, 2, 3, 4 or 8, in groups of Group values that
 // share a Word; Group 0 is the whole row, any other one is a multiple of 8. The last
@@ -89,7 +89,7 @@ func (a Affine) encode(codes []byte, x []float32, saturate bool) (Word, bool) {
 		return 0, false
 	}
 	w := WordOf(lo, hi, a.Bits)
-	s, zero, top := w.Step(), w.zero(a.Bits), float32(int(1)<<a.Bits-1)
+	s, zero, top := w.Step(), w.Zero(a.Bits), float32(int(1)<<a.Bits-1)
 	if a.Bits == 8 {
 		codes = codes[:len(x)]
 		for i, v := range x {
@@ -131,7 +131,7 @@ func (a Affine) Decode(dst []float32, codes []byte, words []uint32) {
 }
 
 func (a Affine) decode(dst []float32, codes []byte, w Word) {
-	s, zero := w.Step(), w.zero(a.Bits)
+	s, zero := w.Step(), w.Zero(a.Bits)
 	switch a.Bits {
 	case 8:
 		codes = codes[:len(dst)]

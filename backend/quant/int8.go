@@ -12,7 +12,7 @@ func EncodeInt8(codes []byte, x []float32, saturate bool) (scale float32, ok boo
 	if !ok {
 		return 0, false
 	}
-	scale = scaleInt8(max(abs(lo), abs(hi)))
+	scale = ScaleInt8(max(abs(lo), abs(hi)))
 	codes = codes[:len(x)]
 	if scale == 0 {
 		clear(codes)
@@ -24,7 +24,8 @@ func EncodeInt8(codes []byte, x []float32, saturate bool) (scale float32, ok boo
 	return scale, true
 }
 
-func scaleInt8(largest float32) float32 {
+// ScaleInt8 is the scale of a row whose largest magnitude is given.
+func ScaleInt8(largest float32) float32 {
 	scale := largest / 127
 	if scale == 0 && largest > 0 {
 		scale = math.SmallestNonzeroFloat32
@@ -45,5 +46,5 @@ func DecodeInt8(dst []float32, codes []byte, scale float32) {
 // the largest float32, what is read may be an infinity.
 func BoundInt8(x []float32) float64 {
 	lo, hi, _ := span(x)
-	return halfStep(scaleInt8(max(abs(lo), abs(hi))))
+	return halfStep(ScaleInt8(max(abs(lo), abs(hi))))
 }

@@ -84,7 +84,7 @@ func EncodeChannels(codes []byte, words []uint32, rows []float32, saturate bool)
 		}
 		w := WordOf(lo, hi, 4)
 		words[d] = uint32(w)
-		s, zero, shift := w.Step(), w.zero(4), d%2*4
+		s, zero, shift := w.Step(), w.Zero(4), d%2*4
 		for i, v := range column {
 			at := &codes[(i*dim+d)/2]
 			*at = *at&^(15<<shift) | codeOf(v, s, zero, 15)<<shift
@@ -99,6 +99,6 @@ func DecodeChannels(dst []float32, codes []byte, words []uint32) {
 	words = words[:len(dst)]
 	for d, bits := range words {
 		w := Word(bits)
-		dst[d] = w.Step() * (float32(codes[d/2]>>(d%2*4)&15) + w.zero(4))
+		dst[d] = w.Step() * (float32(codes[d/2]>>(d%2*4)&15) + w.Zero(4))
 	}
 }
