@@ -201,6 +201,7 @@ func TestNoAllocationsWhenWarm(t *testing.T) {
 		"parallel": {ctx: []int{2000, 900}, queries: []int{1, 40}, threads: 3},
 		"split":    {ctx: []int{3000}, queries: []int{1}, threads: 4, mass: true},
 		"int8":     {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.Int8, v: backend.Int8Asym, int8Query: true},
+		"rounded":  {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.Int8, v: backend.Int8, int8Query: true},
 		"int4":     {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.Int4, v: backend.Int4G64, int8Query: true},
 		"fp8":      {ctx: []int{2000, 3}, queries: []int{1, 2}, threads: 2, k: backend.FP8E4M3, v: backend.FP8E5M2, mass: true},
 	}
