@@ -60,6 +60,7 @@ func (m weighing) part(i int, w *scratch) {
 		t := m.tile(it.seq, it.q0, it.q1, head, 1)
 		m.weigh(&t, it, shard, w)
 	}
+	w.forget()
 }
 
 // weigh adds what a tile's queries give to the keys in a shard's blocks.
@@ -113,7 +114,7 @@ func (m weighing) expect(t *tile, key, end, shard int, w *scratch) {
 		}
 		key, n = key+length, n-length
 	}
-	if len(runs) > 0 {
+	if w.runs(len(runs)); len(runs) > 0 {
 		m.k.fetch(runs, 1)
 	}
 }
@@ -129,7 +130,7 @@ func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
 		}
 	}
 	clear(sums)
-	rows := w.values[:1]
+	_, rows := w.runs(1)
 	rows[0] = stored{dt: backend.F32, dim: chunk, n: t.rows, data: backend.BytesOf(weights)}
 	m.k.mix[backend.F32](sums, w.ones[:1], factors, len(factors), rows, nil)
 }

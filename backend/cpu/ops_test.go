@@ -321,3 +321,25 @@ func TestAppendNothing(t *testing.T) {
 	require.NoError(t, be.Append(s, p))
 	require.NoError(t, be.Append(s, some))
 }
+
+// Between calls nothing refers to the rows that the last one read.
+func TestScratchForgets(t *testing.T) {
+	for _, mass := range []bool{false, true} {
+		c := scene{qHeads: 4, kvHeads: 2, kDim: 32, vDim: 32, act: backend.F32, k: backend.F16, v: backend.F16, ctx: []int{300, 3}, queries: []int{1, 2}, block: 16, threads: 2, mass: mass}
+		st := c.set(t, 1)
+		st.attend(t)
+		p := st.be.pool
+		all := []*scratch{p.calls[0].scratch}
+		for i := range p.scratch {
+			all = append(all, p.scratch[i].Load())
+		}
+		for _, w := range all {
+			for _, rows := range [][]stored{w.keys[:chunk], w.values[:chunk]} {
+				for _, r := range rows {
+					require.Nil(t, r.data)
+					require.Nil(t, r.wanted)
+				}
+			}
+		}
+	}
+}

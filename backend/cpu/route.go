@@ -73,18 +73,17 @@ func (r *route) enter(a *attention, t *tile, l *leg) {
 func (r *route) rows(a *attention, t *tile, h int, w *scratch) {
 	l := r.leg(0)
 	f := r.foresee(a, t, h)
-	w.keys, w.values = w.keys[:len(l.runs)], w.values[:len(l.runs)]
-	for i := range l.runs {
-		run, keys, values := &l.runs[i], &w.keys[i], &w.values[i]
-		a.keys.find(keys, run.block, t.head+h, run.offset, run.n)
-		a.values.find(values, run.block, t.head+h, run.offset, run.n)
-		f.tell(r, a, t, keys, values)
+	keys, values := w.runs(len(l.runs))
+	for i, run := range l.runs {
+		a.keys.find(&keys[i], run.block, t.head+h, run.offset, run.n)
+		a.values.find(&values[i], run.block, t.head+h, run.offset, run.n)
+		f.tell(r, a, t, &keys[i], &values[i])
 	}
 	if a.keys.perRow > 0 {
-		a.k.fetch(w.keys, a.keys.perRow)
+		a.k.fetch(keys, a.keys.perRow)
 	}
 	if a.values.perRow > 0 {
-		a.k.fetch(w.values, a.values.perRow)
+		a.k.fetch(values, a.values.perRow)
 	}
 }
 

@@ -20,7 +20,8 @@ type scratch struct {
 	steps          []uint32  // and their scales
 	integers       integers
 	route          route
-	keys, values   []stored // of a step of it
+	keys, values   []stored // of a step of it; their rooms are of the same size
+	used           int      // how many of either have been in use since forget
 	job            *job     // of a goroutine that calls; a worker has none
 }
 
@@ -49,6 +50,19 @@ func newScratch(e extent) *scratch {
 		w.ones[i] = 1
 	}
 	return w
+}
+
+// runs are the first n of keys and of values, for a step.
+func (w *scratch) runs(n int) (keys, values []stored) {
+	w.keys, w.values, w.used = w.keys[:n], w.values[:n], max(w.used, n)
+	return w.keys, w.values
+}
+
+// forget drops what keys and values refer to, so that it is not kept alive.
+func (w *scratch) forget() {
+	clear(w.keys[:w.used])
+	clear(w.values[:w.used])
+	w.used = 0
 }
 
 // aligned is make for memory that starts with a cache line, as the kernels like it best.

@@ -29,6 +29,7 @@ func (a *attention) part(i int, w *scratch) {
 	if !done {
 		a.walk(&t, it, a.k.careful, w) // something was not finite
 	}
+	w.forget()
 	for r := range t.heads * t.rows {
 		a.finish(&t, it, r, w)
 	}
