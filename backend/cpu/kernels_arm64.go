@@ -15,7 +15,7 @@ func native() []*kernels {
 	k.scoreCodesNEON()
 	k.mixNEON()
 	k.productsNEON()
-	k.weigh = weighNEON
+	k.weigh, k.softcap = weighNEON, capNEON
 	k.careful = k.carefully()
 	return []*kernels{&k}
 }

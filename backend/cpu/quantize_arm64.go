@@ -9,10 +9,26 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
-// quantizeNEON sets encode of the types whose rows have scales of their own to assembly.
+// quantizeNEON sets encode of the types whose rows have scales of their own, and of the 8-bit floats,
+// to assembly.
 func (k *kernels) quantizeNEON() {
 	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64} {
 		k.encode[dt] = encodeRowsNEON
+	}
+	k.encode[backend.FP8E4M3], k.encode[backend.FP8E5M2] = encodeOctets(encodeFP8E4M3NEON), encodeOctets(encodeFP8E5M2NEON)
+}
+
+// encodeOctets stores 8-bit floats; it leaves to Go what does not fill vectors, and what is not finite
+// and is to be made so.
+func encodeOctets(kernel func(codes *byte, x *float32, scale float32, n int) int) func(dst stored, src []float32, saturate bool) bool {
+	return func(dst stored, src []float32, saturate bool) bool {
+		src = src[:len(dst.data)]
+		n := len(src) &^ 15
+		if n > 0 && kernel(&dst.data[0], &src[0], math.Float32frombits(dst.scales[0]), n) >= 0x7f800000 {
+			return saturate && encodeFP8(dst, src, true)
+		}
+		dst.data = dst.data[n:]
+		return encodeFP8(dst, src[n:], saturate)
 	}
 }
 

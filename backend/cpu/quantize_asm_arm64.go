@@ -21,3 +21,15 @@ func codes8NEON(codes *byte, x *float32, n int, step float32, zero float32, lowe
 //
 //go:noescape
 func codes4NEON(codes *byte, x *float32, n int, step float32, zero float32, lowest float32, highest float32)
+
+// encodeFP8E4M3NEON sets codes to those of n values, a multiple of 16 and at least that, divided by scale, and is the
+// largest of the values' bits without signs.
+//
+//go:noescape
+func encodeFP8E4M3NEON(codes *byte, x *float32, scale float32, n int) int
+
+// encodeFP8E5M2NEON sets codes to those of n values, a multiple of 16 and at least that, divided by scale, and is the
+// largest of the values' bits without signs.
+//
+//go:noescape
+func encodeFP8E5M2NEON(codes *byte, x *float32, scale float32, n int) int

@@ -28,3 +28,9 @@ func weighNEON(scores []float32, stride, n int, scale float32, top, shrink []flo
 		sum[r] += float64(expNEON(&row[0], n, high))
 	}
 }
+
+func capNEON(row []float32, by, limit float32) {
+	if len(row) > 0 {
+		softcapNEON(&row[0], len(row), by, limit)
+	}
+}

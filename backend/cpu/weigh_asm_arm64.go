@@ -13,3 +13,8 @@ func peakNEON(row *float32, n int, scale float32, top float32) float32
 //
 //go:noescape
 func expNEON(row *float32, n int, top float32) float32
+
+// softcapNEON replaces n elements x by limit*tanh(by*x/limit).
+//
+//go:noescape
+func softcapNEON(row *float32, n int, by float32, limit float32)

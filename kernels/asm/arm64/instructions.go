@@ -106,6 +106,10 @@ func (g *generator) shrn2(d, n vec) { g.two(0x4f108400, "shrn2 v%d.8h, v%d.4s, #
 func (g *generator) fcmeq(d, n, m vec) { g.three(0x4e20e400, "fcmeq v%d.4s, v%d.4s, v%d.4s", d, n, m) }
 func (g *generator) bit(d, n, m vec)   { g.three(0x6ea01c00, "bit v%d.16b, v%d.16b, v%d.16b", d, n, m) }
 
+// cmhi sets words to ones where the first source is larger, without a sign; umin is the smaller words.
+func (g *generator) cmhi(d, n, m vec) { g.three(0x6ea03400, "cmhi v%d.4s, v%d.4s, v%d.4s", d, n, m) }
+func (g *generator) umin(d, n, m vec) { g.three(0x6ea06c00, "umin v%d.4s, v%d.4s, v%d.4s", d, n, m) }
+
 // umax is the larger words without a sign, umaxv the largest of a vector.
 func (g *generator) umax(d, n, m vec) { g.three(0x6ea06400, "umax v%d.4s, v%d.4s, v%d.4s", d, n, m) }
 func (g *generator) umaxv(d, n vec)   { g.two(0x6eb0a800, "umaxv s%d, v%d.4s", d, n) }

@@ -2,10 +2,11 @@ package main
 
 import "math"
 
-// weigh writes the two passes of a softmax over a row.
+// weigh writes the two passes of a softmax over a row, and the soft-cap.
 func weigh(g *generator) {
 	peak(g)
 	exponentials(g)
+	softcap(g)
 }
 
 // lanes walks a row, four elements at a time: body replaces those in x. Of the last ones,
@@ -84,6 +85,33 @@ func exponentials(g *generator) {
 	g.faddp(sum, sum, sum)
 	g.faddp(sum, sum, sum)
 	g.ins("FMOVS", sum.f(), g.frame("ret"))
+	g.ins("RET")
+}
+
+// softcap writes kernels.softcap: tanh |z| is (1 − e)/(1 + e), where e is e to the power of −2|z|.
+func softcap(g *generator) {
+	g.function("softcapNEON", "(row *float32, n int, by float32, limit float32)",
+		"replaces n elements x by limit*tanh(by*x/limit).")
+	row, n := g.arg("row"), g.arg("n")
+	const by, limit, x, sign, y = vec(0), vec(1), vec(2), vec(22), vec(23)
+	g.broadcast("by", by)
+	g.broadcast("limit", limit)
+	e := newExponent(g, 8)
+	c := g.set(20, ofFloat(1), ofFloat(math.Copysign(0, -1)))
+	one, signs := c[0], c[1]
+	g.lanes(row, n, x, func() { g.clear([]vec{x}) }, func() {
+		g.fmul(x, x, by)
+		g.fdiv(x, x, limit)
+		g.ins("VAND", signs.b(), x.b(), sign.b())
+		g.ins("VORR", signs.b(), x.b(), x.b())
+		g.fadd(x, x, x)
+		e.of(x)
+		g.fadd(y, one, x)
+		g.fsub(x, one, x)
+		g.fdiv(x, x, y)
+		g.fmul(x, x, limit)
+		g.ins("VORR", sign.b(), x.b(), x.b())
+	})
 	g.ins("RET")
 }
 
