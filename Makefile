@@ -25,7 +25,7 @@ build: ## build bin/ferrumkv
 .PHONY: test-cpu
 test-cpu: ## all tests, on the CPU backend
 	@test -d ../shared/data/model || echo "note: without ../shared/data/model the tests on stories260K are skipped"
-	$(GO) test -timeout 5m ./...
+	$(GO) test -timeout 10m ./...
 
 .PHONY: test-race
 test-race: ## all tests under the race detector (needs cgo and a C compiler)

@@ -73,8 +73,8 @@ type Config struct {
 	// Saturate makes finite what is not, where it is quantized (see
 	// backend.AppendParams); without it that is an error.
 	Saturate bool
-	// Int8Query also rounds queries to int8 where keys are quantized: faster and less
-	// exact. For devices that say so (backend.Caps.Int8Query).
+	// Int8Query also rounds queries to int8 where keys are quantized, and maybe weights (see
+	// backend.AttendParams): faster and less exact. For devices that say so (backend.Caps.Int8Query).
 	Int8Query bool
 	// Scores keeps for each token the attention mass that it got, in all layers, for
 	// eviction: 4 bytes a token and KV head, and a second pass over the keys in steps with

@@ -41,7 +41,8 @@ type kernels struct {
 	mix [types]func(acc, shrink, p []float32, stride int, values []stored, scratch []float32)
 	// mixInt8 is mix where queries are rounded, too: factors times the values' scales are
 	// rounded to 32767 steps up to a row's largest of the call, and products of integers added.
-	// A row that has others than finite factors is left to mix. It is nil where mix is as fast.
+	// A row that has others than finite factors, of values that it sees, is left to mix. It is nil
+	// where there is none.
 	mixInt8 [types]func(acc, shrink, p []float32, stride int, values []stored, scratch []float32, mix mixing)
 	// gemm sets c to a·b, or where shrink is not nil multiplies row r of c by shrink[r] and adds
 	// a·b, each element's products one after another. c has a multiple of 16 columns. It and

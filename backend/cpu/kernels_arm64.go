@@ -27,3 +27,21 @@ func (s *stored) inVectors() bool { return s.dim%16 == 0 && len(s.data) > 0 }
 func (s *stored) asF32(decoded []float32) stored {
 	return stored{dt: backend.F32, dim: s.dim, n: s.n, data: backend.BytesOf(decoded)}
 }
+
+// scoreGo and mixGo are for rows that there is no assembly for.
+
+func scoreGo(dst []float32, stride int, q []float32, keys *stored, scratch []float32) {
+	if keys.dt == backend.F32 {
+		scoreF32(dst, stride, q, keys, scratch)
+		return
+	}
+	scoreDecoded(dst, stride, q, keys, scratch)
+}
+
+func mixGo(acc, p []float32, stride, rows int, values *stored, scratch []float32) {
+	if values.dt == backend.F32 {
+		mixF32(acc, p, stride, rows, values, scratch)
+		return
+	}
+	mixDecoded(acc, p, stride, rows, values, scratch)
+}

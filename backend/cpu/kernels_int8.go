@@ -16,7 +16,8 @@ type integers struct {
 }
 
 func newIntegers(dim int) integers {
-	return integers{codes: make([]byte, chunk*dim), pairs: make([]int64, dim), sums: make([]int64, backend.Int4.Groups(dim))}
+	// Scales of short keys of 4 bits take more room in assembly than their codes.
+	return integers{codes: make([]byte, chunk*max(dim, 32)), pairs: make([]int64, dim), sums: make([]int64, backend.Int4.Groups(dim))}
 }
 
 // scoringInt8 is kernels.scoreInt8, run by run.

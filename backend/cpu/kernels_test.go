@@ -103,3 +103,23 @@ func TestHiddenValuesDoNotMatter(t *testing.T) {
 		}
 	}
 }
+
+// Nor does a hidden value's scale, to the bit, where weights are rounded.
+func TestHiddenScalesDoNotMatter(t *testing.T) {
+	for _, name := range names() {
+		for _, reproducible := range []bool{false, true} {
+			for _, int8Query := range []bool{false, true} {
+				c := scene{qHeads: 4, kvHeads: 1, kDim: 64, vDim: 64, act: backend.F32, k: backend.Int8, v: backend.Int8, int8Query: int8Query,
+					ctx: []int{70}, queries: []int{2}, block: 16, options: Options{Kernels: name, Reproducible: reproducible}}
+				st := c.set(t, 5)
+				want := st.attend(t)
+				v := planeOf(st.params.Cache, st.params.Cache.V)
+				last := v.slot(st.table[0][69/16]*16+69%16, 0)
+				last.spoil()
+				got := st.attend(t)
+				require.Equal(t, want.out[:4*64], got.out[:4*64], "%s, reproducible %v, queries in int8 %v", name, reproducible, int8Query)
+				require.True(t, math.IsNaN(float64(got.out[4*64])), "the last token sees itself")
+			}
+		}
+	}
+}

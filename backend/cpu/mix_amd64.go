@@ -84,7 +84,16 @@ func (m *mixers) mixInt8(acc, shrink, p []float32, stride int, values []stored, 
 		}
 		var others [rowsAtOnce]bool
 		for i, step := range steps[:some] {
-			if others[i] = math.IsNaN(float64(step)); !others[i] {
+			if math.IsNaN(float64(step)) { // maybe only for values that the row does not see
+				row := folded[i*n:][:n]
+				for j, x := range p[(r+i)*stride:][:n] {
+					if x == 0 {
+						row[j] = 0
+					}
+				}
+				m.round(&words[i*chunk], &steps[i], &row[0], chunk, n, 1)
+			}
+			if others[i] = math.IsNaN(float64(steps[i])); !others[i] {
 				m.words(&acc[(r+i)*dim], &shrink[r+i], &steps[i], &words[i*chunk], chunk, addressOf(values), len(values), dim, 1)
 			}
 		}

@@ -34,7 +34,7 @@ var noShrink = [4]float32{1, 1, 1, 1}
 func mixWith(kernel mixKernel) mixRun {
 	return func(acc, p []float32, stride, rows int, values *stored, scratch []float32) {
 		if !values.inVectors() {
-			mixDecoded(acc, p, stride, rows, values, scratch)
+			mixGo(acc, p, stride, rows, values, scratch)
 			return
 		}
 		n, dim, ahead := values.n, values.dim, values.next()

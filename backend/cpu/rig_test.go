@@ -77,7 +77,7 @@ type scene struct {
 	threads                     int  // 0: 2
 	mask                        mask // of the call
 	mass                        bool
-	int8Query                   bool // the reference has the rounded queries
+	int8Query                   bool // the reference has the rounded queries, and exact weights
 	options                     Options
 }
 

@@ -141,6 +141,16 @@ func (s *scorers) runs(dst []float32, stride int, q []float32, keys []stored, n 
 			x = &scaled[0]
 		}
 		s.scores[dt](&dst[r*stride], stride, some, x, 4*dim, nil, addressOf(keys), len(keys), dim*dt.Bits()/8, zeros, scale, keys[0].group())
+		if r+some < rows {
+			fetched(keys)
+		}
+	}
+}
+
+// fetched notes of runs that what comes after them was asked for: once is enough.
+func fetched(runs []stored) {
+	for i := range runs {
+		runs[i].ahead, runs[i].later = nil, nil
 	}
 }
 

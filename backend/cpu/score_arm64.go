@@ -31,7 +31,7 @@ func scoreUnscaled(kernel func(dst *float32, stride int, q *float32, rows int, k
 func scoreWith(kernel scoreKernel) scoreRun {
 	return func(dst []float32, stride int, q []float32, keys *stored, scratch []float32) {
 		if !keys.inVectors() {
-			scoreDecoded(dst, stride, q, keys, scratch)
+			scoreGo(dst, stride, q, keys, scratch)
 			return
 		}
 		n, rows, ahead := keys.n, len(q)/keys.dim, keys.next()

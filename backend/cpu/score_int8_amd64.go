@@ -27,6 +27,7 @@ func (s *scorers) scoreInt8(dst []float32, stride int, q stored, keys []stored, 
 		if runs > 0 {
 			for r := 0; r < q.n; r += rowsAtOnce {
 				s.multiply(dst[r*stride:], stride, q.between(r, min(r+rowsAtOnce, q.n)), keys[:runs], n, scratch)
+				fetched(keys[:runs])
 			}
 		} else if runs, n = 1, keys[0].n; n > 0 {
 			few := keys[0]

@@ -149,6 +149,30 @@ func TestScoreInt8(t *testing.T) {
 	}
 }
 
+// Scores of keys far from 0, whose zero points are large, depend on no other key either.
+func TestScoreInt8FarFromZero(t *testing.T) {
+	for _, k := range available {
+		for _, dt := range int8Query() {
+			rng := rand.New(rand.NewPCG(uint64(dt), 18))
+			for _, dim := range []int{16, 32, 80, 128} {
+				keys, q := someKeys(rng, dt, dim, chunk, 0), someKeys(rng, backend.Int8, dim, 5, 0)
+				x := randoms(rng, chunk*dim)
+				for i := range x {
+					x[i] += 30
+				}
+				require.True(t, portable.encode[dt](keys, x, false))
+				whole := productsOf(t, k, q, keys)
+				for _, n := range []int{1, 4, 6, 33} {
+					part := productsOf(t, k, q, keys.between(0, n))
+					for i, x := range part {
+						require.Equal(t, whole[i/n*chunk+i%n], x, "%s, %s, dim %d, %d keys", k.name, dt, dim, n)
+					}
+				}
+			}
+		}
+	}
+}
+
 // productsOf is scoresOf for rows of codes.
 func productsOf(t require.TestingT, k *kernels, q stored, keys ...stored) []float32 {
 	w, n := newIntegers(keys[0].dim), 0
