@@ -50,7 +50,7 @@ type kernels struct {
 	gemm func(c matrix, shrink []float32, a, b matrix)
 	// transpose sets dst to src with rows and columns exchanged; both are multiples of 16.
 	transpose func(dst, src matrix)
-	// fetch asks for the scales that runs want, words for each row.
+	// fetch asks for the scales that runs want, words for each row; nil where nothing does.
 	fetch func(runs []stored, words int)
 	// decode sets dst to the values of src.
 	decode [types]func(dst []float32, src stored)
@@ -91,7 +91,6 @@ var portable = kernels{
 	weigh:        weighGo,
 	softcap:      softcapGo,
 	mix:          forTypes(adding(mixF32, scale), adding(mixDecoded, scale)),
-	fetch:        func([]stored, int) {},
 	decode:       decodeGo,
 	scale:        scale,
 	finite:       finite,

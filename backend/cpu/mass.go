@@ -102,7 +102,7 @@ func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
 
 // expect fetches the mass of a shard's keys in the chunk at position key.
 func (m weighing) expect(t *tile, key, end, shard int, w *scratch) {
-	if key >= end {
+	if key >= end || m.k.fetch == nil {
 		return
 	}
 	runs := w.values[:0]

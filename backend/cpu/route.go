@@ -79,10 +79,10 @@ func (r *route) rows(a *attention, t *tile, h int, w *scratch) {
 		a.values.find(&values[i], run.block, t.head+h, run.offset, run.n)
 		f.tell(r, a, t, &keys[i], &values[i])
 	}
-	if a.keys.perRow > 0 {
+	if a.keys.perRow > 0 && a.k.fetch != nil {
 		a.k.fetch(keys, a.keys.perRow)
 	}
-	if a.values.perRow > 0 {
+	if a.values.perRow > 0 && a.k.fetch != nil {
 		a.k.fetch(values, a.values.perRow)
 	}
 }
