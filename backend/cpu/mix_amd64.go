@@ -75,6 +75,9 @@ func (m *mixers) mixInt8(acc, shrink, p []float32, stride int, values []stored, 
 	words := of[uint16](bytesOf(rest[:rowsAtOnce*chunk/2]))
 	for r := 0; r < len(shrink); r += rowsAtOnce {
 		some := min(rowsAtOnce, len(shrink)-r)
+		if r > 0 {
+			fetched(values)
+		}
 		_, _ = acc[(r+some)*dim-1], p[(r+some-1)*stride+n-1]
 		m.fold(&folded[0], &p[r*stride], stride, n, some, addressOf(values), len(values))
 		m.round(&words[0], &steps[0], &folded[0], chunk, n, some)
@@ -115,16 +118,23 @@ func (m *mixers) mix(acc, shrink, p []float32, stride int, values []stored, scra
 	inside(values)
 	_, _ = acc[rows*dim-1], p[(rows-1)*stride+n-1]
 	scale, folded := m.factors(values, scratch)
-	if scale != 4 { // not one for each value
-		m.by[dt](&acc[0], &shrink[0], &p[0], stride, addressOf(values), len(values), dim, rows, scale)
-		return
+	most := rows
+	if scale == 4 { // a factor for each value goes into its weights
+		most = len(folded) / n
 	}
-	for most := len(folded) / n; rows > 0; {
-		some := min(rows, most)
-		m.fold(&folded[:some*n][0], &p[0], stride, n, some, addressOf(values), len(values))
-		m.by[dt](&acc[0], &shrink[0], &folded[0], n, addressOf(values), len(values), dim, some, 0)
-		if rows -= some; rows > 0 {
-			acc, shrink, p = acc[some*dim:], shrink[some:], p[some*stride:]
+	for done := 0; done < rows; {
+		some := min(most, rows-done)
+		if done == 0 {
+			some = min(some, rowsAtOnce) // which fetch
+		} else {
+			fetched(values)
 		}
+		weights, stride, scale := &p[done*stride], stride, scale
+		if scale == 4 {
+			m.fold(&folded[:some*n][0], weights, stride, n, some, addressOf(values), len(values))
+			weights, stride, scale = &folded[0], n, 0
+		}
+		m.by[dt](&acc[done*dim], &shrink[done], weights, stride, addressOf(values), len(values), dim, some, scale)
+		done += some
 	}
 }
