@@ -134,7 +134,7 @@ type rowsAsm struct {
 }
 
 func (a *rowsAsm) decode(dst []float32, src stored) {
-	n := src.rows()
+	n := src.n
 	if n == 0 || src.dim%unit != 0 {
 		decodeRows(dst, src)
 		return
@@ -144,7 +144,7 @@ func (a *rowsAsm) decode(dst []float32, src stored) {
 }
 
 func (a *rowsAsm) encode(dst stored, src []float32, saturate bool) bool {
-	n := dst.rows()
+	n := dst.n
 	if n == 0 || dst.dim%unit != 0 {
 		return encodeRows(dst, src, saturate)
 	}
@@ -159,7 +159,7 @@ type channelsAsm struct {
 }
 
 func (a *channelsAsm) decode(dst []float32, src stored) {
-	n := src.rows()
+	n := src.n
 	if n == 0 || src.dim%unit != 0 {
 		decodeChannels(dst, src)
 		return
@@ -169,7 +169,7 @@ func (a *channelsAsm) decode(dst []float32, src stored) {
 }
 
 func (a *channelsAsm) encode(dst stored, src []float32, saturate bool) bool {
-	n := dst.rows()
+	n := dst.n
 	if n == 0 || dst.dim%unit != 0 {
 		return encodeChannels(dst, src, saturate)
 	}

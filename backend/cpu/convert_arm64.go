@@ -73,7 +73,7 @@ func decodeGroups(kernel func(dst *float32, codes *byte, words *uint32, rows int
 			decodeRows(dst, src)
 			return
 		}
-		rows := src.rows()
+		rows := src.n
 		_, _ = dst[rows*src.dim-1], src.scales[rows*src.dt.Groups(src.dim)-1]
 		kernel(&dst[0], &src.data[0], &src.scales[0], rows, src.dim, src.group(), src.next())
 	}
@@ -96,7 +96,7 @@ func decodeInt4Channel(dst []float32, src stored) {
 		decodeChannels(dst, src)
 		return
 	}
-	rows := src.rows()
+	rows := src.n
 	_, _ = dst[rows*src.dim-1], src.scales[src.dim-1]
 	decodeInt4ChannelNEON(&dst[0], &src.data[0], &src.scales[0], rows, src.dim, src.next())
 }

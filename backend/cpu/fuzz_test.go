@@ -94,7 +94,7 @@ func FuzzScore(f *testing.F) {
 		}
 		for i := range uint64(8) {
 			tr := newTrial(t, data, seed+i, wild)
-			dim, n := tr.rows.dim, tr.rows.rows()
+			dim, n := tr.rows.dim, tr.rows.n
 			q := guard(t, tr.factors[:tr.some*dim])
 			for _, k := range available {
 				dst := guarded[float32](t, (tr.some-1)*chunk+n)
@@ -126,7 +126,7 @@ func FuzzMix(f *testing.F) {
 			if tr.rows.dt == backend.Int4Channel { // keys only
 				continue
 			}
-			dim, n := tr.rows.dim, tr.rows.rows()
+			dim, n := tr.rows.dim, tr.rows.n
 			p := guard(t, tr.factors[:(tr.some-1)*chunk+n])
 			before, shrink := randoms(tr.rng, tr.some*dim), guard(t, randoms(tr.rng, tr.some))
 			for _, k := range available {

@@ -43,9 +43,9 @@ func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q stored, ke
 			scoreCodesGo(dst, stride, q, keys, w)
 			return
 		}
-		n, dim, groups, ahead := keys.rows(), keys.dim, keys.dt.Groups(keys.dim), keys.next()
+		n, dim, groups, ahead := keys.n, keys.dim, keys.dt.Groups(keys.dim), keys.next()
 		words, sums := keys.scales[:n*groups], of[int32](backend.BytesOf(w.pairs))[:4*groups]
-		for r, rows := 0, q.rows(); r < rows; r += 4 {
+		for r, rows := 0, q.n; r < rows; r += 4 {
 			some := min(rows-r, 4)
 			_, _ = dst[(r+some-1)*stride+n-1], q.scales[r+some-1]
 			if zeros {

@@ -83,7 +83,7 @@ func scoreF32(dst []float32, stride int, q []float32, keys *stored, _ []float32)
 }
 
 func scoreDecoded(dst []float32, stride int, q []float32, keys *stored, scratch []float32) {
-	scratch = scratch[:keys.rows()*keys.dim]
+	scratch = scratch[:keys.n*keys.dim]
 	decodeGo[keys.dt](scratch, *keys)
 	scoreRows(dst, stride, q, scratch, keys.dim)
 }

@@ -38,14 +38,14 @@ func scoreCodesGo(dst []float32, stride int, q stored, keys *stored, w *integers
 	dim, group := keys.dim, keys.group()
 	codes := keys.data
 	if keys.dt.Bits() < 8 {
-		codes = w.codes[:keys.rows()*dim]
+		codes = w.codes[:keys.n*dim]
 		expand(codes, keys.data)
 	}
-	for row, rows := 0, q.rows(); row < rows; row += 2 {
+	for row, rows := 0, q.n; row < rows; row += 2 {
 		other := min(row+1, rows-1)
 		w.pair(q.data[row*dim:][:dim], q.data[other*dim:][:dim], group)
 		x, y := math.Float32frombits(q.scales[row]), math.Float32frombits(q.scales[other])
-		for j := range keys.rows() {
+		for j := range keys.n {
 			key := keys.row(j)
 			key.data = codes[j*dim:][:dim]
 			a, b := w.score(&key, group)

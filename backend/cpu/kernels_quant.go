@@ -9,14 +9,14 @@ import (
 // The quantized types of decode and encode, by the host's codecs.
 
 func decodeRows(dst []float32, src stored) {
-	for i := range src.rows() {
+	for i := range src.n {
 		row := src.row(i)
 		quant.DecodeRow(row.dt, dst[i*row.dim:][:row.dim], row.data, row.scales)
 	}
 }
 
 func encodeRows(dst stored, src []float32, saturate bool) bool {
-	for i := range dst.rows() {
+	for i := range dst.n {
 		row := dst.row(i)
 		if !quant.EncodeRow(row.dt, row.data, row.scales, src[i*row.dim:][:row.dim], saturate) {
 			return false
@@ -34,7 +34,7 @@ func encodeFP8(dst stored, src []float32, saturate bool) bool {
 }
 
 func decodeChannels(dst []float32, src stored) {
-	for i := range src.rows() {
+	for i := range src.n {
 		quant.DecodeChannels(dst[i*src.dim:][:src.dim], src.row(i).data, src.scales)
 	}
 }

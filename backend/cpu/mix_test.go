@@ -69,7 +69,7 @@ func TestMix(t *testing.T) {
 }
 
 func testMix(t *testing.T, rng *rand.Rand, k *kernels, m mixture) {
-	dim, n := m.values.dim, m.values.rows()
+	dim, n := m.values.dim, m.values.n
 	shape := fmt.Sprintf("dim %d, %d rows, %d values", dim, len(m.shrink), n)
 	decoded := make([]float32, n*dim)
 	portable.decode[m.values.dt](decoded, m.values)

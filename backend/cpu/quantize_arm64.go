@@ -37,7 +37,7 @@ func encodeRowsNEON(dst stored, src []float32, saturate bool) bool {
 	if !dst.inVectors() {
 		return encodeRows(dst, src, saturate)
 	}
-	rows, group, bits := dst.rows(), dst.group(), dst.dt.Bits()
+	rows, group, bits := dst.n, dst.group(), dst.dt.Bits()
 	all, codes, scales := src[:rows*dst.dim], dst.data, dst.scales[:rows*dst.dt.Groups(dst.dim)]
 	for src = all; len(src) > 0; scales = scales[1:] {
 		n := min(group, (len(src)-1)%dst.dim+1) // of the group, or what is left of the row

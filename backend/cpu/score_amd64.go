@@ -205,7 +205,7 @@ func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 // repeated is keys of which the last one comes several times, so that there are enough for
 // a scorer, room for the scores of a few rows, and what is left of scratch.
 func (s stored) repeated(scratch []float32) (same stored, scores, rest []float32) {
-	n := s.rows()
+	n := s.n
 	scores, rest = scratch[:rowsAtOnce*keysAtLeast], scratch[rowsAtOnce*keysAtLeast:]
 	if s.dt.Groups(s.dim) > 0 {
 		s.scales = repeat(of[uint32](bytesOf(rest)), s.scales, n)

@@ -24,9 +24,6 @@ type stored struct {
 	dt           backend.DType
 }
 
-// rows is how many rows there are.
-func (s *stored) rows() int { return s.n }
-
 // row is row i alone.
 func (s *stored) row(i int) stored {
 	one := *s
