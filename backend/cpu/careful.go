@@ -7,34 +7,42 @@ func (k *kernels) carefully() *kernels {
 	c.exact = true
 	for dt, mix := range k.mix {
 		if mix != nil {
-			c.mix[dt] = mixing(mix).carefully
+			c.mix[dt] = mix.carefully
 		}
 	}
 	return &c
 }
 
-// mixing is a function of kernels.mix.
-type mixing func(acc, shrink, p []float32, stride int, values []stored, scratch []float32)
-
 // carefully mixes one row after another, and of the values runs whose factors are not 0.
 func (mix mixing) carefully(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
-	dim, one := values[0].dim, []float32{1}
+	dim := values[0].dim
 	for r, by := range shrink {
 		row, factors := acc[r*dim:][:dim], p[r*stride:]
 		scale(row, by)
-		for i, run := range values {
-			for from, to := 0, 0; from < run.n; from = to + 1 {
-				for to = from; to < run.n && factors[to] != 0; {
-					to++
-				}
-				if to > from {
-					values[i] = run.between(from, to)
-					mix(row, one, factors[from:to], run.n, values[i:i+1], scratch)
-				}
-			}
-			values[i], factors = run, factors[run.n:]
+		for i := range values {
+			n := values[i].n
+			mix.seen(row, factors[:n], values[i:i+1], scratch)
+			factors = factors[n:]
 		}
 	}
+}
+
+// noShrink is the factors of rows that are multiplied by theirs already.
+var noShrink = [4]float32{1, 1, 1, 1}
+
+// seen mixes those values of one run whose factors are not 0.
+func (mix mixing) seen(row, factors []float32, run []stored, scratch []float32) {
+	all := run[0]
+	for from, to := 0, 0; from < all.n; from = to + 1 {
+		for to = from; to < all.n && factors[to] != 0; {
+			to++
+		}
+		if to > from {
+			run[0] = all.between(from, to)
+			mix(row, noShrink[:1], factors[from:to], all.n, run, scratch)
+		}
+	}
+	run[0] = all
 }
 
 // between is rows [from, to), after which none are known to be wanted.

@@ -23,11 +23,11 @@ func (k *kernels) scoreCodesNEON() {
 
 // scoreCodesWith sets scoreInt8 to three kernels; that for Int8 needs no sums.
 func (k *kernels) scoreCodesWith(plain func(dst *float32, stride int, q *byte, scales *uint32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte), asym, int4 codesKernel) {
-	k.scoreInt8[backend.Int8] = scoreCodes(func(dst *float32, stride int, q *byte, scales *uint32, _ *int32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte) {
+	k.scoreInt8[backend.Int8] = codesKernel(func(dst *float32, stride int, q *byte, scales *uint32, _ *int32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte) {
 		plain(dst, stride, q, scales, rows, keys, words, n, dim, group, ahead)
-	})
-	k.scoreInt8[backend.Int8Asym] = scoreCodes(asym)
-	k.scoreInt8[backend.Int4], k.scoreInt8[backend.Int4G64] = scoreCodes(int4), scoreCodes(int4)
+	}).each()
+	k.scoreInt8[backend.Int8Asym] = asym.each()
+	k.scoreInt8[backend.Int4], k.scoreInt8[backend.Int4G64] = int4.each(), int4.each()
 }
 
 // Groups that are so long that a group's integer may be beyond 32 bits are left to Go: one
@@ -35,9 +35,9 @@ func (k *kernels) scoreCodesWith(plain func(dst *float32, stride int, q *byte, s
 // a query's codes.
 const longestPlain, longestWithZero = 1 << 16, 1 << 8
 
-// scoreCodes scores four rows after another, as scoreWith does.
-func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q stored, keys []stored, w *integers) {
-	return scoringInt8(func(dst []float32, stride int, q stored, keys *stored, w *integers) {
+// each scores four rows after another, as scoreWith does, run by run.
+func (kernel codesKernel) each() scoringInt8 {
+	return scoreCodes(func(dst []float32, stride int, q stored, keys *stored, w *integers) {
 		group, zeros := keys.group(), keys.dt != backend.Int8
 		if !keys.inVectors() || group > longestPlain || zeros && group > longestWithZero {
 			scoreCodesGo(dst, stride, q, keys, w)
@@ -54,5 +54,5 @@ func scoreCodes(kernel codesKernel) func(dst []float32, stride int, q stored, ke
 			kernel(&dst[r*stride], stride, &q.data[r*dim], &q.scales[r], &sums[0], some, &keys.data[0], &words[0], n, dim, group, ahead)
 			ahead = &keys.data[0]
 		}
-	})
+	}).each()
 }

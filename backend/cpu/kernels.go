@@ -20,11 +20,11 @@ type kernels struct {
 	// of the keys' dim; scratch has room for the keys as float32. Keys are runs of rows, of one
 	// type and dim, and count through. A score depends on its row and its key alone, not on what is
 	// beside them.
-	score [types]func(dst []float32, stride int, q []float32, keys []stored, scratch []float32)
+	score [types]scoring
 	// scoreInt8 is score for query rows that are stored as Int8: products of codes are
 	// added as integers, exactly, and scales and zero points come after. The types
 	// that are here are those of Caps.Int8Query.
-	scoreInt8 [types]func(dst []float32, stride int, q stored, keys []stored, scratch *integers)
+	scoreInt8 [types]scoringInt8
 	// weigh turns scores into weights: for each row r, of n scores from r*stride on, it
 	// raises top[r] to the largest of scale*score, replaces each score by
 	// exp(scale*score − top[r]), and adds those to sum[r], after it has multiplied the sum
@@ -38,7 +38,7 @@ type kernels struct {
 	// p[r*stride+j] * (value j) to it, one value after another, so that the result does not
 	// depend on how values are cut into runs or calls. Where exact is set, a value whose factor is 0
 	// does not matter, even where it is infinite or NaN.
-	mix [types]func(acc, shrink, p []float32, stride int, values []stored, scratch []float32)
+	mix [types]mixing
 	// mixInt8 is mix where queries are rounded, too: factors times the values' scales are
 	// rounded to 32767 steps up to a row's largest of the call, and products of integers added.
 	// A row that has others than finite factors, of values that it sees, is left to mix. It is nil
@@ -80,17 +80,24 @@ type kernels struct {
 	careful *kernels // the same results, to the bit, by an exact mix; nil where it is exact
 }
 
+// The types of kernels' functions that take runs of rows.
+type (
+	scoring     func(dst []float32, stride int, q []float32, keys []stored, scratch []float32)
+	scoringInt8 func(dst []float32, stride int, q stored, keys []stored, scratch *integers)
+	mixing      func(acc, shrink, p []float32, stride int, values []stored, scratch []float32)
+)
+
 // portable is the kernels in Go, for every processor, dim and type.
 var portable = kernels{
 	name:  "go",
 	exact: true,
-	score: forTypes(scoring(scoreF32), scoring(scoreDecoded)),
-	scoreInt8: [types]func(dst []float32, stride int, q stored, keys []stored, scratch *integers){
+	score: forTypes(scoreRun(scoreF32).each(), scoreRun(scoreDecoded).each()),
+	scoreInt8: [types]scoringInt8{
 		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
 	},
 	weigh:        weighGo,
 	softcap:      softcapGo,
-	mix:          forTypes(adding(mixF32, scale), adding(mixDecoded, scale)),
+	mix:          forTypes(mixRun(mixF32).each(scale), mixRun(mixDecoded).each(scale)),
 	decode:       decodeGo,
 	scale:        scale,
 	finite:       finite,

@@ -45,15 +45,16 @@ func encodeBF16(dst stored, src []float32, _ bool) bool {
 	return true
 }
 
-// scoreRun is kernels.score for one run of keys, and mixRun kernels.mix for one of values and rows
-// that are multiplied already.
+// scoreRun is kernels.score for one run of keys, scoreCodes kernels.scoreInt8, and mixRun kernels.mix
+// for one of values and rows that are multiplied already.
 type (
-	scoreRun func(dst []float32, stride int, q []float32, keys *stored, scratch []float32)
-	mixRun   func(acc, p []float32, stride, rows int, values *stored, scratch []float32)
+	scoreRun   func(dst []float32, stride int, q []float32, keys *stored, scratch []float32)
+	scoreCodes func(dst []float32, stride int, q stored, keys *stored, scratch *integers)
+	mixRun     func(acc, p []float32, stride, rows int, values *stored, scratch []float32)
 )
 
-// scoring is kernels.score, run by run.
-func scoring(one scoreRun) func(dst []float32, stride int, q []float32, keys []stored, scratch []float32) {
+// each is kernels.score, run by run.
+func (one scoreRun) each() scoring {
 	return func(dst []float32, stride int, q []float32, keys []stored, scratch []float32) {
 		for i := range keys {
 			one(dst, stride, q, &keys[i], scratch)
@@ -62,8 +63,18 @@ func scoring(one scoreRun) func(dst []float32, stride int, q []float32, keys []s
 	}
 }
 
-// adding is kernels.mix, run by run.
-func adding(one mixRun, scale func(x []float32, by float32)) func(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
+// each is kernels.scoreInt8, run by run.
+func (one scoreCodes) each() scoringInt8 {
+	return func(dst []float32, stride int, q stored, keys []stored, scratch *integers) {
+		for i := range keys {
+			one(dst, stride, q, &keys[i], scratch)
+			dst = dst[keys[i].n:]
+		}
+	}
+}
+
+// each is kernels.mix, run by run, on rows that scale multiplies.
+func (one mixRun) each(scale func(x []float32, by float32)) mixing {
 	return func(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
 		dim := values[0].dim
 		for r, by := range shrink {

@@ -20,17 +20,7 @@ func newIntegers(dim int) integers {
 	return integers{codes: make([]byte, chunk*max(dim, 32)), pairs: make([]int64, dim), sums: make([]int64, backend.Int4.Groups(dim))}
 }
 
-// scoringInt8 is kernels.scoreInt8, run by run.
-func scoringInt8(one func(dst []float32, stride int, q stored, keys *stored, w *integers)) func(dst []float32, stride int, q stored, keys []stored, w *integers) {
-	return func(dst []float32, stride int, q stored, keys []stored, w *integers) {
-		for i := range keys {
-			one(dst, stride, q, &keys[i], w)
-			dst = dst[keys[i].n:]
-		}
-	}
-}
-
-var scoreInt8Go = scoringInt8(scoreCodesGo)
+var scoreInt8Go = scoreCodes(scoreCodesGo).each()
 
 // scoreCodesGo takes two query rows at a time: one product of 64 bits is one of both rows with a
 // code.

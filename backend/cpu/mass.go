@@ -132,7 +132,7 @@ func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
 	clear(sums)
 	_, rows := w.runs(1)
 	rows[0] = stored{dt: backend.F32, dim: chunk, n: t.rows, data: backend.BytesOf(weights)}
-	m.k.mix[backend.F32](sums, w.ones[:1], factors, len(factors), rows, nil)
+	m.k.mix[backend.F32](sums, noShrink[:1], factors, len(factors), rows, nil)
 }
 
 // again sets scores to the probabilities of the keys of a run, which begins at position key.

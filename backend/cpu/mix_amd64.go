@@ -2,11 +2,7 @@
 
 package cpu
 
-import (
-	"math"
-
-	"github.com/ferrumkv/ferrumkv/backend"
-)
+import "github.com/ferrumkv/ferrumkv/backend"
 
 // mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16.
 // The factors of a value are scale bytes behind those of the value before; a scale of a whole
@@ -86,24 +82,31 @@ func (m *mixers) mixInt8(acc, shrink, p []float32, stride int, values []stored, 
 			continue
 		}
 		var others [rowsAtOnce]bool
-		for i, step := range steps[:some] {
-			if math.IsNaN(float64(step)) { // maybe only for values that the row does not see
-				row := folded[i*n:][:n]
-				for j, x := range p[(r+i)*stride:][:n] {
-					if x == 0 {
-						row[j] = 0
-					}
-				}
+		for i := range some {
+			at, row := r+i, folded[i*n:][:n]
+			if isNaN(steps[i]) { // maybe only for values that the row does not see
+				clearUnseen(row, p[at*stride:])
 				m.round(&words[i*chunk], &steps[i], &row[0], chunk, n, 1)
 			}
-			if others[i] = math.IsNaN(float64(steps[i])); !others[i] {
-				m.words(&acc[(r+i)*dim], &shrink[r+i], &steps[i], &words[i*chunk], chunk, addressOf(values), len(values), dim, 1)
+			if others[i] = isNaN(steps[i]); !others[i] {
+				m.words(&acc[at*dim], &shrink[at], &steps[i], &words[i*chunk], chunk, addressOf(values), len(values), dim, 1)
 			}
 		}
-		for i := range some {
-			if r := r + i; others[i] {
-				mix(acc[r*dim:][:dim], shrink[r:r+1], p[r*stride:][:n], n, values, scratch)
+		for i, other := range others { // which needs the scratch
+			if at := r + i; other {
+				mix(acc[at*dim:][:dim], shrink[at:at+1], p[at*stride:][:n], n, values, scratch)
 			}
+		}
+	}
+}
+
+func isNaN(x float32) bool { return x != x }
+
+// clearUnseen sets the products of weights that are 0 to 0, whatever they were multiplied with.
+func clearUnseen(products, weights []float32) {
+	for j := range products {
+		if weights[j] == 0 {
+			products[j] = 0
 		}
 	}
 }

@@ -10,12 +10,12 @@ type mixKernel func(acc *float32, shrink *float32, p *float32, stride int, rows 
 // mixNEON sets mix to assembly.
 func (k *kernels) mixNEON() {
 	for dt := range k.mix {
-		k.mix[dt] = adding(mixDecodedNEON, scaleBy)
+		k.mix[dt] = mixRun(mixDecodedNEON).each(scaleBy)
 	}
-	k.mix[backend.F32] = adding(mixRowsNEON, scaleBy)
-	k.mix[backend.F16] = adding(mixWith(mixUnscaled(mixF16NEON)), scaleBy)
-	k.mix[backend.BF16] = adding(mixWith(mixUnscaled(mixBF16NEON)), scaleBy)
-	k.mix[backend.Int8] = adding(mixWith(mixInt8NEON), scaleBy)
+	k.mix[backend.F32] = mixRowsNEON.each(scaleBy)
+	k.mix[backend.F16] = mixWith(mixUnscaled(mixF16NEON)).each(scaleBy)
+	k.mix[backend.BF16] = mixWith(mixUnscaled(mixBF16NEON)).each(scaleBy)
+	k.mix[backend.Int8] = mixWith(mixInt8NEON).each(scaleBy)
 }
 
 var mixRowsNEON = mixWith(mixUnscaled(mixF32NEON))
@@ -26,9 +26,6 @@ func mixUnscaled(kernel func(acc *float32, shrink *float32, p *float32, stride i
 		kernel(acc, shrink, p, stride, rows, values, n, dim, ahead)
 	}
 }
-
-// noShrink is the factors of rows that have theirs.
-var noShrink = [4]float32{1, 1, 1, 1}
 
 // mixWith mixes for four rows after another; after the first ones, values are in the cache.
 func mixWith(kernel mixKernel) mixRun {

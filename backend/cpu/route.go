@@ -79,11 +79,14 @@ func (r *route) rows(a *attention, t *tile, h int, w *scratch) {
 		a.values.find(&values[i], run.block, t.head+h, run.offset, run.n)
 		f.tell(r, a, t, &keys[i], &values[i])
 	}
-	if a.keys.perRow > 0 && a.k.fetch != nil {
-		a.k.fetch(keys, a.keys.perRow)
-	}
-	if a.values.perRow > 0 && a.k.fetch != nil {
-		a.k.fetch(values, a.values.perRow)
+	a.k.fetchScales(keys, a.keys.perRow)
+	a.k.fetchScales(values, a.values.perRow)
+}
+
+// fetchScales fetches the scales that runs want, if rows have any.
+func (k *kernels) fetchScales(runs []stored, words int) {
+	if words > 0 && k.fetch != nil {
+		k.fetch(runs, words)
 	}
 }
 

@@ -81,18 +81,27 @@ func (s *scorers) score(dst []float32, stride int, q []float32, keys []stored, s
 		portable.score[dt](dst, stride, q, keys, scratch)
 		return
 	}
-	for rows := len(q) / dim; len(keys) > 0 && rows > 0; {
+	parts(dst, stride, len(q)/dim, keys, scratch, func(dst []float32, stride, from, to int, keys []stored, n int, scratch []float32) {
+		s.runs(dst, stride, q[from*dim:to*dim], keys, n, scratch)
+	})
+}
+
+// parts scores keys for all rows: runs of enough keys together, and others by themselves, repeated,
+// for as few rows as a scorer takes. do sets rows of dst to the scores of query rows [from, to) and n
+// keys.
+func parts(dst []float32, stride, rows int, keys []stored, scratch []float32, do func(dst []float32, stride, from, to int, keys []stored, n int, scratch []float32)) {
+	for len(keys) > 0 && rows > 0 {
 		runs, n := together(keys)
 		if runs > 0 {
-			s.runs(dst, stride, q, keys[:runs], n, scratch)
+			do(dst, stride, 0, rows, keys[:runs], n, scratch)
 		} else if runs, n = 1, keys[0].n; n > 0 {
 			few := keys[0]
 			same, sums, scratch := few.repeated(scratch)
 			keys[0] = same
 			for r := 0; r < rows; r += rowsAtOnce {
-				some := q[r*dim : min(r+rowsAtOnce, rows)*dim]
-				s.runs(sums, keysAtLeast, some, keys[:1], keysAtLeast, scratch)
-				copyRows(dst[r*stride:], stride, sums, n, len(some)/dim)
+				end := min(r+rowsAtOnce, rows)
+				do(sums, keysAtLeast, r, end, keys[:1], keysAtLeast, scratch)
+				copyRows(dst[r*stride:], stride, sums, n, end-r)
 			}
 			keys[0] = few
 		}
@@ -111,13 +120,12 @@ func together(keys []stored) (runs, n int) {
 	return runs, n
 }
 
-// inside reports whether there is as much data as runs of rows say, and panics if not.
-func inside(runs []stored) bool {
+// inside panics where there is less data than runs of rows say.
+func inside(runs []stored) {
 	row := runs[0].dim * runs[0].dt.Bits() / 8
 	for i := range runs {
 		_ = runs[i].data[runs[i].n*row-1]
 	}
-	return true
 }
 
 // runs is score for n keys of runs that a scorer takes.
@@ -160,28 +168,49 @@ func addressOf(runs []stored) *byte { return (*byte)(unsafe.Pointer(&runs[0])) }
 // factors sets those of runs to what a scorer or mixer needs to know of their scales, as many
 // bytes for each row, and is what is left of scratch.
 func (s *scorers) factors(runs []stored, scratch []float32) (bytes int, rest []float32) {
-	dt, words := runs[0].dt, runs[0].dt.Groups(runs[0].dim)
-	for i := range runs {
-		run := &runs[i]
-		switch dt {
-		case backend.Int8:
-			run.factors, bytes = &floatsOf(run.scales[:run.n])[0], 4
-		case backend.FP8E4M3, backend.FP8E5M2:
-			f, same := math.Float32frombits(run.scales[0]), scratch[:run.n]
-			if dt == backend.FP8E4M3 {
-				f *= 256 // see loadE4M3 in kernels/asm/amd64
-			}
-			for j := range same {
-				same[j] = f
-			}
-			run.factors, bytes, scratch = &same[0], 4, scratch[run.n:]
-		case backend.Int8Asym, backend.Int4, backend.Int4G64:
-			pairs := scratch[:2*run.n*words]
-			s.unpack(pairs, run.scales[:run.n*words], dt.Bits(), 1)
-			run.factors, bytes, scratch = &pairs[0], 8*words, scratch[len(pairs):]
-		}
+	switch dt := runs[0].dt; dt {
+	case backend.Int8:
+		return asTheyAre(runs), scratch
+	case backend.FP8E4M3, backend.FP8E5M2:
+		return repeatedScales(runs, scratch)
+	case backend.Int8Asym, backend.Int4, backend.Int4G64:
+		return s.unpacked(runs, 1, scratch)
 	}
-	return bytes, scratch
+	return 0, scratch
+}
+
+// asTheyAre is factors of one word for each row.
+func asTheyAre(runs []stored) (bytes int) {
+	for i := range runs {
+		runs[i].factors = &floatsOf(runs[i].scales[:runs[i].n])[0]
+	}
+	return 4
+}
+
+// repeatedScales is factors of a scale that all rows share, one for each.
+func repeatedScales(runs []stored, scratch []float32) (bytes int, rest []float32) {
+	for i := range runs {
+		f, same := math.Float32frombits(runs[i].scales[0]), scratch[:runs[i].n]
+		if runs[i].dt == backend.FP8E4M3 {
+			f *= 256 // see loadE4M3 in kernels/asm/amd64
+		}
+		for j := range same {
+			same[j] = f
+		}
+		runs[i].factors, scratch = &same[0], scratch[len(same):]
+	}
+	return 4, scratch
+}
+
+// unpacked is factors of pairs (see unpack), each once or twice.
+func (s *scorers) unpacked(runs []stored, times int, scratch []float32) (bytes int, rest []float32) {
+	words, bits := runs[0].dt.Groups(runs[0].dim), runs[0].dt.Bits()
+	for i := range runs {
+		pairs := scratch[:2*runs[i].n*words*times]
+		s.unpack(pairs, runs[i].scales[:runs[i].n*words], bits, times)
+		runs[i].factors, scratch = &pairs[0], scratch[len(pairs):]
+	}
+	return 8 * words * times, scratch
 }
 
 // unpack sets dst to the step of each word, and behind it what its code 0 is worth, once or twice.

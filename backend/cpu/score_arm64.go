@@ -10,12 +10,12 @@ type scoreKernel func(dst *float32, stride int, q *float32, rows int, keys *byte
 // scoreNEON sets score to assembly.
 func (k *kernels) scoreNEON() {
 	for dt := range k.score {
-		k.score[dt] = scoring(scoreDecodedNEON)
+		k.score[dt] = scoreRun(scoreDecodedNEON).each()
 	}
-	k.score[backend.F32] = scoring(scoreRowsNEON)
-	k.score[backend.F16] = scoring(scoreWith(scoreUnscaled(scoreF16NEON)))
-	k.score[backend.BF16] = scoring(scoreWith(scoreUnscaled(scoreBF16NEON)))
-	k.score[backend.Int8] = scoring(scoreWith(scoreInt8NEON))
+	k.score[backend.F32] = scoreRowsNEON.each()
+	k.score[backend.F16] = scoreWith(scoreUnscaled(scoreF16NEON)).each()
+	k.score[backend.BF16] = scoreWith(scoreUnscaled(scoreBF16NEON)).each()
+	k.score[backend.Int8] = scoreWith(scoreInt8NEON).each()
 }
 
 var scoreRowsNEON = scoreWith(scoreUnscaled(scoreF32NEON))

@@ -22,26 +22,12 @@ func (s *scorers) scoreInt8(dst []float32, stride int, q stored, keys []stored, 
 		portable.scoreInt8[dt](dst, stride, q, keys, w)
 		return
 	}
-	for len(keys) > 0 && q.n > 0 {
-		runs, n := together(keys)
-		if runs > 0 {
-			for r := 0; r < q.n; r += rowsAtOnce {
-				s.multiply(dst[r*stride:], stride, q.between(r, min(r+rowsAtOnce, q.n)), keys[:runs], n, scratch)
-				fetched(keys[:runs])
-			}
-		} else if runs, n = 1, keys[0].n; n > 0 {
-			few := keys[0]
-			same, sums, scratch := few.repeated(scratch)
-			keys[0] = same
-			for r := 0; r < q.n; r += rowsAtOnce {
-				some := q.between(r, min(r+rowsAtOnce, q.n))
-				s.multiply(sums, keysAtLeast, some, keys[:1], keysAtLeast, scratch)
-				copyRows(dst[r*stride:], stride, sums, n, some.n)
-			}
-			keys[0] = few
+	parts(dst, stride, q.n, keys, scratch, func(dst []float32, stride, from, to int, keys []stored, n int, scratch []float32) {
+		for r := from; r < to; r += rowsAtOnce {
+			s.multiply(dst[(r-from)*stride:], stride, q.between(r, min(r+rowsAtOnce, to)), keys, n, scratch)
+			fetched(keys)
 		}
-		keys, dst = keys[runs:], dst[n:]
-	}
+	})
 }
 
 // room is how many float32 scoreInt8 works in.
@@ -68,23 +54,16 @@ func (s *scorers) multiply(dst []float32, stride int, q stored, keys []stored, n
 	factors, scratch := scratch[:2*rowsAtOnce], scratch[2*rowsAtOnce:]
 	copy(factors, floatsOf(q.scales[:rows]))
 	x, qRow := (*float32)(unsafe.Pointer(&q.data[0])), dim
-	words, scale := dt.Groups(dim), 4
+	var scale int
 	if dt.Bits() == 8 {
 		s.rowSums((*int32)(unsafe.Pointer(&factors[rowsAtOnce])), &q.data[0], dim, rows)
-		for i := range keys {
-			keys[i].factors = &floatsOf(keys[i].scales[:keys[i].n])[0]
-		}
+		scale = asTheyAre(keys)
 	} else {
 		times := 1
 		if dt == backend.Int4G64 {
 			times = 2
 		}
-		scale = 8 * words * times
-		for i := range keys {
-			pairs := scratch[:2*keys[i].n*words*times]
-			s.unpack(pairs, keys[i].scales[:keys[i].n*words], 4, times)
-			keys[i].factors, scratch = &pairs[0], scratch[len(pairs):]
-		}
+		scale, scratch = s.unpacked(keys, times, scratch)
 		qRow = s.splitRow(dim)
 		split := bytesOf(scratch[2*s.split/groupAtOnce:])[:rows*qRow]
 		s.splitRows(&split[0], &q.data[0], dim, rows)

@@ -13,7 +13,7 @@ type scratch struct {
 	q, acc, scores []float32 // of a tile
 	top            []float32 // a row's largest score
 	sum            []float64 // and the sum of its weights
-	shrink, ones   []float32 // factors of a head's rows
+	shrink         []float32 // factors of a head's rows
 	vectors        []float32
 	panel          []float32 // keys of a tall tile, [dim, panel]
 	rounded        []byte    // query rows as Int8
@@ -41,15 +41,11 @@ func (e extent) max(o extent) extent {
 }
 
 func newScratch(e extent) *scratch {
-	w := &scratch{size: e, q: aligned[float32](e.q), acc: aligned[float32](e.acc), scores: aligned[float32](e.scores),
+	return &scratch{size: e, q: aligned[float32](e.q), acc: aligned[float32](e.acc), scores: aligned[float32](e.scores),
 		top: aligned[float32](e.rows), sum: aligned[float64](e.rows), vectors: aligned[float32](e.vectors), panel: aligned[float32](e.panel),
-		shrink: aligned[float32](e.rows), ones: aligned[float32](e.rows),
+		shrink:  aligned[float32](e.rows),
 		rounded: aligned[byte](e.rounded), steps: aligned[uint32](e.rows), integers: newIntegers(e.integers),
 		keys: make([]stored, chunk), values: make([]stored, chunk)}
-	for i := range w.ones {
-		w.ones[i] = 1
-	}
-	return w
 }
 
 // runs are the first n of keys and of values, for a step.
