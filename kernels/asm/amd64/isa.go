@@ -96,7 +96,6 @@ func (g *generator) ask(ahead, later reg.Register, disp int) {
 // Where fields of the package's type stored are; a test compares.
 const (
 	storedData    = 0
-	storedScales  = 24
 	storedAhead   = 48
 	storedLater   = 56
 	storedWanted  = 64

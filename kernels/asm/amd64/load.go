@@ -90,53 +90,53 @@ func loadE4M3(g *generator, m operand.Mem, to reg.VecPhysical) {
 	g.VCVTPH2PS(code, to)
 }
 
-var (
-	// pairsOf is the index of each byte of a code's pair, and highs how far up of it the code is.
-	pairsOf = constant{"pairs", func(i int) uint32 { return 0x01010101 * uint32(i/2) }}
-	highs   = constant{"highs", func(i int) uint32 { return uint32(i % 2 * 4) }}
-	codes   = constant{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }}
-)
+// codes is what codes of 4 bits are worth where nothing else is said.
+var codes = constant{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }}
+
+// byTables reports whether a type has so few codes that their values are looked up, in a table for each
+// group.
+func (i isa) byTables(t storage) bool { return i.wide() && t.scaling == byGroup && t.bits == 4 }
 
 // nibbles sets how codes of 4 bits are loaded.
 func (i isa) nibbles(t *storage) {
 	if !i.wide() {
-		t.constants = []constant{{"shifts", func(i int) uint32 { return uint32(28 - 4*i) }}}
 		t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
 			g.VPBROADCASTD(m, to)
-			g.VPSLLVD(g.held[0], to, to)
+			g.VPSLLVD(g.global(constant{"shifts", func(i int) uint32 { return uint32(28 - 4*i) }}), to, to)
 			g.VPSRLD(operand.U8(28), to, to)
 			g.VCVTDQ2PS(to, to)
 		}
-		t.pair = func(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pairScales) {
-			g.VPMOVZXBD(m, odd)
-			g.VPAND(g.global(constant{"low4of32", every(15)}), odd, even)
-			g.VPSRLD(operand.U8(4), odd, odd)
-			for _, v := range []reg.VecPhysical{even, odd} {
-				g.VCVTDQ2PS(v, v)
-				g.VFMADD213PS(s.zero, s.step, v)
-			}
-		}
-		return
+	} else {
+		t.constants = []constant{codes}
+		t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) { g.lookUp(m, g.held[0], to) }
 	}
-	t.constants = []constant{pairsOf, highs, codes}
-	t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
-		g.VPBROADCASTQ(m, to)
-		g.VPSHUFB(g.held[0], to, to)
-		g.VPSRLVD(g.held[1], to, to)
-		g.VPERMPS(g.held[2], to, to)
+	if t.scaling == byGroup {
+		t.pair = i.pair
 	}
-	t.pair = func(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pairScales) {
+}
+
+// pair is storage.pair of codes of 4 bits.
+func (i isa) pair(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pairScales) {
+	if i.wide() {
 		g.VPMOVZXBD(m, even) // a table's index is the low 4 bits
 		g.VPSRLD(operand.U8(4), even, odd)
 		g.VPERMPS(s.table, even, even)
 		g.VPERMPS(s.table, odd, odd)
+		return
+	}
+	g.VPMOVZXBD(m, odd)
+	g.VPAND(g.global(constant{"low4of32", every(15)}), odd, even)
+	g.VPSRLD(operand.U8(4), odd, odd)
+	for _, v := range []reg.VecPhysical{even, odd} {
+		g.VCVTDQ2PS(v, v)
+		g.VFMADD213PS(s.zero, s.step, v)
 	}
 }
 
-// fewCodes sets a vector of AVX-512 to the values of as many codes, by a table.
-func (g *generator) fewCodes(m operand.Mem, table, to reg.VecPhysical) {
+// lookUp sets a vector of AVX-512 to the values of as many codes of 4 bits, by a table.
+func (g *generator) lookUp(m operand.Mem, table, to reg.VecPhysical) {
 	g.VPBROADCASTQ(m, to)
-	g.VPSHUFB(g.global(pairsOf), to, to)
-	g.VPSRLVD(g.global(highs), to, to)
+	g.VPSHUFB(g.global(constant{"pairs", func(i int) uint32 { return 0x01010101 * uint32(i/2) }}), to, to)
+	g.VPSRLVD(g.global(constant{"highs", func(i int) uint32 { return uint32(i % 2 * 4) }}), to, to)
 	g.VPERMPS(table, to, to)
 }

@@ -44,19 +44,13 @@ func (f *floatProducts) scaleBytes() int {
 func (f *floatProducts) hold(b *block, free int) {
 	f.x = f.vecs(free, b.rows)
 	free += b.rows
-	if f.byTables() {
-		free = f.generator.hold([]constant{codes}, free)
-		f.tables, f.odd, f.y = f.vecs(free, b.keys), f.vecs(free+b.keys, b.rows), f.vec(free+b.keys+b.rows)
-		return
-	}
 	free = f.generator.hold(f.t.constants, free)
-	if f.t.scaling == byGroup {
+	if f.byTables(f.t) {
+		f.tables, f.odd, f.y = f.vecs(free, b.keys), f.vecs(free+b.keys, b.rows), f.vec(free+b.keys+b.rows)
+	} else if f.t.scaling == byGroup {
 		f.step = f.vec(free)
 	}
 }
-
-// byTables reports whether a key's codes are so few that its values are looked up.
-func (f *floatProducts) byTables() bool { return f.wide() && f.t.scaling == byGroup && f.t.bits == 4 }
 
 func (f *floatProducts) loop(b *block) {
 	f.Load(f.Param("qRow"), f.count)
@@ -73,7 +67,7 @@ func (f *floatProducts) loop(b *block) {
 		f.CMOVQGT(f.count, left)
 		f.SUBQ(left, f.count)
 	}
-	if f.byTables() {
+	if f.byTables(f.t) {
 		for k, t := range f.tables {
 			f.VBROADCASTSS(f.scaleOf(k, 4), t)
 			f.VFMADD231PS_BCST(f.scaleOf(k, 0), f.held[0], t)
@@ -152,8 +146,8 @@ func (f *floatProducts) advance(b *block, elements int) {
 // others do (see scaling).
 func (f *floatProducts) load(b *block, k, i int) {
 	m := b.key(k, i*f.bits/8)
-	if f.byTables() {
-		f.fewCodes(m, f.tables[k], b.y)
+	if f.byTables(f.t) {
+		f.lookUp(m, f.tables[k], b.y)
 		return
 	}
 	f.t.load(f.generator, m, b.y)
