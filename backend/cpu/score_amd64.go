@@ -81,6 +81,10 @@ func (s *scorers) score(dst []float32, stride int, q []float32, keys []stored, s
 		portable.score[dt](dst, stride, q, keys, scratch)
 		return
 	}
+	if runs, n := together(keys); runs == len(keys) && len(q) > 0 { // the most frequent one, which parts would slow down
+		s.runs(dst, stride, q, keys, n, scratch)
+		return
+	}
 	parts(dst, stride, len(q)/dim, keys, scratch, func(dst []float32, stride, from, to int, keys []stored, n int, scratch []float32) {
 		s.runs(dst, stride, q[from*dim:to*dim], keys, n, scratch)
 	})
