@@ -25,6 +25,9 @@ type reuseMachine[B backend.Buffer] struct {
 	shadow  map[uint32][]token
 	limited bool // there are limits, or were: what is published cannot be foretold
 	quiet   map[*reader[B]]bool
+	// refused is readers whose full blocks may not all have been wanted when the last one was: what
+	// the tree refuses is offered again with the next full block.
+	refused map[*reader[B]]bool
 }
 
 var scopes = []prefix.Scope{{}, {Salt: []byte{}}, {Salt: []byte("a")}, {Adapter: &prefix.Adapter{ID: "a"}}}
@@ -167,13 +170,15 @@ func (m *reuseMachine[B]) Step(t *rapid.T) {
 	st := m.stats()
 	for _, p := range parts {
 		m.note(p.reader)
-		if m.quiet[p.reader] || !alone[p.reader] || m.limited || st.Reserved > 0 || before.Reserved > 0 {
+		unsure, slots := m.quiet[p.reader] || !alone[p.reader] || m.limited || st.Reserved > 0 || before.Reserved > 0, m.pool.cfg.BlockSize
+		if len(p.tokens)/slots > (len(p.tokens)-len(p.ids))/slots {
+			m.refused[p.reader] = unsure
+		}
+		if unsure || m.refused[p.reader] {
 			continue
 		}
-		slots := m.pool.cfg.BlockSize
 		o := OpenOptions{Scope: p.scope, Items: p.items}
-		// What others had a part of when it was offered is offered again with the next full block.
-		if fresh := len(p.tokens)/slots > (len(p.tokens)-len(p.ids))/slots; fresh && len(p.tokens) >= p.cut {
+		if len(p.tokens) >= p.cut {
 			require.GreaterOrEqual(t, m.matched(append(slices.Clip(p.tokens), 9), o), len(p.tokens)/slots*slots, "full blocks are published")
 		}
 	}
@@ -265,7 +270,7 @@ func (m *reuseMachine[B]) finish(t *rapid.T) {
 
 func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, streams int) {
 	cfg.Prefix = prefix.Policy(rapid.IntRange(int(prefix.Adaptive), int(prefix.Priority)).Draw(t, "policy"))
-	m := &reuseMachine[B]{rig: newRig(t, be, cfg), shadow: map[uint32][]token{}, quiet: map[*reader[B]]bool{}}
+	m := &reuseMachine[B]{rig: newRig(t, be, cfg), shadow: map[uint32][]token{}, quiet: map[*reader[B]]bool{}, refused: map[*reader[B]]bool{}}
 	m.mirror = newMirror(t, m.pool)
 	m.streams = []backend.Stream{m.s}
 	for len(m.streams) < streams {

@@ -22,7 +22,7 @@ func (m *reuseMachine[B]) Fork(t *rapid.T) {
 	child.seq, err = x.seq.Fork()
 	require.NoError(t, err)
 	m.xs = append(m.xs, &child)
-	m.quiet[&child] = m.quiet[x]
+	m.quiet[&child], m.refused[&child] = m.quiet[x], m.refused[x]
 }
 
 func (m *reuseMachine[B]) Truncate(t *rapid.T) {
