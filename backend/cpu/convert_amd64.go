@@ -103,8 +103,8 @@ func (a *halvesAsm) encode(dst stored, src []float32, saturate bool) bool {
 
 // fp8Asm converts the 8-bit floats.
 type fp8Asm struct {
-	load  func(dst *float32, codes *byte, scale float32, n int)
-	store func(codes *byte, src *float32, scale float32, n int) bool
+	load func(dst *float32, codes *byte, scale float32, n int)
+	fp8Store
 }
 
 func (a *fp8Asm) decode(dst []float32, src stored) {
@@ -115,16 +115,6 @@ func (a *fp8Asm) decode(dst []float32, src stored) {
 	}
 	src.data = src.data[n:]
 	decodeFP8(dst[n:], src)
-}
-
-func (a *fp8Asm) encode(dst stored, src []float32, saturate bool) bool {
-	src = src[:len(dst.data)]
-	n := len(src) &^ (unit - 1)
-	if n > 0 && !a.store(&dst.data[0], &src[0], math.Float32frombits(dst.scales[0]), n) {
-		return saturate && encodeFP8(dst, src, true)
-	}
-	dst.data = dst.data[n:]
-	return encodeFP8(dst, src[n:], saturate)
 }
 
 // rowsAsm converts the types whose rows have scales of their own.

@@ -15,21 +15,14 @@ func (k *kernels) quantizeNEON() {
 	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64} {
 		k.encode[dt] = encodeRowsNEON
 	}
-	k.encode[backend.FP8E4M3], k.encode[backend.FP8E5M2] = encodeOctets(encodeFP8E4M3NEON), encodeOctets(encodeFP8E5M2NEON)
+	k.encode[backend.FP8E4M3] = finiteCodes(encodeFP8E4M3NEON).encode
+	k.encode[backend.FP8E5M2] = finiteCodes(encodeFP8E5M2NEON).encode
 }
 
-// encodeOctets stores 8-bit floats; it leaves to Go what does not fill vectors, and what is not finite
-// and is to be made so.
-func encodeOctets(kernel func(codes *byte, x *float32, scale float32, n int) int) func(dst stored, src []float32, saturate bool) bool {
-	return func(dst stored, src []float32, saturate bool) bool {
-		src = src[:len(dst.data)]
-		n := len(src) &^ 15
-		if n > 0 && kernel(&dst.data[0], &src[0], math.Float32frombits(dst.scales[0]), n) >= 0x7f800000 {
-			return saturate && encodeFP8(dst, src, true)
-		}
-		dst.data = dst.data[n:]
-		return encodeFP8(dst, src[n:], saturate)
-	}
+// finiteCodes is a kernel that reports whether values are finite, of one that is the largest of their
+// bits without signs.
+func finiteCodes(kernel func(codes *byte, x *float32, scale float32, n int) int) fp8Store {
+	return func(codes *byte, x *float32, scale float32, n int) bool { return kernel(codes, x, scale, n) < 0x7f800000 }
 }
 
 // encodeRowsNEON leaves to Go what is not finite and is to be made so.
