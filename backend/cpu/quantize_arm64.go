@@ -22,7 +22,9 @@ func (k *kernels) quantizeNEON() {
 // finiteCodes is a kernel that reports whether values are finite, of one that is the largest of their
 // bits without signs.
 func finiteCodes(kernel func(codes *byte, x *float32, scale float32, n int) int) fp8Store {
-	return func(codes *byte, x *float32, scale float32, n int) bool { return kernel(codes, x, scale, n) < 0x7f800000 }
+	return func(codes *byte, x *float32, scale float32, n int) bool {
+		return kernel(codes, x, scale, n) < 0x7f800000
+	}
 }
 
 // encodeRowsNEON leaves to Go what is not finite and is to be made so.
