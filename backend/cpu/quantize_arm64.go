@@ -9,12 +9,12 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
-// quantizeNEON sets encode of the types whose rows have scales of their own, and of the 8-bit floats,
-// to assembly.
+// quantizeNEON sets encode of the quantized types to assembly.
 func (k *kernels) quantizeNEON() {
 	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64} {
 		k.encode[dt] = encodeRowsNEON
 	}
+	k.encode[backend.Int4Channel] = encodeChannelsNEON
 	k.encode[backend.FP8E4M3] = finiteCodes(encodeFP8E4M3NEON).encode
 	k.encode[backend.FP8E5M2] = finiteCodes(encodeFP8E5M2NEON).encode
 }
@@ -67,4 +67,34 @@ func encodeGroup(dt backend.DType, codes []byte, x []float32, low, high float32)
 		codes4NEON(&codes[0], &x[0], len(x), step, zero, lowest, highest)
 	}
 	return scale
+}
+
+// encodeChannelsNEON leaves to Go what is not finite and is to be made so. It takes some channels of all
+// rows at a time.
+func encodeChannelsNEON(dst stored, src []float32, saturate bool) bool {
+	if !dst.inVectors() || dst.n == 0 {
+		return encodeChannels(dst, src, saturate)
+	}
+	const most = 128
+	var low, high, steps, zeros [most]float32
+	dim, words := dst.dim, dst.scales[:dst.dim]
+	src = src[:dst.n*dim]
+	_ = dst.data[len(src)/2-1]
+	for first := 0; first < dim; first += most {
+		n := min(most, dim-first)
+		if channelSpansNEON(&low[0], &high[0], &src[first], dim, n, dst.n) >= 0x7f800000 {
+			return saturate && encodeChannels(dst, src, true)
+		}
+		for i := range n {
+			word := quant.WordOf(low[i], high[i], 4)
+			words[first+i], steps[i], zeros[i] = uint32(word), word.Step(), word.Zero(4)
+			if steps[i] == 0 {
+				steps[i], zeros[i] = float32(math.Inf(1)), 0 // code 0, whatever the value
+			}
+		}
+		for at := first; at < len(src); at += dim {
+			channelCodesNEON(&dst.data[at/2], &src[at], &steps[0], &zeros[0], n)
+		}
+	}
+	return true
 }

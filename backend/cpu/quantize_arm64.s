@@ -422,3 +422,115 @@ l5:
 	VMOV V5.S[0], R1
 	MOVD R1, ret+32(FP)
 	RET
+
+// func channelSpansNEON(low *float32, high *float32, x *float32, dim int, n int, rows int) int
+TEXT ·channelSpansNEON(SB), NOSPLIT, $0-56
+	MOVD low+0(FP), R0
+	MOVD high+8(FP), R1
+	MOVD x+16(FP), R2
+	MOVD dim+24(FP), R3
+	MOVD n+32(FP), R4
+	MOVD rows+40(FP), R5
+	MOVD $0x7fffffff7fffffff, R26
+	VMOV R26, V13.D[0]
+	VMOV R26, V13.D[1]
+	VEOR V12.B16, V12.B16, V12.B16
+	LSL $2, R3, R3
+
+l6:
+	MOVD R2, R6
+	MOVD R5, R7
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	FLDPQ (R2), (F8, F9)
+	FLDPQ 32(R2), (F10, F11)
+
+l7:
+	FLDPQ (R6), (F0, F1)
+	FLDPQ 32(R6), (F2, F3)
+	ADD R3, R6
+	WORD $0x4ea0f484 // fmin v4.4s, v4.4s, v0.4s
+	WORD $0x4e20f508 // fmax v8.4s, v8.4s, v0.4s
+	VAND V13.B16, V0.B16, V0.B16
+	WORD $0x6ea0658c // umax v12.4s, v12.4s, v0.4s
+	WORD $0x4ea1f4a5 // fmin v5.4s, v5.4s, v1.4s
+	WORD $0x4e21f529 // fmax v9.4s, v9.4s, v1.4s
+	VAND V13.B16, V1.B16, V1.B16
+	WORD $0x6ea1658c // umax v12.4s, v12.4s, v1.4s
+	WORD $0x4ea2f4c6 // fmin v6.4s, v6.4s, v2.4s
+	WORD $0x4e22f54a // fmax v10.4s, v10.4s, v2.4s
+	VAND V13.B16, V2.B16, V2.B16
+	WORD $0x6ea2658c // umax v12.4s, v12.4s, v2.4s
+	WORD $0x4ea3f4e7 // fmin v7.4s, v7.4s, v3.4s
+	WORD $0x4e23f56b // fmax v11.4s, v11.4s, v3.4s
+	VAND V13.B16, V3.B16, V3.B16
+	WORD $0x6ea3658c // umax v12.4s, v12.4s, v3.4s
+	SUBS $1, R7
+	BGT l7
+	FSTPQ.P (F4, F5), 32(R0)
+	FSTPQ.P (F6, F7), 32(R0)
+	FSTPQ.P (F8, F9), 32(R1)
+	FSTPQ.P (F10, F11), 32(R1)
+	ADD $64, R2
+	SUBS $16, R4
+	BGT l6
+	WORD $0x6eb0a98c // umaxv s12, v12.4s
+	VMOV V12.S[0], R2
+	MOVD R2, ret+48(FP)
+	RET
+
+// func channelCodesNEON(codes *byte, x *float32, steps *float32, zeros *float32, n int)
+TEXT ·channelCodesNEON(SB), NOSPLIT, $0-40
+	MOVD codes+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD steps+16(FP), R2
+	MOVD zeros+24(FP), R3
+	MOVD n+32(FP), R4
+	MOVD $0x0000000000000000, R26
+	VMOV R26, V16.D[0]
+	VMOV R26, V16.D[1]
+	MOVD $0x4170000041700000, R26
+	VMOV R26, V17.D[0]
+	VMOV R26, V17.D[1]
+
+l8:
+	FLDPQ (R1), (F0, F1)
+	FLDPQ 32(R1), (F2, F3)
+	ADD $64, R1
+	FLDPQ (R2), (F4, F5)
+	FLDPQ 32(R2), (F6, F7)
+	ADD $64, R2
+	FLDPQ (R3), (F8, F9)
+	FLDPQ 32(R3), (F10, F11)
+	ADD $64, R3
+	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
+	WORD $0x4ea8d400 // fsub v0.4s, v0.4s, v8.4s
+	WORD $0x4e30f400 // fmax v0.4s, v0.4s, v16.4s
+	WORD $0x4eb1f400 // fmin v0.4s, v0.4s, v17.4s
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	WORD $0x6e25fc21 // fdiv v1.4s, v1.4s, v5.4s
+	WORD $0x4ea9d421 // fsub v1.4s, v1.4s, v9.4s
+	WORD $0x4e30f421 // fmax v1.4s, v1.4s, v16.4s
+	WORD $0x4eb1f421 // fmin v1.4s, v1.4s, v17.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	WORD $0x6e26fc42 // fdiv v2.4s, v2.4s, v6.4s
+	WORD $0x4eaad442 // fsub v2.4s, v2.4s, v10.4s
+	WORD $0x4e30f442 // fmax v2.4s, v2.4s, v16.4s
+	WORD $0x4eb1f442 // fmin v2.4s, v2.4s, v17.4s
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	WORD $0x6e27fc63 // fdiv v3.4s, v3.4s, v7.4s
+	WORD $0x4eabd463 // fsub v3.4s, v3.4s, v11.4s
+	WORD $0x4e30f463 // fmax v3.4s, v3.4s, v16.4s
+	WORD $0x4eb1f463 // fmin v3.4s, v3.4s, v17.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VUZP1 V1.H8, V0.H8, V0.H8
+	VUZP1 V3.H8, V2.H8, V2.H8
+	VUZP1 V2.B16, V0.B16, V0.B16
+	VUZP2 V0.B16, V0.B16, V1.B16
+	VUZP1 V0.B16, V0.B16, V0.B16
+	VSHL $4, V1.B16, V1.B16
+	VORR V1.B16, V0.B16, V0.B16
+	FMOVD.P F0, 8(R0)
+	SUBS $16, R4
+	BGT l8
+	RET

@@ -33,3 +33,15 @@ func encodeFP8E4M3NEON(codes *byte, x *float32, scale float32, n int) int
 //
 //go:noescape
 func encodeFP8E5M2NEON(codes *byte, x *float32, scale float32, n int) int
+
+// channelSpansNEON sets low and high to the lowest and the highest of n channels, a multiple of 16 and at least that, of
+// rows that are dim apart, and is the largest of the values' bits without signs.
+//
+//go:noescape
+func channelSpansNEON(low *float32, high *float32, x *float32, dim int, n int, rows int) int
+
+// channelCodesNEON sets codes of 4 bits to those of n values, a multiple of 16 and at least that: the nearest integers to
+// each in its steps, less its zero, from 0 to 15.
+//
+//go:noescape
+func channelCodesNEON(codes *byte, x *float32, steps *float32, zeros *float32, n int)
