@@ -112,6 +112,20 @@ type AttendShape struct {
 	Window, SinkTokens int
 	Mass               bool     // AttendParams.Out.Mass may be set
 	Work               []uint32 // scratch the plan may append to and return
+
+	// Table, on the host what Ragged.Table is on the device, U32 [seqs, TableStride], lets a
+	// device read once what sequences have in common: those whose tables begin with the
+	// same blocks attend to them as one, and merge (cascade attention). Such a plan is for
+	// calls with this very table. nil: each sequence reads all that it sees. A device may
+	// leave it aside.
+	Table       []uint32
+	TableStride int
+	// MinShared is the fewest tokens that sequences are read as one for; 0: as many as
+	// pay on the device.
+	MinShared int
+	// Fixed makes a plan whose launches, and the lengths of Work and Workspace, are the same
+	// whatever ContextLens, Table and what is in it are: what a Graph needs. Parts of it are empty.
+	Fixed bool
 }
 
 // AttendPlan is a device's split of one step's attention. The caller uploads

@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 3
+#define FKV_ABI_VERSION 4
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -294,6 +294,7 @@ struct fkv_attend_args {
     float scale;
     float softcap;                 /* 0: none */
     uint32_t k_storage, v_storage; /* FKV_PLAIN, with no scales, but in kernels of quantized caches */
+    uint32_t shared_at, shared_rows; /* the word of WORK where shared rows begin, and their number */
     uint32_t pad;
 };
 
@@ -311,6 +312,22 @@ struct fkv_attend_item {
 };
 
 #define FKV_ITEM_WORDS 8
+
+/*
+ * An item whose seq is FKV_MANY_SEQS has rows of several sequences, whose tables are the
+ * same over its keys, all of which are before the queries: shared rows [row, row+rows) of
+ * WORK, each four words. It is a part of all of them, number part of several, and walks
+ * the keys by the first one's table. What a shared row gets goes to partial row
+ * (partial + part*step)*kv_heads + kv_head, where that of its sequence's own items is.
+ */
+#define FKV_MANY_SEQS 0xffffffff
+
+struct fkv_attend_row {
+    uint32_t seq, row;
+    uint32_t partial, step;
+};
+
+#define FKV_ROW_WORDS 4
 #define FKV_WORK_HEADER 16 /* words before the first item; the host's own */
 
 /* The most rows an item may have, by the kind of kernel that runs it. */

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -20,7 +21,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	}
 	// GPUs have other kernels for activations of 16 bits.
 	for _, f := range plainFormats(caps) {
-		for _, s := range append(maskSpecs(), borderSpecs()...) {
+		for _, s := range slices.Concat(maskSpecs(), borderSpecs(), sharedSpecs()) {
 			s.format = f
 			s.name += " in " + f.Act.String()
 			specs = append(specs, s.listed(caps))

@@ -50,6 +50,7 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 		a.shape.ContextLens = append(a.shape.ContextLens, uint32(seq.context))
 		a.shape.QueryLens = append(a.shape.QueryLens, uint32(seq.queries))
 	}
+	a.tell(&a.shape)
 	if s.planned != nil {
 		s.planned(&a.shape)
 	}
@@ -99,6 +100,7 @@ func (a *attendRun[B]) layBlocks() {
 	if a.output.shared && a.layout.table && len(a.tables[0]) > 0 && len(a.tables[1]) > 0 {
 		copy(a.tables[1][:(len(a.tables[1])+1)/2], a.tables[0])
 	}
+	a.join()
 }
 
 // slot is where token i of a sequence lies.

@@ -46,6 +46,8 @@ type attendSpec struct {
 	seqs          []sequence
 	mask          maskSpec
 	output        outputSpec
+	prefixes      []prefix // of each sequence, or none; by whole blocks
+	fixed         bool     // the plan is of fixed size
 	format        backend.Format
 	strided       bool
 	smallIntegers bool                       // queries and keys of −1, 0, 1 and no scale: large scores that are exact
@@ -209,7 +211,7 @@ func gridSpec(row []int, formats []backend.Format) attendSpec {
 		qHeads: heads[0], kvHeads: heads[1], kDim: dims[0], vDim: dims[1],
 		layout: layout, spareSlots: row[3] % 3, seqs: queryAxis[row[4]].seqs(c),
 		mask: maskAxis[row[5]], output: outputAxis[row[6]], format: formats[row[7]], strided: row[8] == 1,
-		omitOffsets: row[4] == 0,
+		omitOffsets: row[4] == 0, fixed: row[8] == 1,
 	}
 	if s.mask.window > 0 {
 		s.mask.window = c/3 + 2 // inside the longer contexts, and seldom on the border of a block

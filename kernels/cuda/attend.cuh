@@ -31,72 +31,133 @@ struct Row {
     int position; // of the query in its sequence; -1 where a causal query comes before it
 };
 
+// Sequence is one of the call's, in numbers that were checked against it.
+struct Sequence {
+    uint32_t token; // of its query 0
+    int64_t queries;
+    int ctx;
+
+    // read is false for a sequence that is not there or has no queries. slots bounds ctx.
+    __device__ bool read(const Operands &at, const fkv_attend_args &args, uint32_t seq, uint32_t slots) {
+        if (seq >= args.seqs) return false;
+        token = seq;
+        uint32_t end = seq + 1;
+        if (at.query_offsets) {
+            token = at.query_offsets[seq];
+            end = at.query_offsets[seq + 1];
+        }
+        end = min(end, args.tokens);
+        queries = int64_t(end) - token;
+        ctx = min(at.context_lens[seq], slots);
+        return token < end;
+    }
+};
+
 // Task is what one block of the grid does: an item for a KV head, in numbers that were
 // checked against the call. seq, rows and key ranges are good; base, part and parts are
 // only after writable or mergeable.
 struct Task {
+    const Operands &at;
+    const fkv_attend_args &args;
     fkv_attend_item item;
     uint32_t kv_head, group;
-    uint32_t token; // of the sequence's query 0
-    int64_t queries;
+    uint32_t seq; // whose table says where the keys lie
+    bool shared;  // the rows are of several sequences
+    Sequence own; // else: theirs
+    uint32_t slots; // of a sequence, as far as its table goes
     int ctx;
     Sight sight;
 
-    // read is false where the block has nothing that it may do.
-    __device__ bool read(const Operands &at, const fkv_attend_args &args, bool paged, uint32_t most_rows) {
+    __device__ Task(const Operands &operands, const fkv_attend_args &arguments) : at(operands), args(arguments) {}
+
+    // read is false where the block has nothing that it may do. All of its threads call it.
+    __device__ bool read(bool paged, uint32_t most_rows) {
         if (blockIdx.x >= args.items || blockIdx.y >= args.kv_heads) return false;
         const uint32_t *word = at.work + FKV_WORK_HEADER + (int64_t(args.first) + blockIdx.x) * FKV_ITEM_WORDS;
         item = {word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]};
-        if (item.seq >= args.seqs || item.rows - 1 >= most_rows) return false;
+        if (item.rows - 1 >= most_rows) return false;
         kv_head = blockIdx.y;
         group = args.q_heads / args.kv_heads;
-        token = item.seq;
-        uint32_t end = item.seq + 1;
-        if (at.query_offsets) {
-            token = at.query_offsets[item.seq];
-            end = at.query_offsets[item.seq + 1];
+        uint64_t most = paged ? uint64_t(args.table_stride) * args.block_size : args.block_size;
+        if (args.blocks == 0) most = 0;
+        slots = uint32_t(most > MOST_KEYS ? MOST_KEYS : most);
+        seq = item.seq;
+        shared = seq == FKV_MANY_SEQS;
+        if (shared) {
+            if (!paged || !read_shared()) return false;
+        } else {
+            if (!own.read(at, args, seq, slots) || int64_t(item.row) + item.rows > own.queries * group) return false;
+            ctx = own.ctx;
         }
-        end = min(end, args.tokens);
-        if (token >= end) return false;
-        queries = end - token;
-        if (int64_t(item.row) + item.rows > queries * group) return false;
-        uint64_t slots = paged ? uint64_t(args.table_stride) * args.block_size : args.block_size;
-        if (args.blocks == 0) slots = 0;
-        if (slots > MOST_KEYS) slots = MOST_KEYS;
-        ctx = min(at.context_lens[item.seq], uint32_t(slots));
         sight = Sight(args, ctx);
         return true;
     }
 
     // writable reports whether the rows that a part of an item writes are there.
-    __device__ bool writable(const fkv_attend_args &args) const {
+    __device__ bool writable() const {
+        if (shared) return item.parts > 1;
         if (item.parts == 1) return item.part == 0;
-        return item.part < item.parts && fits(args, uint64_t(item.part) + 1);
+        return item.part < item.parts && fits(uint64_t(item.part) + 1);
     }
 
     // mergeable reports whether all parts of the item are there.
-    __device__ bool mergeable(const fkv_attend_args &args) const { return item.parts > 0 && fits(args, item.parts); }
+    __device__ bool mergeable() const { return !shared && item.parts > 0 && fits(item.parts); }
 
     // row is row r of the item; one beyond its last sees nothing before a causal mask.
     __device__ Row row(uint32_t r) const {
-        uint32_t packed = item.row + min(r, item.rows - 1), query = packed / group;
-        int64_t position = ctx - queries + query;
+        uint32_t packed = item.row + min(r, item.rows - 1);
+        Sequence from = own;
+        if (shared) {
+            const uint32_t *word = shared_row(r);
+            packed = word[1];
+            from.read(at, args, word[0], slots);
+        }
+        const uint32_t query = packed / group;
+        int64_t position = from.ctx - from.queries + query;
         if (r >= item.rows) position = -1;
         int64_t least = sight.causal ? -1 : -MOST_KEYS;
-        return {token + query, kv_head * group + packed % group, int(position < least ? least : position)};
+        return {from.token + query, kv_head * group + packed % group, int(position < least ? least : position)};
     }
 
+    // lowest and highest bound the positions of rows [r, last]: of one sequence they are
+    // exact, of several they are behind the item's keys.
+    __device__ int lowest(uint32_t r) const { return shared ? ctx - 1 : row(r).position; }
+    __device__ int highest(uint32_t last) const { return shared ? int(MOST_KEYS) - 1 : row(last).position; }
+
     // partial is the row of the workspace that part gives row r of the item.
-    __device__ int64_t partial(uint32_t part, uint32_t r, const fkv_attend_args &args) const {
-        return (item.base + int64_t(part) * item.rows + r) * args.kv_heads + kv_head;
+    __device__ int64_t partial(uint32_t part, uint32_t r) const {
+        int64_t at_row = item.base + int64_t(part) * item.rows + r;
+        if (shared) {
+            const uint32_t *word = shared_row(r);
+            at_row = word[2] + int64_t(part) * word[3];
+        }
+        return at_row * args.kv_heads + kv_head;
     }
 
     // span is the keys of the item that its rows see.
-    __device__ Span span() const { return sight.span(row(0).position, row(item.rows - 1).position, item.key, item.key_end, ctx); }
+    __device__ Span span() const { return sight.span(lowest(0), highest(item.rows - 1), item.key, item.key_end, ctx); }
 
   private:
-    __device__ bool fits(const fkv_attend_args &args, uint64_t parts) const {
+    __device__ bool fits(uint64_t parts) const {
         return item.base + parts * item.rows <= uint64_t(args.partial_rows) / args.kv_heads;
+    }
+
+    __device__ const uint32_t *shared_row(uint32_t r) const {
+        return at.work + args.shared_at + (int64_t(item.row) + min(r, item.rows - 1)) * FKV_ROW_WORDS;
+    }
+
+    // read_shared is read for an item of several sequences: the lanes look at its rows.
+    __device__ bool read_shared() {
+        if (int64_t(item.row) + item.rows > args.shared_rows) return false;
+        bool good = true;
+        for (uint32_t r = threadIdx.x % 32; r < item.rows; r += 32) {
+            const uint32_t *word = shared_row(r);
+            good = good && own.read(at, args, word[0], slots) && word[1] < own.queries * group &&
+                   word[2] + uint64_t(item.part) * word[3] < uint64_t(args.partial_rows) / args.kv_heads;
+        }
+        seq = *shared_row(0);
+        ctx = int(min(item.key_end, slots));
+        return __all_sync(FULL, good);
     }
 };
 

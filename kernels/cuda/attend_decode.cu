@@ -17,13 +17,13 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
     static constexpr int SHARED = LOADED > Result::BYTES ? LOADED : Result::BYTES;
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
-        Task task;
-        if (!task.read(at, args, PAGED, FKV_DECODE_ROWS) || !task.writable(args)) return;
+        Task task(at, args);
+        if (!task.read(PAGED, FKV_DECODE_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         Span span = task.span();
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args,
-                    Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span, lane, warp, WARPS);
+                    Pages(at.table, args, task.seq, task.kv_head, PAGED), span, lane, warp, WARPS);
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
         __syncthreads();

@@ -54,13 +54,13 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
     static_assert(SHARED <= 99 * 1024, "what a block may have on every device from 8.0 on");
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
-        Task task;
+        Task task(at, args);
         bool paged = args.table_stride > 1;
-        if (!task.read(at, args, paged, FKV_PREFILL_ROWS)) return;
+        if (!task.read(paged, FKV_PREFILL_ROWS)) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         Span span = task.span();
-        Pages pages(at.table, args, task.item.seq, task.kv_head, paged);
+        Pages pages(at.table, args, task.seq, task.kv_head, paged);
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
         T *rows = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);

@@ -8,21 +8,21 @@ template <class T> struct Merge {
     static constexpr int WARPS = 4, THREADS = 32 * WARPS, SHARED = 0, N = Vec<T>::N;
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
-        Task task;
-        if (!task.read(at, args, args.table_stride > 1, FKV_PREFILL_ROWS) || !task.mergeable(args)) return;
+        Task task(at, args);
+        if (!task.read(args.table_stride > 1, FKV_PREFILL_ROWS) || !task.mergeable()) return;
         Output<T> out{at, args, task};
         int lane = threadIdx.x % 32;
         for (uint32_t r = threadIdx.x / 32; r < task.item.rows; r += WARPS) {
             float top = NEG_INF, sum = 0;
-            for (uint32_t part = 0; part < task.item.parts; part++) top = fmaxf(top, at.partial_lse[task.partial(part, r, args)]);
-            for (uint32_t part = 0; part < task.item.parts; part++) sum += weight(at.partial_lse[task.partial(part, r, args)], top);
+            for (uint32_t part = 0; part < task.item.parts; part++) top = fmaxf(top, at.partial_lse[task.partial(part, r)]);
+            for (uint32_t part = 0; part < task.item.parts; part++) sum += weight(at.partial_lse[task.partial(part, r)], top);
             Finish finish(top, sum, 1, nullptr);
             if (lane == 0) out.final_lse(r, finish.lse);
             Line<T> line = out.final_line(r);
             for (int dim = lane * N; dim < int(args.v_dim); dim += 32 * N) {
                 float x[N] = {};
                 for (uint32_t part = 0; part < task.item.parts; part++) {
-                    int64_t row = task.partial(part, r, args);
+                    int64_t row = task.partial(part, r);
                     float share = weight(at.partial_lse[row], top) * finish.factor;
                     if (share != 0) add(x, at.partial + row * args.v_dim + dim, share);
                 }

@@ -16,12 +16,12 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
     static constexpr int SHARED = QUERIES + Stream::BYTES;
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
-        Task task;
-        if (!task.read(at, args, PAGED, FKV_PREFILL_ROWS) || !task.writable(args)) return;
+        Task task(at, args);
+        if (!task.read(PAGED, FKV_PREFILL_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32, from = warp * STRIP_ROWS;
         Span span = task.span();
-        Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.item.seq, task.kv_head, PAGED), span,
+        Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.seq, task.kv_head, PAGED), span,
                     threadIdx.x, 0, 1);
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);

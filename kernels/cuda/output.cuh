@@ -36,7 +36,7 @@ template <class T> struct Output {
     // lse writes the log-sum-exp of row r: for one lane.
     __device__ void lse(uint32_t r, float value) const {
         if (task.item.parts > 1) {
-            at.partial_lse[task.partial(task.item.part, r, args)] = value;
+            at.partial_lse[task.partial(task.item.part, r)] = value;
         } else {
             final_lse(r, value);
         }
@@ -52,7 +52,7 @@ template <class T> struct Output {
     // line is where row r goes.
     __device__ Line<T> line(uint32_t r) const {
         if (task.item.parts == 1) return final_line(r);
-        return {nullptr, at.partial + task.partial(task.item.part, r, args) * args.v_dim};
+        return {nullptr, at.partial + task.partial(task.item.part, r) * args.v_dim};
     }
 
     __device__ Line<T> final_line(uint32_t r) const {

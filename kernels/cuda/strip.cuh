@@ -84,8 +84,8 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
     // The strip has rows [from, from+16) of the item.
     __device__ Strip(const T *rows, const Task &task, const float *alibi, int from, int lane) : queries(rows, lane) {
         used = from < int(task.item.rows);
-        first = task.row(from).position;
-        final = task.row(min(from + STRIP_ROWS, int(task.item.rows)) - 1).position;
+        first = task.lowest(from);
+        final = task.highest(min(from + STRIP_ROWS, int(task.item.rows)) - 1);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             Row row = task.row(from + lane / 4 + half * 8);

@@ -117,13 +117,13 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
     int position;
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
-        Task task;
-        if (!task.read(at, args, PAGED, ROWS) || !task.writable(args)) return;
+        Task task(at, args);
+        if (!task.read(PAGED, ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         int row_warp = warp % ROW_WARPS, key_warp = warp / ROW_WARPS;
         Span span = task.span();
-        Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.item.seq, task.kv_head, PAGED),
+        Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head, PAGED),
                     span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
         Scoring scoring(args, at.alibi);
         Vectors rows;

@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 3
+	Version = 4
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -519,6 +519,7 @@ type AttendArgs struct {
 	Scale                       float32
 	Softcap                     float32 // 0: none
 	KStorage, VStorage          uint32  // FKV_PLAIN, with no scales, but in kernels of quantized caches
+	SharedAt, SharedRows        uint32  // the word of WORK where shared rows begin, and their number
 	_                           uint32
 }
 
@@ -541,7 +542,26 @@ type AttendItem struct {
 }
 
 const (
-	ItemWords  = 8
+	ItemWords = 8
+)
+
+// An item whose seq is FKV_MANY_SEQS has rows of several sequences, whose tables are the
+// same over its keys, all of which are before the queries: shared rows [row, row+rows) of
+// WORK, each four words. It is a part of all of them, number part of several, and walks
+// the keys by the first one's table. What a shared row gets goes to partial row
+// (partial + part*step)*kv_heads + kv_head, where that of its sequence's own items is.
+const (
+	ManySeqs = 0xffffffff
+)
+
+// AttendRow is struct fkv_attend_row.
+type AttendRow struct {
+	Seq, Row      uint32
+	Partial, Step uint32
+}
+
+const (
+	RowWords   = 4
 	WorkHeader = 16 // words before the first item; the host's own
 )
 
@@ -555,5 +575,5 @@ const (
 // What no kernel exceeds.
 const (
 	MaxBuffers = 17  // buffers of a kernel
-	MaxArgs    = 104 // bytes of a kernel's scalars
+	MaxArgs    = 112 // bytes of a kernel's scalars
 )

@@ -57,7 +57,24 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 		tokens = c.sum("query lengths", tokens, int(n))
 	}
 	c.product("out", tokens, s.QHeads, max(s.KDim, s.VDim))
+	c.least("fewest shared tokens", s.MinShared, 0)
+	if s.Table != nil {
+		table(c, &s)
+	}
 	return c.err
+}
+
+// table checks that a plan's table is long enough for the contexts.
+func table(c *checker, s *backend.AttendShape) {
+	c.least("table stride", s.TableStride, 1)
+	if need := c.product("table", len(s.ContextLens), s.TableStride); len(s.Table) < need {
+		c.shape("table: %d blocks, need %d for %d sequences of %d", len(s.Table), need, len(s.ContextLens), s.TableStride)
+	}
+	for i, n := range s.ContextLens {
+		if c.err == nil && uint64(n) > uint64(s.TableStride)*uint64(s.BlockSize) {
+			c.shape("table: sequence %d has %d tokens, a row of %d blocks of %d tokens has fewer", i, n, s.TableStride, s.BlockSize)
+		}
+	}
 }
 
 // leastFactor bounds scale and soft-cap so that kernels may divide by them and fold

@@ -41,6 +41,9 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 	if err != nil {
 		return err
 	}
+	if t.work.Shared.Count > 0 && (!b.Table.Set || b.TableStride < 2) {
+		return backend.ErrShape{Op: "attend", What: "plan: was made for sequences that share blocks; call with the table that it was made for"}
+	}
 	if t.work.Space.Len > p.Plan.Workspace {
 		return backend.ErrShape{Op: "attend", What: fmt.Sprintf("plan: a workspace of %d elements, its work needs %d", p.Plan.Workspace, t.work.Space.Len)}
 	}
@@ -50,6 +53,7 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 		Blocks: t.count("blocks", v.Blocks), BlockSize: t.count("block size", v.BlockSize), TableStride: 1,
 		Window: uint32(see.Window), SinkTokens: uint32(see.SinkTokens), Scale: p.Scale, Softcap: p.Mask.SoftCap,
 		PartialRows: int64(t.work.PartialRows), KStorage: storage(t.format.K), VStorage: storage(t.format.V),
+		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count,
 	}
 	if see.NonCausal {
 		t.args.Flags = abi.Noncausal

@@ -33,3 +33,11 @@ func kindOf(act backend.DType, rows int) Kind {
 	}
 	return Prefill
 }
+
+// largest is the kind with the largest tiles.
+func largest(act backend.DType) Kind {
+	if Has(Prefill, act) {
+		return Prefill
+	}
+	return Decode
+}

@@ -37,23 +37,34 @@ type Capacity [Kinds]int
 // Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0].
 func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error) {
 	p := planner{queries: s.QueryLens, contexts: s.ContextLens, act: s.Format.Act, group: s.QHeads / s.KVHeads,
-		see: Visible(s.NonCausal, s.Window, s.SinkTokens)}
+		block: s.BlockSize, fixed: s.Fixed, see: Visible(s.NonCausal, s.Window, s.SinkTokens)}
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
 		Seqs: len(s.QueryLens), See: p.see, Mass: s.Mass}
 	var err error
 	if c.Tokens, err = p.count(); err != nil {
 		return backend.AttendPlan{}, err
 	}
+	p.sharing = sharings.Get().(*sharing)
+	defer sharings.Put(p.sharing)
+	p.share(&s)
 	p.work = c.header(s.Work[:0])
+	var chunks [Kinds]int
 	for kind := range Kinds {
-		p.work[wordLists+int(kind)] = p.split(kind, p.chunk(kind, s.KVHeads, capacity[kind]))
+		chunks[kind] = p.chunk(kind, s.KVHeads, capacity[kind])
+	}
+	p.cut(&chunks)
+	room := p.room(&s, capacity)
+	for kind := range Kinds {
+		p.work[wordLists+int(kind)] = p.split(kind, chunks[kind], room.items[kind])
 	}
 	items := (len(p.work) - abi.WorkHeader) / abi.ItemWords
-	p.work[wordLists+int(Kinds)] = p.merges()
-	p.work[wordParts] = uint32(p.partialRows)
-	partial, ok := backend.Mul(p.partialRows, s.KVHeads)
+	p.work[wordLists+int(Kinds)] = p.merges(room.merges)
+	p.work[wordShared] = p.sharedRows(room.shared)
+	rows := max(p.partialRows, room.partialRows)
+	p.work[wordParts] = uint32(rows)
+	partial, ok := backend.Mul(rows, s.KVHeads)
 	space, fits := spaceOf(c.Tokens, s.QHeads, partial, s.VDim, s.Mass)
-	if !ok || !fits {
+	if !ok || !fits || uint64(rows) > math.MaxUint32 {
 		return backend.AttendPlan{}, shapeError("workspace: %d tokens of %d heads are too many", c.Tokens, s.QHeads)
 	}
 	return backend.AttendPlan{Work: p.work, Items: items, Parts: p.parts, Workspace: space.Len, Mass: s.Mass}, nil
@@ -67,8 +78,11 @@ func shapeError(format string, args ...any) error {
 type planner struct {
 	queries, contexts []uint32
 	act               backend.DType
-	group             int // query heads of a KV head
+	group, block      int // query heads of a KV head, and slots of a block
+	fixed             bool
 	see               Visibility
+	saved             int // keys that a group has to save
+	sharing           *sharing
 
 	work        []uint32
 	parts       int // of the tiles of several parts
@@ -101,9 +115,11 @@ func (p *planner) rowsOf(seq int, kind Kind) int {
 	return rows
 }
 
-// keysOf is what rows [row, end) of a sequence see together.
+// keysOf is what rows [row, end) of a sequence see together, but for the keys of its groups.
 func (p *planner) keysOf(seq, row, end int) Keys {
-	return p.see.Of(int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
+	keys := p.see.Of(int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
+	keys.Lo = max(keys.Lo, p.sharing.members[seq].begin)
+	return keys
 }
 
 // chunk is how many keys a part of a kind's tiles should have at most: an even
@@ -116,13 +132,18 @@ func (p *planner) chunk(kind Kind, kvHeads, capacity int) int {
 			keys += float64(p.keysOf(seq, row, min(row+step, rows)).Count())
 		}
 	}
+	for i := range p.sharing.groups {
+		if g := &p.sharing.groups[i]; g.kind == kind {
+			keys += float64((g.end - g.key) * g.tiles())
+		}
+	}
 	share := math.Ceil(keys * float64(kvHeads) / float64(max(capacity, 1)))
 	return max(minKeys, roundUp(int(min(share, math.MaxUint32)), keyStep))
 }
 
 // split appends the items of a kind, longest first, so that the short ones fill
-// the gaps at the end, and returns their number.
-func (p *planner) split(kind Kind, chunk int) uint32 {
+// the gaps at the end, and empty ones up to room. It returns their number.
+func (p *planner) split(kind Kind, chunk, room int) uint32 {
 	first, step := len(p.work), tileRows[kind]
 	for seq := range p.queries {
 		rows := p.rowsOf(seq, kind)
@@ -130,29 +151,32 @@ func (p *planner) split(kind Kind, chunk int) uint32 {
 			p.tile(seq, row, min(row+step, rows), chunk)
 		}
 	}
+	p.sharedItems(kind)
 	items := itemsOf(p.work[first:])
 	slices.SortFunc(items, func(a, b abi.AttendItem) int {
 		return cmp.Or(cmp.Compare(b.KeyEnd-b.Key, a.KeyEnd-a.Key), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Row, b.Row), cmp.Compare(a.Part, b.Part))
 	})
-	return uint32(len(items))
+	return p.pad(first, abi.ItemWords, room)
 }
 
 // tile appends the items of rows [row, end) of a sequence. Rows that see no key
 // have an item too, which writes zeros.
 func (p *planner) tile(seq, row, end, chunk int) {
-	keys, rows := p.keysOf(seq, row, end), end-row
+	keys, rows, m := p.keysOf(seq, row, end), end-row, &p.sharing.members[seq]
 	parts, size := p.partsOf(keys.Count(), rows, chunk)
+	all := m.parts + parts
 	for part := range parts {
 		last := keys.Hi
 		if part < parts-1 {
 			last = keys.At((part + 1) * size)
 		}
 		p.work = append(p.work, uint32(seq), uint32(row), uint32(rows), uint32(keys.At(part*size)), uint32(last),
-			uint32(p.partialRows), uint32(part), uint32(parts))
+			uint32(p.partialRows), uint32(m.parts+part), uint32(all))
 	}
-	if parts > 1 {
-		p.parts += parts
-		p.partialRows += parts * rows
+	if all > 1 {
+		m.base = p.partialRows
+		p.parts += all
+		p.partialRows += all * rows
 	}
 }
 
@@ -167,16 +191,16 @@ func (p *planner) partsOf(keys, rows, chunk int) (parts, size int) {
 	return ceilDiv(keys, size), size
 }
 
-// merges appends the first part of every tile that has several and returns their
-// number.
-func (p *planner) merges() (n uint32) {
+// merges appends an item for every tile that has several parts, and empty ones up to room.
+// It returns their number.
+func (p *planner) merges(room int) uint32 {
+	first := len(p.work)
 	for _, item := range itemsOf(p.work[abi.WorkHeader:]) {
-		if item.Part == 0 && item.Parts > 1 {
+		if item.Parts > 1 && item.Seq != abi.ManySeqs && item.Part == uint32(p.sharing.members[item.Seq].parts) {
 			p.work = append(p.work, item.Seq, item.Row, item.Rows, item.Key, item.KeyEnd, item.Base, item.Part, item.Parts)
-			n++
 		}
 	}
-	return n
+	return p.pad(first, abi.ItemWords, room)
 }
 
 // itemsOf is words as items.

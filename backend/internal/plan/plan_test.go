@@ -40,12 +40,18 @@ func listOf(work []uint32, l List) []abi.AttendItem {
 func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 	kvHeads, group := rapid.IntRange(1, 3).Draw(r, "kv heads"), rapid.SampledFrom([]int{1, 3, 4, 16, 40}).Draw(r, "group")
 	var contexts, queries []uint32
-	for range rapid.IntRange(0, 4).Draw(r, "seqs") {
+	for range rapid.IntRange(0, 7).Draw(r, "seqs") {
 		contexts = append(contexts, rapid.Uint32Range(0, 2000).Draw(r, "context"))
 		queries = append(queries, rapid.SampledFrom([]uint32{0, 1, 1, 1, 2, 5, 16, 17, 65}).Draw(r, "queries"))
 	}
 	s := shapeOf(rapid.SampledFrom([]backend.Format{f16, f32}).Draw(r, "format"), kvHeads*group, kvHeads, contexts, queries)
 	s.Mass = rapid.Bool().Draw(r, "mass")
+	s.Fixed = rapid.Bool().Draw(r, "fixed")
+	if rapid.Bool().Draw(r, "tables") {
+		s.TableStride = 2000/16 + rapid.IntRange(1, 3).Draw(r, "stride")
+		s.Table = drawTables(r, len(queries), s.TableStride)
+		s.MinShared = rapid.SampledFrom([]int{0, 1, 64, 300}).Draw(r, "fewest shared")
+	}
 	if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
 		s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 		s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
@@ -54,8 +60,38 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill")}
 }
 
-// Every key that a row may see is in exactly one item of the row's kind, also for
-// a mask that is narrower than the plan's.
+// drawTables is tables of which some begin as others do.
+func drawTables(r *rapid.T, seqs, stride int) (tables []uint32) {
+	for seq := range seqs {
+		same := 0
+		if seq > 0 {
+			same = rapid.SampledFrom([]int{0, 1, 20, 63, 64, 100, stride}).Draw(r, "shared blocks")
+			from := rapid.IntRange(0, seq-1).Draw(r, "shared with")
+			tables = append(tables, tables[from*stride:][:same]...)
+		}
+		for i := same; i < stride; i++ {
+			tables = append(tables, uint32(rapid.IntRange(0, 1).Draw(r, "order")*100000+seq*stride+i))
+		}
+	}
+	return tables
+}
+
+// rowsOf is the rows of an item: of its sequence, or those that it lists.
+func rowsOf(work []uint32, w Work, it abi.AttendItem) (rows []abi.AttendRow) {
+	for i := range it.Rows {
+		if it.Seq != abi.ManySeqs {
+			rows = append(rows, abi.AttendRow{Seq: it.Seq, Row: it.Row + i, Partial: it.Base + i, Step: it.Rows})
+			continue
+		}
+		word := work[int(w.Shared.First)+int(it.Row+i)*abi.RowWords:]
+		rows = append(rows, abi.AttendRow{Seq: word[0], Row: word[1], Partial: word[2], Step: word[3]})
+	}
+	return rows
+}
+
+// Every key that a row may see is in exactly one item, also for a mask that is narrower than the
+// plan's: of the row's kind or, where the blocks are the same for all of its rows, of several
+// sequences.
 func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
@@ -76,13 +112,22 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 		spans := map[spot][][2]int{} // of keys
 		for kind, list := range work.Kinds {
 			for _, it := range listOf(plan.Work, list) {
-				rows := int(s.QueryLens[it.Seq]) * group
-				require.Equal(r, Kind(kind), kindOf(s.Format.Act, rows))
-				require.Zero(r, int(it.Row)%tileRows[kind])
-				require.EqualValues(r, min(tileRows[kind], rows-int(it.Row)), it.Rows)
-				require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
-				for row := it.Row; row < it.Row+it.Rows; row++ {
-					at := spot{int(it.Seq), int(row)}
+				if it.Rows == 0 {
+					require.True(r, s.Fixed)
+					continue
+				}
+				rows := rowsOf(plan.Work, work, it)
+				if it.Seq == abi.ManySeqs {
+					requireShared(r, s, it, rows, Kind(kind))
+				} else {
+					all := int(s.QueryLens[it.Seq]) * group
+					require.Equal(r, Kind(kind), kindOf(s.Format.Act, all))
+					require.Zero(r, int(it.Row)%tileRows[kind])
+					require.EqualValues(r, min(tileRows[kind], all-int(it.Row)), it.Rows)
+					require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
+				}
+				for _, row := range rows {
+					at := spot{int(row.Seq), int(row.Row)}
 					spans[at] = append(spans[at], [2]int{int(it.Key), int(it.KeyEnd)})
 				}
 			}
@@ -110,9 +155,24 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 	})
 }
 
-// Tiles of several parts have partial rows of their own, without gaps, and one
-// merge; the workspace holds them all. No part is longer than an even share.
-func TestPartsMergesAndBalance(t *testing.T) {
+// requireShared checks an item of several sequences: its keys lie in the same blocks of all of
+// them, before their queries.
+func requireShared(r *rapid.T, s backend.AttendShape, it abi.AttendItem, rows []abi.AttendRow, kind Kind) {
+	require.LessOrEqual(r, int(it.Rows), tileRows[kind])
+	require.Zero(r, s.Window)
+	blocks := func(seq uint32) []uint32 {
+		return s.Table[int(seq)*s.TableStride:][int(it.Key)/s.BlockSize : (int(it.KeyEnd)-1)/s.BlockSize+1]
+	}
+	for _, row := range rows {
+		require.LessOrEqual(r, it.KeyEnd, s.ContextLens[row.Seq]-s.QueryLens[row.Seq])
+		require.Less(r, int(row.Row), int(s.QueryLens[row.Seq])*s.QHeads/s.KVHeads)
+		require.Equal(r, blocks(rows[0].Seq), blocks(row.Seq))
+	}
+}
+
+// Every row of a tile of several parts gets a partial row from each of them, which nobody else
+// writes, and the tile is merged once; the workspace holds them all.
+func TestPartsAndMerges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
 		plan, err := Attend(s, capacity)
@@ -122,21 +182,59 @@ func TestPartsMergesAndBalance(t *testing.T) {
 		require.EqualValues(r, plan.Items, work.All.Count)
 		require.Equal(r, work.Space.Len, plan.Workspace)
 
-		type tile struct{ seq, row uint32 }
-		merges := map[tile]abi.AttendItem{}
-		used := make([]bool, work.PartialRows/s.KVHeads)
-		for _, m := range listOf(plan.Work, work.Merges) {
-			require.Greater(r, m.Parts, uint32(1))
-			require.NotContains(r, merges, tile{m.Seq, m.Row})
-			merges[tile{m.Seq, m.Row}] = m
-			for i := m.Base; i < m.Base+m.Parts*m.Rows; i++ {
-				require.False(r, used[i], "partial row %d belongs to two tiles", i)
-				used[i] = true
+		type place struct{ seq, row, part uint32 }
+		written := map[uint32]place{} // by partial row
+		single := map[[2]uint32]bool{}
+		for _, it := range listOf(plan.Work, work.All) {
+			for i, row := range rowsOf(plan.Work, work, it) {
+				if it.Parts == 1 {
+					require.Zero(r, it.Part)
+					single[[2]uint32{it.Seq, it.Row + uint32(i)}] = true
+					continue
+				}
+				require.Less(r, it.Part, it.Parts)
+				at := row.Partial + it.Part*row.Step
+				if _, twice := written[at]; twice || int(at) >= work.PartialRows/s.KVHeads {
+					require.Fail(r, "a partial row of two items, or none", "%d of %d", at, work.PartialRows/s.KVHeads)
+				}
+				written[at] = place{row.Seq, row.Row, it.Part}
 			}
 		}
-		require.NotContains(r, used, false, "partial rows of no tile")
+		merged, parts := 0, 0
+		for _, m := range listOf(plan.Work, work.Merges) {
+			if m.Rows == 0 {
+				require.True(r, s.Fixed)
+				continue
+			}
+			require.Greater(r, m.Parts, uint32(1))
+			parts += int(m.Parts)
+			for part := range m.Parts {
+				for i := range m.Rows {
+					want, have := place{m.Seq, m.Row + i, part}, written[m.Base+part*m.Rows+i]
+					if have != want || single[[2]uint32{m.Seq, m.Row + i}] {
+						require.Equal(r, want, have, "merged")
+					}
+					merged++
+				}
+			}
+		}
+		require.Equal(r, plan.Parts, parts)
+		require.Len(r, written, merged, "partial rows that nobody merges")
+		if !s.Fixed {
+			require.Equal(r, work.PartialRows, merged*s.KVHeads)
+		}
+	})
+}
 
-		split := 0
+// No part is longer than an even share, nor too short, and long ones come first.
+func TestBalance(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, capacity := drawShape(r)
+		s.Table, s.Fixed = nil, false
+		plan, err := Attend(s, capacity)
+		require.NoError(r, err)
+		work, err := Read(plan.Work, callOf(s))
+		require.NoError(r, err)
 		see := Visible(s.NonCausal, s.Window, s.SinkTokens)
 		for kind, list := range work.Kinds {
 			keysOf := func(it abi.AttendItem) Keys { // of the item's tile
@@ -160,19 +258,11 @@ func TestPartsMergesAndBalance(t *testing.T) {
 					}
 				}
 				require.LessOrEqual(r, have, max(share, 2*minKeys-1, (keys.Count()+maxParts-1)/maxParts+keyStep))
-				if it.Parts == 1 {
-					require.Zero(r, it.Part)
-					require.NotContains(r, merges, tile{it.Seq, it.Row})
-					continue
+				if it.Parts > 1 {
+					require.GreaterOrEqual(r, keys.Count()/int(it.Parts), minKeys, "parts that are too short")
 				}
-				split++
-				m := merges[tile{it.Seq, it.Row}]
-				require.Equal(r, [3]uint32{m.Rows, m.Base, m.Parts}, [3]uint32{it.Rows, it.Base, it.Parts})
-				require.Less(r, it.Part, it.Parts)
-				require.GreaterOrEqual(r, keys.Count()/int(it.Parts), minKeys, "parts that are too short")
 			}
 		}
-		require.Equal(r, plan.Parts, split)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // magic begins the work of a plan.
-const magic = 0x666b7602
+const magic = 0x666b7603
 
 // The words of the header, which lets a call recognise work that was made for
 // another shape or a narrower mask and would leave rows or keys out.
@@ -20,9 +20,10 @@ const (
 	wordSinkTokens
 	wordSeqs
 	wordTokens
-	wordParts // partial rows of one KV head
-	wordLists // items of each kind, and merges
-	headerEnd = wordLists + int(Kinds) + 1
+	wordParts  // partial rows of one KV head
+	wordShared // shared rows
+	wordLists  // items of each kind, and merges
+	headerEnd  = wordLists + int(Kinds) + 1
 )
 
 var _ [abi.WorkHeader - headerEnd]struct{} // the header has room for all words
@@ -55,6 +56,7 @@ type Work struct {
 	Kinds       [Kinds]List
 	All         List // the items of all kinds
 	Merges      List // an item for each tile of several parts
+	Shared      List // rows of items of several sequences, from word First on
 	PartialRows int  // over all KV heads
 	Space       Space
 }
@@ -93,11 +95,12 @@ func Read(work []uint32, c Call) (Work, error) {
 		w.Kinds[k] = List{uint32(items), work[wordLists+k]}
 		items += uint64(work[wordLists+k])
 	}
-	merges := uint64(work[wordLists+int(Kinds)])
-	if have := len(work) - abi.WorkHeader; have%abi.ItemWords != 0 || items+merges != uint64(have/abi.ItemWords) {
-		return bad("plan: its work has %d words, need %d for %d items and %d merges", len(work), abi.WorkHeader+abi.ItemWords*(items+merges), items, merges)
+	merges, shared := uint64(work[wordLists+int(Kinds)]), uint64(work[wordShared])
+	rowsAt := abi.WorkHeader + abi.ItemWords*(items+merges)
+	if need := rowsAt + abi.RowWords*shared; uint64(len(work)) != need {
+		return bad("plan: its work has %d words, need %d for %d items, %d merges and %d shared rows", len(work), need, items, merges, shared)
 	}
-	w.All, w.Merges = List{0, uint32(items)}, List{uint32(items), uint32(merges)}
+	w.All, w.Merges, w.Shared = List{0, uint32(items)}, List{uint32(items), uint32(merges)}, List{uint32(rowsAt), uint32(shared)}
 	partial, fits := backend.Mul(int(work[wordParts]), c.KVHeads)
 	if fits {
 		w.PartialRows = partial
