@@ -45,74 +45,135 @@ struct Row {
     int position; // of the query in its sequence; -1 where a causal query comes before it
 };
 
+// Sequence is one of the call's, in numbers that were checked against it.
+struct Sequence {
+    uint32_t token; // of its query 0
+    int64_t queries;
+    int ctx;
+
+    // read is false for a sequence that is not there or has no queries. slots bounds ctx.
+    bool read(const thread Call &call, uint32_t seq, uint32_t slots) {
+        constant fkv_attend_args &args = *call.args;
+        if (seq >= args.seqs) return false;
+        token = seq;
+        uint32_t end = seq + 1;
+        if (with_offsets) {
+            token = call.query_offsets[seq];
+            end = call.query_offsets[seq + 1];
+        }
+        end = min(end, args.tokens);
+        queries = int64_t(end) - token;
+        ctx = min(call.context_lens[seq], slots);
+        return token < end;
+    }
+};
+
 // Task is what one threadgroup does: an item for a KV head, in numbers that were checked
 // against the call. seq, rows and key ranges are good; base, part and parts are only
 // after writable or mergeable.
 struct Task {
+    Call call;
     fkv_attend_item item;
     uint32_t kv_head, group;
-    uint32_t token; // of the sequence's query 0
-    int64_t queries;
+    uint32_t seq;   // whose table says where the keys lie
+    bool shared;    // the rows are of several sequences
+    Sequence own;   // else: theirs
+    uint32_t slots; // of a sequence, as far as its table goes
     int ctx;
     Sight sight;
 
-    // read is false where the threadgroup has nothing that it may do.
-    bool read(const thread Call &call, uint3 at, uint32_t most_rows) {
+    Task(Call c) : call(c) {}
+
+    // read is false where the threadgroup has nothing that it may do. All of its threads call
+    // it.
+    bool read(Here here, uint32_t most_rows) {
         constant fkv_attend_args &args = *call.args;
-        if (at.x >= args.items || at.y >= args.kv_heads) return false;
-        const device uint32_t *word = call.work + FKV_WORK_HEADER + (int64_t(args.first) + at.x) * FKV_ITEM_WORDS;
+        if (here.group.x >= args.items || here.group.y >= args.kv_heads) return false;
+        const device uint32_t *word = call.work + FKV_WORK_HEADER + (int64_t(args.first) + here.group.x) * FKV_ITEM_WORDS;
         item = {word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]};
-        if (item.seq >= args.seqs || item.rows - 1 >= most_rows) return false;
-        kv_head = at.y;
+        if (item.rows - 1 >= most_rows) return false;
+        kv_head = here.group.y;
         group = args.q_heads / args.kv_heads;
-        token = item.seq;
-        uint32_t end = item.seq + 1;
-        if (with_offsets) {
-            token = call.query_offsets[item.seq];
-            end = call.query_offsets[item.seq + 1];
+        uint64_t most = paged ? uint64_t(args.table_stride) * args.block_size : args.block_size;
+        if (args.blocks == 0) most = 0;
+        slots = uint32_t(most > uint64_t(MOST_KEYS) ? uint64_t(MOST_KEYS) : most);
+        seq = item.seq;
+        shared = seq == FKV_MANY_SEQS;
+        if (shared) {
+            if (!paged || !with_partials || !read_shared(here.lane)) return false;
+        } else {
+            if (!own.read(call, seq, slots) || int64_t(item.row) + item.rows > own.queries * group) return false;
+            ctx = own.ctx;
         }
-        end = min(end, args.tokens);
-        if (token >= end) return false;
-        queries = end - token;
-        if (int64_t(item.row) + item.rows > queries * group) return false;
-        uint64_t slots = paged ? uint64_t(args.table_stride) * args.block_size : args.block_size;
-        if (args.blocks == 0) slots = 0;
-        if (slots > MOST_KEYS) slots = MOST_KEYS;
-        ctx = min(call.context_lens[item.seq], uint32_t(slots));
         sight = Sight(args, ctx);
         return true;
     }
 
     // writable reports whether the rows that a part of an item writes are there.
-    bool writable(constant fkv_attend_args &args) const {
+    bool writable() const {
+        if (shared) return item.parts > 1;
         if (item.parts == 1) return item.part == 0;
-        return with_partials && item.part < item.parts && fits(args, uint64_t(item.part) + 1);
+        return with_partials && item.part < item.parts && fits(uint64_t(item.part) + 1);
     }
 
     // mergeable reports whether all parts of the item are there.
-    bool mergeable(constant fkv_attend_args &args) const {
-        return with_partials && item.parts > 0 && fits(args, item.parts);
-    }
+    bool mergeable() const { return with_partials && !shared && item.parts > 0 && fits(item.parts); }
 
     // row is row r of the item; one beyond its last sees nothing before a causal mask.
     Row row(uint32_t r) const {
-        const uint32_t packed = item.row + min(r, item.rows - 1), query = packed / group;
-        const int64_t position = r < item.rows ? ctx - queries + query : -1;
+        uint32_t packed = item.row + min(r, item.rows - 1);
+        Sequence from = own;
+        if (shared) {
+            const device uint32_t *word = shared_row(r);
+            packed = word[1];
+            from.read(call, word[0], slots);
+        }
+        const uint32_t query = packed / group;
+        const int64_t position = r < item.rows ? from.ctx - from.queries + query : -1;
         const int64_t least = sight.causal ? -1 : -int64_t(MOST_KEYS);
-        return {token + query, kv_head * group + packed % group, int(position < least ? least : position)};
+        return {from.token + query, kv_head * group + packed % group, int(position < least ? least : position)};
     }
 
+    // lowest and highest bound the positions of rows [r, last]: of one sequence they are
+    // exact, of several they are behind the item's keys.
+    int lowest(uint32_t r) const { return shared ? ctx - 1 : row(r).position; }
+    int highest(uint32_t last) const { return shared ? int(MOST_KEYS) - 1 : row(last).position; }
+
     // partial is the row of the workspace that a part gives row r of the item.
-    int64_t partial(uint32_t part, uint32_t r, constant fkv_attend_args &args) const {
-        return (item.base + int64_t(part) * item.rows + r) * args.kv_heads + kv_head;
+    int64_t partial(uint32_t part, uint32_t r) const {
+        int64_t at_row = item.base + int64_t(part) * item.rows + r;
+        if (shared) {
+            const device uint32_t *word = shared_row(r);
+            at_row = word[2] + int64_t(part) * word[3];
+        }
+        return at_row * call.args->kv_heads + kv_head;
     }
 
     // span is the keys of the item that its rows see.
-    Span span() const { return sight.span(row(0).position, row(item.rows - 1).position, item.key, item.key_end, ctx); }
+    Span span() const { return sight.span(lowest(0), highest(item.rows - 1), item.key, item.key_end, ctx); }
 
   private:
-    bool fits(constant fkv_attend_args &args, uint64_t parts) const {
-        return item.base + parts * item.rows <= uint64_t(args.partial_rows) / args.kv_heads;
+    bool fits(uint64_t parts) const {
+        return item.base + parts * item.rows <= uint64_t(call.args->partial_rows) / call.args->kv_heads;
+    }
+
+    const device uint32_t *shared_row(uint32_t r) const {
+        return call.work + call.args->shared_at + (int64_t(item.row) + min(r, item.rows - 1)) * FKV_ROW_WORDS;
+    }
+
+    // read_shared is read for an item of several sequences: the lanes look at its rows.
+    bool read_shared(uint lane) {
+        constant fkv_attend_args &args = *call.args;
+        if (int64_t(item.row) + item.rows > args.shared_rows) return false;
+        bool good = true;
+        for (uint32_t r = lane; r < item.rows; r += LANES) {
+            const device uint32_t *word = shared_row(r);
+            good = good && own.read(call, word[0], slots) && word[1] < own.queries * group &&
+                   word[2] + uint64_t(item.part) * word[3] < uint64_t(args.partial_rows) / args.kv_heads;
+        }
+        seq = *shared_row(0);
+        ctx = int(min(item.key_end, slots));
+        return simd_all(good);
     }
 };
 

@@ -14,8 +14,8 @@ static_assert(FKV_DECODE_ROWS == 2 * STRIP_ROWS, "one strip or two");
 FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
     threadgroup float4 shared[fkv::Decode<2>::SHARED / 16];
     static_assert(int(fkv::Decode<1>::SHARED) <= int(fkv::Decode<2>::SHARED), "room for both");
-    fkv::Task task;
-    if (!task.read(FKV_CALL, fkv_group, FKV_DECODE_ROWS) || !task.writable(args)) return;
+    fkv::Task task(FKV_CALL);
+    if (!task.read(FKV_HERE, FKV_DECODE_ROWS) || !task.writable()) return;
     if (task.item.rows <= fkv::STRIP_ROWS) {
         fkv::Decode<1>::run(FKV_CALL, FKV_WRITES, task, FKV_HERE, shared);
     } else {

@@ -24,7 +24,7 @@ struct Decode {
         const bool used = from < int(task.item.rows);
         const Span span = task.span();
         const Scoring scoring(*call.args);
-        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Cached keys_from(call.keys(task.kv_head), FKV_KDIM), values_from(call.values(task.kv_head), FKV_VDIM);
         Tiles tiles(shared, keys_from, values_from, pages, span, here.index);
         Rows rows(call, task, from, lane);
@@ -48,7 +48,7 @@ struct Decode {
 
 FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
     threadgroup float4 shared[fkv::Decode::Tiles::BYTES / 16];
-    fkv::Task task;
-    if (!task.read(FKV_CALL, fkv_group, FKV_DECODE_ROWS) || !task.writable(args)) return;
+    fkv::Task task(FKV_CALL);
+    if (!task.read(FKV_HERE, FKV_DECODE_ROWS) || !task.writable()) return;
     fkv::Decode::run(FKV_CALL, FKV_WRITES, task, FKV_HERE, shared);
 }

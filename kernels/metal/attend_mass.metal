@@ -106,7 +106,7 @@ template <class Cached, int KDIM, class Rows> struct Mass {
         const int set = here.simdgroup % sets, own = here.simdgroup / sets * Rows::KEYS;
         const int step = SIMDGROUPS / sets * Rows::KEYS;
         const Span span = task.span();
-        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Scoring scoring(*call.args);
         const Cached keys_from(call.keys(task.kv_head), KDIM);
         const Masses to = {mass, pages, span};
@@ -138,7 +138,7 @@ using Instance = Mass<Cached, FKV_KDIM, Multiplied<FKV_IN, FKV_KDIM, Cached::Typ
 FKV_ATTEND_KERNEL(128, const device float *final_lse [[buffer(FKV_ATTEND_FINAL_LSE)]],
                   device atomic_float *mass [[buffer(FKV_ATTEND_MASS)]]) {
     threadgroup float4 shared[fkv::Instance::Tiles::BYTES / 16];
-    fkv::Task task;
-    if (!task.read(FKV_CALL, fkv_group, FKV_PREFILL_ROWS)) return;
+    fkv::Task task(FKV_CALL);
+    if (!task.read(FKV_HERE, FKV_PREFILL_ROWS)) return;
     fkv::Instance::run(FKV_CALL, final_lse, mass, task, FKV_HERE, shared);
 }

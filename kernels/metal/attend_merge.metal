@@ -15,10 +15,10 @@ struct Merge {
         for (uint32_t r = here.simdgroup; r < task.item.rows; r += SIMDGROUPS) {
             float top = NEG_INF, sum = 0;
             for (uint32_t part = 0; part < task.item.parts; part++) {
-                top = max(top, results.partial_lse[task.partial(part, r, args)]);
+                top = max(top, results.partial_lse[task.partial(part, r)]);
             }
             for (uint32_t part = 0; part < task.item.parts; part++) {
-                sum += share_of(results.partial_lse[task.partial(part, r, args)], top);
+                sum += share_of(results.partial_lse[task.partial(part, r)], top);
             }
             const Finish finish(top, sum, 1, NEG_INF);
             if (here.lane == 0) out.final_lse(r, finish.lse);
@@ -26,7 +26,7 @@ struct Merge {
             for (uint32_t dim = here.lane * N; dim < args.v_dim; dim += LANES * N) {
                 float4 x = float4(0);
                 for (uint32_t part = 0; part < task.item.parts; part++) {
-                    const int64_t row = task.partial(part, r, args);
+                    const int64_t row = task.partial(part, r);
                     const float share = share_of(results.partial_lse[row], top) * finish.factor;
                     if (share != 0) x += load4(results.partial + row * args.v_dim + dim) * share;
                 }
@@ -39,7 +39,7 @@ struct Merge {
 } // namespace fkv
 
 FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
-    fkv::Task task;
-    if (!task.read(FKV_CALL, fkv_group, FKV_PREFILL_ROWS) || !task.mergeable(args)) return;
+    fkv::Task task(FKV_CALL);
+    if (!task.read(FKV_HERE, FKV_PREFILL_ROWS) || !task.mergeable()) return;
     fkv::Merge::run(FKV_CALL, FKV_WRITES, task, FKV_HERE);
 }

@@ -14,7 +14,7 @@ using Prefill =
 
 FKV_ATTEND_KERNEL(256, FKV_ATTEND_RESULTS) {
     threadgroup float4 shared[fkv::Prefill::SHARED / 16];
-    fkv::Task task;
-    if (!task.read(FKV_CALL, fkv_group, FKV_PREFILL_ROWS) || !task.writable(args)) return;
+    fkv::Task task(FKV_CALL);
+    if (!task.read(FKV_HERE, FKV_PREFILL_ROWS) || !task.writable()) return;
     fkv::Prefill::run(FKV_CALL, FKV_WRITES, task, FKV_HERE, shared);
 }

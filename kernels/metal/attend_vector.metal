@@ -18,7 +18,7 @@ struct Vector {
     static void run(Call call, Results results, Task task, Here here, threadgroup void *shared) {
         const int simdgroup = here.simdgroup, lane = here.lane, team = lane / Rows::SIZE;
         const Span span = task.span();
-        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Scoring scoring(*call.args);
         const Cached keys_from(call.keys(task.kv_head), FKV_KDIM), values_from(call.values(task.kv_head), FKV_VDIM);
         Rows rows(call, task, 0, lane);
@@ -44,7 +44,7 @@ struct Vector {
 
 FKV_ATTEND_KERNEL(128, FKV_ATTEND_RESULTS) {
     threadgroup float4 shared[fkv::Vector::SHARED / 16];
-    fkv::Task task;
-    if (!task.read(FKV_CALL, fkv_group, FKV_VECTOR_ROWS) || !task.writable(args)) return;
+    fkv::Task task(FKV_CALL);
+    if (!task.read(FKV_HERE, FKV_VECTOR_ROWS) || !task.writable()) return;
     fkv::Vector::run(FKV_CALL, FKV_WRITES, task, FKV_HERE, shared);
 }

@@ -35,7 +35,7 @@ template <class T> struct Output {
     // lse writes the log-sum-exp of row r: for one lane.
     void lse(uint32_t r, float value) const {
         if (task.item.parts > 1) {
-            to.partial_lse[task.partial(task.item.part, r, *call.args)] = value;
+            to.partial_lse[task.partial(task.item.part, r)] = value;
         } else {
             final_lse(r, value);
         }
@@ -51,7 +51,7 @@ template <class T> struct Output {
     // line is where row r goes.
     Line<T> line(uint32_t r) const {
         if (task.item.parts == 1) return final_line(r);
-        return {nullptr, to.partial + task.partial(task.item.part, r, *call.args) * call.args->v_dim};
+        return {nullptr, to.partial + task.partial(task.item.part, r) * call.args->v_dim};
     }
 
     Line<T> final_line(uint32_t r) const {

@@ -78,8 +78,8 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
         const int rows = int(task.item.rows);
         const Row row = task.row(from + lane_row(lane));
         used = from < rows;
-        first = task.row(from).position;
-        final = task.row(min(from + STRIP_ROWS, rows) - 1).position;
+        first = task.lowest(from);
+        final = task.highest(min(from + STRIP_ROWS, rows) - 1);
         position = row.position;
         slope = with_alibi ? call.alibi[row.head] : 0;
 #pragma unroll
@@ -215,7 +215,7 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int SIMDGROUPS, int ST
         const int set = here.simdgroup % STRIPS, part = here.simdgroup / STRIPS, own = part * OWN;
         const Span span = task.span();
         const Scoring scoring(*call.args);
-        const Pages pages(call.table, *call.args, task.item.seq, task.kv_head);
+        const Pages pages(call.table, *call.args, task.seq, task.kv_head);
         const Cached keys_from(call.keys(task.kv_head), KDIM), values_from(call.values(task.kv_head), VDIM);
         Tiles tiles(shared, keys_from, values_from, pages, span, here.index);
         Rows rows(call, task, set * STRIP_ROWS, here.lane);
