@@ -330,6 +330,9 @@ struct fkv_attend_row {
 #define FKV_ROW_WORDS 4
 #define FKV_WORK_HEADER 16 /* words before the first item; the host's own */
 
+/* The keys that CUDA kernels move at once, where they are aligned to as many in their block. */
+#define FKV_LEAF_KEYS 16
+
 /* The most rows an item may have, by the kind of kernel that runs it. */
 #define FKV_VECTOR_ROWS 4
 #define FKV_DECODE_ROWS 16

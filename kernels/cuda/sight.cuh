@@ -9,6 +9,8 @@ namespace fkv {
 // has memory for as many keys of one head.
 constexpr int64_t MOST_KEYS = 1 << 30;
 
+constexpr int LEAF = FKV_LEAF_KEYS;
+
 // Span is positions [begin, begin+sinks) and, after a hole, [begin+sinks+hole, …),
 // count in all: walked by number, so that no tile is spent on the hole.
 struct Span {
@@ -52,13 +54,13 @@ struct Sight {
         return low > last(final) || (low >= sinks && last(first) - high >= 0 && uint32_t(last(first) - high) >= window);
     }
 
-    // span is the part of [key, end) that queries first to final see together: every key
-    // of it is seen by at least one.
+    // span is the part of [key, end) that queries first to final see together, and what of it
+    // fills the leaves at a window's edges: they lie together in memory, and so move together.
     __device__ Span span(int first, int final, uint32_t key, uint32_t end, int ctx) const {
         int low = int(min(key, uint32_t(ctx))), high = int(min(end, uint32_t(ctx)));
         int64_t reach = int64_t(last(first)) + 1 - window;
-        int open = reach > 0 ? int(reach) : 0; // of the window
-        int closed = min(high, min(sinks, open)), begin = max(low, open);
+        int open = reach > 0 ? int(reach) / LEAF * LEAF : 0; // of the window
+        int closed = min(high, min((sinks + LEAF - 1) / LEAF * LEAF, open)), begin = max(low, open);
         high = min(high, last(final) + 1);
         Span s = {low, max(closed - low, 0), 0, 0};
         s.hole = begin - low - s.sinks;
@@ -88,6 +90,12 @@ struct Pages {
     __device__ int64_t row(int key) const {
         if (!paged) return begin + key;
         return (panel(key) << shift) + (key & ((1 << shift) - 1));
+    }
+
+    // together reports whether n keys from one on lie one behind the other.
+    __device__ bool together(int key, int n) const {
+        const int slots = 1 << shift;
+        return !paged || (key & (slots - 1)) + n <= slots;
     }
 
     // panel is how many [block_size, dim] of the plane, one for a block and head, come before

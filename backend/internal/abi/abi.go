@@ -565,6 +565,11 @@ const (
 	WorkHeader = 16 // words before the first item; the host's own
 )
 
+// The keys that CUDA kernels move at once, where they are aligned to as many in their block.
+const (
+	LeafKeys = 16
+)
+
 // The most rows an item may have, by the kind of kernel that runs it.
 const (
 	VectorRows  = 4

@@ -136,6 +136,7 @@ var cConstants = map[string]uint32{
 	"FKV_MANY_SEQS":              ManySeqs,
 	"FKV_ROW_WORDS":              RowWords,
 	"FKV_WORK_HEADER":            WorkHeader,
+	"FKV_LEAF_KEYS":              LeafKeys,
 	"FKV_VECTOR_ROWS":            VectorRows,
 	"FKV_DECODE_ROWS":            DecodeRows,
 	"FKV_PREFILL_ROWS":           PrefillRows,

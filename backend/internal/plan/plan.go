@@ -118,6 +118,10 @@ func (p *planner) rowsOf(seq int, kind Kind) int {
 // keysOf is what rows [row, end) of a sequence see together, but for the keys of its groups.
 func (p *planner) keysOf(seq, row, end int) Keys {
 	keys := p.see.Of(int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
+	if keys.Lo > 0 { // at the edges of a window leaves are whole, as kernels move them
+		keys.Lo = keys.Lo / abi.LeafKeys * abi.LeafKeys
+		keys.Sinks = min(roundUp(keys.Sinks, abi.LeafKeys), keys.Lo)
+	}
 	keys.Lo = max(keys.Lo, p.sharing.members[seq].begin)
 	return keys
 }

@@ -1,0 +1,177 @@
+// Tiles of quantized planes: as they are stored, and as they are used.
+#pragma once
+
+#include "stretch.cuh"
+#include "unpack.cuh"
+
+namespace fkv {
+
+// Coded is a plane of a quantized type: codes, and behind them the words of rows that have
+// their own, or of the channels of each leaf, are copied as they are, and become elements of
+// T in DECODED bytes beside the slots.
+template <class T, int DIM, int KEYS, int PAD> struct Coded {
+    static constexpr int STRIDE = DIM + PAD;
+    static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * STRIDE * int(sizeof(T));
+    static_assert(DIM / 2 + (DIM + 31) / 32 * 4 <= DIM + 4, "codes of a byte and one word take the most");
+    static constexpr int LEAVES = leaves(KEYS), EACH = KEYS / LEAVES, UNITS = DIM / UNIT;
+    static constexpr bool WHOLE = KEYS % LEAF == 0; // the words of channels fit behind the codes
+
+    // A piece is what a copy takes: 16 bytes, but of 4-bit codes 8 where a row is no multiple of 16.
+    static constexpr bool HALVES = DIM % 32 != 0;
+    static constexpr int PIECES = DIM / 16;
+
+    const unsigned char *codes;
+    const uint32_t *words;
+    Storage type;
+    uint32_t head_word;
+
+    __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t head)
+        : codes(static_cast<const unsigned char *>(plane)), words(scales), type{storage},
+          head_word(type.floats() ? scales[head] : 0) {}
+
+    template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
+        const int bytes = type.bytes(DIM), own = type.words(DIM);
+        uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
+#pragma unroll 1
+        for (int leaf = 0; leaf < LEAVES; leaf++) {
+            const int first = leaf * EACH;
+            int64_t row;
+            if (keys.run(first, EACH, row) && (row * bytes | EACH * bytes) % 16 == 0) {
+                copy_all<16, THREADS>(slot + first * bytes, codes + row * bytes, EACH * bytes, lane);
+                if (type.channels()) {
+                    if (WHOLE) copy_all<4, THREADS>(to_words + leaf * DIM, words + keys.panel(first) * DIM, DIM * 4, lane);
+                } else {
+                    copy_all<4, THREADS>(to_words + first * own, words + row * own, EACH * own * 4, lane);
+                }
+            } else {
+                one_by_one<THREADS>(slot, keys, first, lane);
+            }
+        }
+    }
+
+    template <int THREADS>
+    __device__ const T *open(unsigned char *slot, T *decoded, const Stretch &keys, int lane) const {
+        const int own = type.words(DIM), spread = type.spread();
+        const uint32_t *own_words = reinterpret_cast<const uint32_t *>(slot + KEYS * type.bytes(DIM));
+        if (type.channels()) {
+            open_channels<THREADS>(slot, decoded, own_words, keys, lane);
+        } else if (type.nibbles()) {
+            each<THREADS>(lane, [&](int key, int unit) {
+                const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
+                unpack4(decoded + key * STRIDE + unit * UNIT, type, mine, own_words[key * own + (unit >> spread)]);
+            });
+        } else if (type.floats()) {
+            const float scale = __uint_as_float(head_word) * (type.type == FKV_E4M3 ? 256 : 1);
+            each<THREADS>(lane, [&](int key, int unit) {
+                const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
+                unpack_floats(decoded + key * STRIDE + unit * UNIT, type, mine, scale);
+            });
+        } else {
+            each<THREADS>(lane, [&](int key, int unit) {
+                const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
+                unpack8(decoded + key * STRIDE + unit * UNIT, type, mine, own_words[key]);
+            });
+        }
+        together<THREADS>();
+        return decoded;
+    }
+
+  private:
+    // each calls what to do with each unit of a tile. Where threads fall on the same unit of
+    // every row, that is a constant of theirs.
+    template <int THREADS, class Do> __device__ static void each(int lane, Do what) {
+        if constexpr (THREADS % UNITS == 0) {
+#pragma unroll 2
+            for (int key = lane / UNITS; key < KEYS; key += THREADS / UNITS) what(key, lane % UNITS);
+        } else {
+#pragma unroll 2
+            for (int i = lane; i < KEYS * UNITS; i += THREADS) what(i / UNITS, i % UNITS);
+        }
+    }
+
+    // open_channels is open where channels have words: those of a leaf that moved as one are
+    // beside the codes, and those of a thread's unit are the same for all of its keys.
+    template <int THREADS>
+    __device__ void open_channels(const unsigned char *slot, T *decoded, const uint32_t *leaf_words, const Stretch &keys,
+                                  int lane) const {
+        const int bytes = type.bytes(DIM);
+        if constexpr (WHOLE && THREADS % UNITS == 0 && sizeof(T) == 2 && LEAF % (THREADS / UNITS) == 0) {
+            int64_t row;
+            const int unit = lane % UNITS;
+#pragma unroll 1
+            for (int first = 0; first < KEYS; first += LEAF) {
+                const bool here = keys.run(first, LEAF, row) && (row * bytes | LEAF * bytes) % 16 == 0;
+                if (!here) {
+                    channels_one_by_one<THREADS>(slot, decoded, keys, first, LEAF, lane);
+                    continue;
+                }
+                const uint32_t *mine = leaf_words + first / LEAF * DIM + unit * UNIT;
+                float step[UNIT], least[UNIT];
+#pragma unroll
+                for (int i = 0; i < UNIT; i++) {
+                    const Blend blend(Storage{FKV_INT4_CHANNEL}, mine[i]);
+                    step[i] = blend.step, least[i] = blend.least;
+                }
+#pragma unroll 2
+                for (int key = first + lane / UNITS; key < first + LEAF; key += THREADS / UNITS) {
+                    const Nibbles nibbles(*reinterpret_cast<const uint32_t *>(slot + key * bytes + unit * (UNIT / 2)));
+                    float x[UNIT];
+#pragma unroll
+                    for (int i = 0; i < UNIT; i++) {
+                        x[i] = fmaf(__uint_as_float(__byte_perm(nibbles.bytes(i), Blend::ONE, 0x7604 + (i / 2 << 4))), step[i], least[i]);
+                    }
+                    store(decoded + key * STRIDE + unit * UNIT, x);
+                }
+            }
+        } else {
+            channels_one_by_one<THREADS>(slot, decoded, keys, 0, KEYS, lane);
+        }
+    }
+
+    template <int THREADS>
+    __device__ void channels_one_by_one(const unsigned char *slot, T *decoded, const Stretch &keys, int first, int count,
+                                        int lane) const {
+#pragma unroll 1
+        for (int i = lane; i < count * UNITS; i += THREADS) {
+            const int key = first + i / UNITS, unit = i % UNITS;
+            float x[UNIT] = {};
+            if (keys.has(key)) {
+                channel_values(x, load_codes(slot + (key * UNITS + unit) * (UNIT / 2), true),
+                               words + keys.panel(key) * DIM + unit * UNIT);
+            }
+            store(decoded + key * STRIDE + unit * UNIT, x);
+        }
+    }
+
+    // copy_all begins to copy bytes, N at a time.
+    template <int N, int THREADS> __device__ static void copy_all(void *to, const void *from, int bytes, int lane) {
+#pragma unroll 1
+        for (int i = lane * N; i < bytes; i += THREADS * N) {
+            copy_async<N>(static_cast<unsigned char *>(to) + i, static_cast<const unsigned char *>(from) + i, true);
+        }
+    }
+
+    // one_by_one finds the row of each key of a leaf.
+    template <int THREADS> __device__ void one_by_one(unsigned char *slot, const Stretch &keys, int first, int lane) const {
+        const int bytes = type.bytes(DIM), piece = HALVES && type.nibbles() ? 8 : 16, own = type.words(DIM);
+        uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
+#pragma unroll 1
+        for (int i = lane; i < EACH * PIECES; i += THREADS) {
+            const int key = first + i / PIECES, n = i % PIECES;
+            const int64_t row = keys.row(key);
+            const bool valid = keys.has(key);
+            if (n * piece < bytes) {
+                unsigned char *to = slot + key * bytes + n * piece;
+                const unsigned char *from = codes + row * bytes + n * piece;
+                if (HALVES && piece == 8) {
+                    copy_async<8>(to, from, valid);
+                } else {
+                    copy_async<16>(to, from, valid);
+                }
+            }
+            if (n < own) copy_async<4>(to_words + key * own + n, words + row * own + n, valid);
+        }
+    }
+};
+
+} // namespace fkv

@@ -1,0 +1,86 @@
+// How units of codes become elements of the type that arithmetic is done with.
+#pragma once
+
+#include "quant.cuh"
+
+namespace fkv {
+
+// Blend makes elements of integer codes with one product and sum each. A code stands in the
+// second byte of a float of 2^15, which least takes off again: that rounds to 1/128 of what
+// a code is worth at most, and is for elements of 16 bits. f32 has Decoder.
+struct Blend {
+    static constexpr uint32_t ONE = 0x47000000; // 2^15
+
+    float step, least;
+
+    // The codes are signed ones from -128 on, or 4-bit ones as the high halves of bytes.
+    __device__ Blend(const Storage &type, uint32_t word) {
+        step = __uint_as_float(type.balanced() ? word : word << 16) * (type.nibbles() ? 1 / 16.f : 1);
+        least = float((type.balanced() ? -128 : int(word) >> 16) - (1 << 15)) * step;
+    }
+
+    __device__ float element(uint32_t bytes, int i) const {
+        return fmaf(__uint_as_float(__byte_perm(bytes, ONE, 0x7604 + (i << 4))), step, least);
+    }
+};
+
+// unpack8 makes elements of the codes of a unit of 8-bit integers, whose signs flip
+// turns.
+template <class T> __device__ inline void unpack8(T *to, const Storage &type, const Codes &codes, uint32_t word) {
+    const uint32_t flip = type.balanced() ? 0x80808080 : 0;
+    float x[UNIT];
+    if constexpr (sizeof(T) == 4) {
+        values(x, type, codes, word);
+    } else {
+        const Blend blend(type, word);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) x[i] = blend.element(codes.at[i / 4] ^ flip, i % 4);
+    }
+    store(to, x);
+}
+
+// Nibbles are the eight codes of a unit of 4 bits, as the high halves of bytes: those of even
+// numbers, and those of odd ones.
+struct Nibbles {
+    uint32_t even, odd;
+
+    __device__ explicit Nibbles(uint32_t codes) : even(codes << 4 & 0xf0f0f0f0), odd(codes & 0xf0f0f0f0) {}
+
+    __device__ uint32_t bytes(int i) const { return i % 2 ? odd : even; }
+};
+
+// unpack4 is unpack8 of 4-bit codes.
+template <class T> __device__ inline void unpack4(T *to, const Storage &type, uint32_t codes, uint32_t word) {
+    float x[UNIT];
+    if constexpr (sizeof(T) == 4) {
+        values(x, type, {{codes, 0}}, word);
+    } else {
+        const Blend blend(type, word);
+        const Nibbles nibbles(codes);
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) x[i] = blend.element(nibbles.bytes(i), i / 2);
+    }
+    store(to, x);
+}
+
+// unpack_floats makes elements of 8-bit floats: as halves, whose exponents have another bias,
+// so that scale, times 2^8 for E4M3, makes up for it. E4M3 has a NaN of its own.
+template <class T> __device__ inline void unpack_floats(T *to, const Storage &type, const Codes &codes, float scale) {
+    const bool e4m3 = type.type == FKV_E4M3;
+    float x[UNIT];
+    uint32_t nan = 0;
+#pragma unroll
+    for (int i = 0; i < UNIT; i += 2) {
+        const uint32_t bytes = codes.at[i / 4], high = __byte_perm(bytes, 0, i % 4 ? 0x3424 : 0x1404);
+        const uint32_t pair = (high & 0x80008000) | (high & 0x7fff7fff) >> (e4m3 ? 1 : 0);
+        half both[2];
+        memcpy(both, &pair, sizeof pair);
+        x[i] = __fmul_rn(to_float(both[0]), scale);
+        x[i + 1] = __fmul_rn(to_float(both[1]), scale);
+        if (i % 4 == 0) nan |= (bytes & 0x7f7f7f7f) + 0x01010101;
+    }
+    if (e4m3 && (nan & 0x80808080) != 0) values(x, type, codes, __float_as_uint(scale * (1 / 256.f)));
+    store(to, x);
+}
+
+} // namespace fkv
