@@ -165,11 +165,11 @@ struct Task {
 
 // FKV_ATTEND_KERNEL(name, body) defines a kernel whose block runs body::run.
 #define FKV_ATTEND_KERNEL(name, ...)                                                                                  \
-    FKV_KERNEL(name, (__VA_ARGS__::THREADS), (__VA_ARGS__::SHARED), const void *q, const void *k, const void *v,      \
-               const uint32_t *table, const uint32_t *context_lens, const uint32_t *query_offsets,                    \
-               const uint32_t *work, const float *alibi, const float *sinks, void *out, float *lse, float *partial,   \
-               float *partial_lse, float *final_lse, float *mass, const uint32_t *k_scales,                           \
-               const uint32_t *v_scales, fkv_attend_args args) {                                                      \
+    FKV_KERNEL_OF(name, (__VA_ARGS__::THREADS), (__VA_ARGS__::SHARED), (__VA_ARGS__::BLOCKS), const void *q,          \
+                  const void *k, const void *v, const uint32_t *table, const uint32_t *context_lens,                  \
+                  const uint32_t *query_offsets, const uint32_t *work, const float *alibi, const float *sinks,        \
+                  void *out, float *lse, float *partial, float *partial_lse, float *final_lse, float *mass,           \
+                  const uint32_t *k_scales, const uint32_t *v_scales, fkv_attend_args args) {                         \
         __VA_ARGS__::run({q, k, v, table, context_lens, query_offsets, work, alibi, sinks, out, lse, partial,         \
                           partial_lse, final_lse, mass, k_scales, v_scales}, args);                                   \
     }

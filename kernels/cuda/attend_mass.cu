@@ -47,7 +47,7 @@ template <class T> struct Walk {
 // Mass walks the keys of an item, each warp tiles of its own; Part computes one.
 template <template <class, class, int> class Part, class T, class S, int KDIM> struct Mass {
     using E = Used<T, S>;
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, KEYS = Part<T, E, KDIM>::KEYS;
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, KEYS = Part<T, E, KDIM>::KEYS;
     using Stream = Ring<T, S, KDIM, 0, KEYS, 2, 32, Part<T, E, KDIM>::PAD>;
     static constexpr int STRIDE = KDIM + Vec<T>::N, QUERIES = FKV_PREFILL_ROWS * STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + WARPS * Stream::BYTES;

@@ -5,7 +5,7 @@ namespace fkv {
 
 // Each warp merges rows of its own. A part of no weight is not read.
 template <class T> struct Merge {
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, SHARED = 0, N = Vec<T>::N;
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, SHARED = 0, N = Vec<T>::N;
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);

@@ -9,7 +9,7 @@ namespace fkv {
 // queries of a group are packed, so that none of the 64 is idle for a lack of queries.
 template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
-    static constexpr int WARPS = FKV_PREFILL_ROWS / STRIP_ROWS, THREADS = 32 * WARPS;
+    static constexpr int WARPS = FKV_PREFILL_ROWS / STRIP_ROWS, THREADS = 32 * WARPS, BLOCKS = 1;
     static constexpr int KEYS = KDIM > 128 ? 32 : 64, STAGES = 1;
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, THREADS, STRIP_PAD>;
     static constexpr int QUERIES = FKV_PREFILL_ROWS * Stream::KEY_STRIDE * int(sizeof(T));

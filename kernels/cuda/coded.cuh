@@ -23,28 +23,29 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     const unsigned char *codes;
     const uint32_t *words;
     Storage type;
-    uint32_t head_word;
+    uint32_t head; // has a word where codes are floats
 
-    __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t head)
-        : codes(static_cast<const unsigned char *>(plane)), words(scales), type{storage},
-          head_word(type.floats() ? scales[head] : 0) {}
+    __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t kv_head)
+        : codes(static_cast<const unsigned char *>(plane)), words(scales), type{storage}, head(kv_head) {}
 
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
         const int bytes = type.bytes(DIM), own = type.words(DIM);
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
+        constexpr int SQUADS = squads(THREADS, LEAVES), SIZE = THREADS / SQUADS;
+        const int at = lane % SIZE;
 #pragma unroll 1
-        for (int leaf = 0; leaf < LEAVES; leaf++) {
+        for (int leaf = lane / SIZE; leaf < LEAVES; leaf += SQUADS) {
             const int first = leaf * EACH;
             int64_t row;
             if (keys.run(first, EACH, row) && (row * bytes | EACH * bytes) % 16 == 0) {
-                copy_all<16, THREADS>(slot + first * bytes, codes + row * bytes, EACH * bytes, lane);
+                copy_all<16, SIZE>(slot + first * bytes, codes + row * bytes, EACH * bytes, at);
                 if (type.channels()) {
-                    if (WHOLE) copy_all<4, THREADS>(to_words + leaf * DIM, words + keys.panel(first) * DIM, DIM * 4, lane);
+                    if (WHOLE) copy_all<4, SIZE>(to_words + leaf * DIM, words + keys.panel(first) * DIM, DIM * 4, at);
                 } else {
-                    copy_all<4, THREADS>(to_words + first * own, words + row * own, EACH * own * 4, lane);
+                    copy_all<4, SIZE>(to_words + first * own, words + row * own, EACH * own * 4, at);
                 }
             } else {
-                one_by_one<THREADS>(slot, keys, first, lane);
+                one_by_one<SIZE>(slot, keys, first, at);
             }
         }
     }
@@ -61,7 +62,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                 unpack4(decoded + key * STRIDE + unit * UNIT, type, mine, own_words[key * own + (unit >> spread)]);
             });
         } else if (type.floats()) {
-            const float scale = __uint_as_float(head_word) * (type.type == FKV_E4M3 ? 256 : 1);
+            const float scale = __uint_as_float(words[head]) * (type.type == FKV_E4M3 ? 256 : 1);
             each<THREADS>(lane, [&](int key, int unit) {
                 const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
                 unpack_floats(decoded + key * STRIDE + unit * UNIT, type, mine, scale);

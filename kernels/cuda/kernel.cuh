@@ -15,9 +15,11 @@
 // that is launched with blocks of threads threads and shared bytes of dynamic shared
 // memory. The host reads both from name_launch, so they are said once. One block a
 // multiprocessor is asked for: nvcc spills registers rather than miss a round number.
-#define FKV_KERNEL(name, threads, shared, ...)                                      \
+// FKV_KERNEL_OF asks for more, where registers are few enough that nothing is spilt.
+#define FKV_KERNEL(name, threads, shared, ...) FKV_KERNEL_OF(name, threads, shared, 1, __VA_ARGS__)
+#define FKV_KERNEL_OF(name, threads, shared, blocks, ...)                           \
     extern "C" { __device__ uint32_t name##_launch[2] = {(threads), (shared)}; }    \
-    extern "C" __global__ void __launch_bounds__(threads, 1) name(__VA_ARGS__)
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)
 
 // FKV_SHARED(p) is the block's dynamic shared memory as unsigned char *p, aligned to
 // 128 bytes.

@@ -44,7 +44,9 @@ template <int THREADS> __device__ inline void together() {
     }
 }
 
-// leaves is in how many pieces the keys of a tile move.
+// leaves is in how many pieces the keys of a tile move, and squads how many of them at once: each
+// by its own warps, so that a thread looks few blocks up.
 constexpr int leaves(int keys) { return keys < LEAF ? 1 : keys / LEAF; }
+__host__ __device__ constexpr int squads(int threads, int leaves) { return threads / 32 < leaves ? threads / 32 : leaves; }
 
 } // namespace fkv

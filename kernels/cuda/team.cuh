@@ -94,7 +94,7 @@ constexpr int team_lanes(int dim) { return dim > 128 ? 32 : dim > 64 ? 16 : 8; }
 // own keys, with 16 all walk the same ones, so that either way each row of the cache is
 // read once. Every team has its own softmax over the keys that it met.
 template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vectors {
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, R = 4;
+    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, R = 4;
     static constexpr int ROW_WARPS = ROWS / R, KEY_WARPS = WARPS / ROW_WARPS;
     static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
     using E = Used<T, S>;

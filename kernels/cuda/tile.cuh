@@ -10,7 +10,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
     static constexpr int STRIDE = DIM + PAD;
     static constexpr int BYTES = KEYS * STRIDE * int(sizeof(S)), DECODED = 0;
     static constexpr int N = Vec<S>::N, VECTORS = DIM / N; // of a row
-    static constexpr int EACH = KEYS / leaves(KEYS);
+    static constexpr int LEAVES = leaves(KEYS), EACH = KEYS / LEAVES;
 
     const S *elements;
 
@@ -18,14 +18,15 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
 
     // load begins to copy a tile to a slot of BYTES; what is no key reads as 0.
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
+        constexpr int SQUADS = squads(THREADS, LEAVES), SIZE = THREADS / SQUADS;
 #pragma unroll 1
-        for (int first = 0; first < KEYS; first += EACH) {
-            S *to = reinterpret_cast<S *>(slot) + first * STRIDE;
+        for (int leaf = lane / SIZE; leaf < LEAVES; leaf += SQUADS) {
+            S *to = reinterpret_cast<S *>(slot) + leaf * EACH * STRIDE;
             int64_t row;
-            if (keys.run(first, EACH, row)) {
-                together_from<THREADS, EACH>(to, elements + row * DIM, lane);
+            if (keys.run(leaf * EACH, EACH, row)) {
+                together_from<SIZE, EACH>(to, elements + row * DIM, lane % SIZE);
             } else {
-                one_by_one<THREADS, EACH>(to, keys, first, lane);
+                one_by_one<SIZE, EACH>(to, keys, leaf * EACH, lane % SIZE);
             }
         }
     }

@@ -33,6 +33,7 @@ template <auto function> struct Registration {
 
 } // namespace simt
 
+#define FKV_KERNEL_OF(name, threads, shared, blocks, ...) FKV_KERNEL(name, threads, shared, __VA_ARGS__)
 #define FKV_KERNEL(name, threads, shared, ...)                                      \
     extern "C" void name(__VA_ARGS__);                                              \
     static const ::simt::Registration<&name> name##_registration(#name, (threads), (shared)); \
