@@ -103,7 +103,7 @@ bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BEN
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
 	cp build/bench-cpu.txt docs/benchmarks/cpu.txt
-	$(GO) run ./backend/internal/cpubench/page docs/benchmarks/cpu.txt
+	$(GO) run ./backend/internal/benchpage docs/benchmarks/cpu.txt
 
 .PHONY: quality
 quality: ## every figure of docs/quality.md, measured again and compared (minutes)

@@ -80,7 +80,7 @@ func (r *rig[B]) measureLimits() {
 // limit measures a limit, and the device's state meanwhile.
 func (r *rig[B]) limit(name string, dt backend.DType, does work, op operation) limit {
 	l := limit{name: name, dt: dt, does: does}
-	r.under("state in "+name, op)
+	r.under("during "+name, op)
 	n := r.calls(op)
 	for range r.size(51, 1) {
 		l.times = append(l.times, r.time(n, op))

@@ -1,6 +1,8 @@
 package gpubench
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -107,20 +109,22 @@ func (d *recorder) Rotate(_ backend.Stream, p backend.RotateParams[*device.Buffe
 	return nil
 }
 
+// recorded is a rig on a recorder.
+func recorded(t *testing.T) (*rig[*device.Buffer], *recorder) {
+	one, d := limit{does: work{bytes: 1}, times: []float64{1}}, &recorder{}
+	r := &rig[*device.Buffer]{b: t, random: map[backend.DType][]byte{}, limits: limits{copy: one, read: one, matrix: []limit{one}}}
+	r.Backend = d
+	return r, d
+}
+
 // No call finds what it moves in the cache of an H100, of 50 MB: between two uses of a byte
 // at least twice as many others are used.
 func TestNothingIsCached(t *testing.T) {
 	const cached, most = 50e6, 4 << 30
-	one := limit{does: work{bytes: 1}, times: []float64{1}}
-	r := &rig[*device.Buffer]{random: map[backend.DType][]byte{}, limits: limits{copy: one, read: one, matrix: []limit{one}}}
-	d := &recorder{}
-	r.Backend, r.b = d, t
-	names := map[string]bool{}
+	r, d := recorded(t)
 	all := r.list()
 	require.Less(t, len(all), 180, "a second each and some for its memory: five minutes")
 	for _, c := range all {
-		require.False(t, names[c.name], c.name)
-		names[c.name] = true
 		if strings.HasPrefix(c.name, merge) {
 			continue // finds its parts where the step leaves them
 		}
@@ -139,5 +143,21 @@ func TestNothingIsCached(t *testing.T) {
 			require.Greater(t, float64(bytes), 2*cached, "%s: %s", c.name, operand)
 		}
 		require.Less(t, d.allocated, int64(most), c.name)
+	}
+}
+
+// Names are unique, and those that the page is tested with are among them.
+func TestNames(t *testing.T) {
+	r, _ := recorded(t)
+	names := map[string]bool{}
+	for _, c := range r.list() {
+		require.False(t, names[c.name], c.name)
+		require.NotRegexp(t, `-\d+$`, c.name, "the end would be taken for GOMAXPROCS")
+		names[c.name] = true
+	}
+	sample, err := os.ReadFile("../benchpage/testdata/sample.txt")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^BenchmarkKernels/(\S+)-16 `).FindAllStringSubmatch(string(sample), -1) {
+		require.True(t, names[m[1]] || strings.HasPrefix(m[1], "limit/"), m[1])
 	}
 }
