@@ -51,6 +51,23 @@ func TestFirstDocument(t *testing.T) {
 	require.ErrorIs(t, write(filepath.Join(folder, "cpu.txt")), os.ErrNotExist, "is written by hand")
 }
 
+// What is in the documents was measured on a device, and is what the run beside them says.
+func TestDocumentOfGPU(t *testing.T) {
+	results := filepath.Join("..", "..", "..", "docs", "benchmarks", "cuda.txt")
+	printed, err := os.ReadFile(results)
+	if err != nil {
+		t.Skipf("no results to compare with: %v", err)
+	}
+	require.NotContains(t, string(printed), "\nemulated: ")
+	files, err := made(results)
+	require.NoError(t, err)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(filepath.Dir(results), name))
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), "%s is stale: go run ./backend/internal/benchpage docs/benchmarks/cuda.txt", name)
+	}
+}
+
 // Every aim is measured, but for what does not exist yet, in the unit it is about.
 func TestEveryAimIsMeasured(t *testing.T) {
 	for _, a := range sample(t).wanted() {

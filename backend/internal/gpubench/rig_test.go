@@ -102,3 +102,18 @@ func TestTable(t *testing.T) {
 	require.Equal(t, []uint32{0, 1, 2, 3, 4, 5, 6, 7}, slices.Compact(table))
 	require.Len(t, slices.Compact(step{batch: 3, context: 64}.table()), 3, "one block a sequence")
 }
+
+// The state is read while the device is at work.
+func TestStateUnderLoad(t *testing.T) {
+	r, _, _ := ticking(t, Clock{Most: 1})
+	r.under("during nothing", nil)
+	require.Empty(t, r.states, "nothing tells")
+	busy := false
+	r.State = func() string { return "fast" }
+	r.under("during work", func(int) error {
+		busy = true
+		return nil
+	})
+	require.True(t, busy)
+	require.Equal(t, [][2]string{{"during work", "fast"}}, r.states)
+}
