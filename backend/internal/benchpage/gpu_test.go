@@ -20,17 +20,26 @@ func sample(t *testing.T) gpu {
 	return r.page().(gpu)
 }
 
-// The page, the plot and the JSON of the sample are those beside it.
+// The page and the plot of the sample are those beside it, and the JSON has its figures.
 func TestSample(t *testing.T) {
 	files, err := made(filepath.Join("testdata", "sample.txt"))
 	require.NoError(t, err)
-	require.Len(t, files, 3)
-	for name, want := range files {
+	for _, name := range []string{"sample.md", "sample.svg"} {
 		got, err := os.ReadFile(filepath.Join("testdata", name))
 		require.NoError(t, err)
-		require.Equal(t, want, string(got), "%s is stale: go run ./backend/internal/benchpage backend/internal/benchpage/testdata/sample.txt", name)
+		require.Equal(t, files[name], string(got), "%s is stale: go run ./backend/internal/benchpage backend/internal/benchpage/testdata/sample.txt", name)
 	}
-	require.True(t, json.Valid([]byte(files["sample.json"])))
+	var figures struct {
+		About  map[string]string
+		Trials []struct {
+			Name    string
+			Metrics map[string]float64
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(files["sample.json"]), &figures))
+	require.Equal(t, "A sample that nobody measured, 100 units, 80.0 GiB", figures.About["device"])
+	require.Equal(t, "limit/read", figures.Trials[1].Name)
+	require.Equal(t, 1000., figures.Trials[1].Metrics["GB/s"])
 }
 
 // A run that has no document yet gets one, with every table.
