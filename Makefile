@@ -56,8 +56,15 @@ test-cuda-racecheck: ## the CUDA kernels on the CPU under ThreadSanitizer
 	@GO='$(GO)' scripts/cuda-simt racecheck
 
 .PHONY: bench-cuda
-bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU
+bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
+	@$(GO) run ./backend/internal/benchpage build/results-cuda/cuda.txt
+	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
+
+.PHONY: bench-cuda-page
+bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine
+	cp build/results-cuda/cuda.txt docs/benchmarks/cuda.txt
+	$(GO) run ./backend/internal/benchpage docs/benchmarks/cuda.txt
 
 .PHONY: bundle-cuda
 bundle-cuda: ## tests and benchmarks for a GPU machine without Go, in build/bundle-cuda
@@ -84,7 +91,7 @@ test-metal-racecheck: ## the Metal kernels on the CPU under ThreadSanitizer
 	@GO='$(GO)' scripts/metal-simt racecheck
 
 .PHONY: bench-metal
-bench-metal: ## the Metal kernels against the copy bandwidth of this Mac's GPU
+bench-metal: ## the Metal kernels against the bandwidth and matrix rate of this Mac's GPU
 	@GO='$(GO)' scripts/metal-test bench
 
 .PHONY: kernels-metal
@@ -103,7 +110,7 @@ bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BEN
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
 	cp build/bench-cpu.txt docs/benchmarks/cpu.txt
-	$(GO) run ./backend/internal/cpubench/page docs/benchmarks/cpu.txt
+	$(GO) run ./backend/internal/benchpage docs/benchmarks/cpu.txt
 
 .PHONY: quality
 quality: ## every figure of docs/quality.md, measured again and compared (minutes)

@@ -27,7 +27,8 @@ func BenchmarkKernels(b *testing.B) {
 	own := s.(*stream)
 	gpubench.Run(b, gpubench.Device[*Buffer]{
 		Backend: be, Stream: own, Emulated: strings.Contains(be.Info().Device, "simt"),
-		Clock: gpubench.Clock{Time: own.time, Calls: 1, Least: 50 * time.Millisecond},
+		Clock: gpubench.Clock{Time: own.time, Least: 50 * time.Millisecond, Most: 1 << 20},
+		About: [][2]string{{"system", "macOS " + be.gpu.Info.OS}},
 		Resident: func(k launch.Kernel) (int, error) {
 			found, err := be.modules.find(&launch.Call{Kernel: k})
 			if err != nil {

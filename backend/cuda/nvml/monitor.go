@@ -49,6 +49,10 @@ func (m *monitor) Devices() ([]Reading, error) {
 	if ret != nvml.SUCCESS {
 		return nil, fmt.Errorf("nvml: device count: error %d", ret)
 	}
+	version, ret := m.library.SystemGetDriverVersion()
+	if ret != nvml.SUCCESS {
+		version = ""
+	}
 	readings := make([]Reading, 0, count)
 	for i := range count {
 		d, ret := m.library.DeviceGetHandleByIndex(i)
@@ -56,6 +60,7 @@ func (m *monitor) Devices() ([]Reading, error) {
 			continue
 		}
 		if r, ok := read(d); ok {
+			r.Driver = version
 			readings = append(readings, r)
 		}
 	}
@@ -81,6 +86,14 @@ func read(d nvml.Device) (Reading, bool) {
 	if milliwatts, ret := d.GetPowerUsage(); ret == nvml.SUCCESS {
 		r.Watts = float64(milliwatts) / 1000
 	}
+	if milliwatts, ret := d.GetEnforcedPowerLimit(); ret == nvml.SUCCESS {
+		r.WattsMost = float64(milliwatts) / 1000
+	}
+	if state, ret := d.GetPerformanceState(); ret == nvml.SUCCESS && state != nvml.PSTATE_UNKNOWN {
+		r.State = fmt.Sprintf("P%d", state)
+	}
+	r.SMClock, r.SMClockMost = clocks(d, nvml.CLOCK_SM)
+	r.MemoryClock, r.MemoryClockMost = clocks(d, nvml.CLOCK_MEM)
 	if errors, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
 		r.ECCErrors = errors
 	}
@@ -92,6 +105,17 @@ func read(d nvml.Device) (Reading, bool) {
 		}
 	}
 	return r, true
+}
+
+// clocks is a clock now and at most, in MHz.
+func clocks(d nvml.Device, which nvml.ClockType) (now, most int) {
+	if mhz, ret := d.GetClockInfo(which); ret == nvml.SUCCESS {
+		now = int(mhz)
+	}
+	if mhz, ret := d.GetMaxClockInfo(which); ret == nvml.SUCCESS {
+		most = int(mhz)
+	}
+	return now, most
 }
 
 // text is a C string.

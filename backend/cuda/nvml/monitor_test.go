@@ -13,9 +13,10 @@ import (
 // server is a machine with the devices given; nil: one that cannot be opened.
 func server(init nvml.Return, devices ...*mock.Device) (*mock.Interface, Monitor) {
 	m := &mock.Interface{
-		InitFunc:           func() nvml.Return { return init },
-		ShutdownFunc:       func() nvml.Return { return nvml.SUCCESS },
-		DeviceGetCountFunc: func() (int, nvml.Return) { return len(devices), nvml.SUCCESS },
+		InitFunc:                   func() nvml.Return { return init },
+		ShutdownFunc:               func() nvml.Return { return nvml.SUCCESS },
+		DeviceGetCountFunc:         func() (int, nvml.Return) { return len(devices), nvml.SUCCESS },
+		SystemGetDriverVersionFunc: func() (string, nvml.Return) { return "550.54.15", nvml.SUCCESS },
 		DeviceGetHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
 			if devices[i] == nil {
 				return nil, nvml.ERROR_GPU_IS_LOST
@@ -42,7 +43,11 @@ func device(bus string, ret nvml.Return) *mock.Device {
 			}
 			return 41, ret
 		},
-		GetPowerUsageFunc: func() (uint32, nvml.Return) { return 350500, ret },
+		GetPowerUsageFunc:         func() (uint32, nvml.Return) { return 350500, ret },
+		GetEnforcedPowerLimitFunc: func() (uint32, nvml.Return) { return 700000, ret },
+		GetPerformanceStateFunc:   func() (nvml.Pstates, nvml.Return) { return nvml.PSTATE_0, ret },
+		GetClockInfoFunc:          func(c nvml.ClockType) (uint32, nvml.Return) { return 1000 + uint32(c), ret },
+		GetMaxClockInfoFunc:       func(c nvml.ClockType) (uint32, nvml.Return) { return 2000 + uint32(c), ret },
 		GetTotalEccErrorsFunc: func(e nvml.MemoryErrorType, c nvml.EccCounterType) (uint64, nvml.Return) {
 			if e != nvml.MEMORY_ERROR_TYPE_UNCORRECTED || c != nvml.VOLATILE_ECC {
 				return 99, ret
@@ -62,8 +67,9 @@ func TestDevices(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []Reading{
 			{Bus: "00000000:3B:00.0", Name: "a device", MemoryTotal: 80 << 30, MemoryFree: 70 << 30, Celsius: 41,
-				Watts: 350.5, ECCErrors: 2, Throttled: []string{"power cap", "heat"}},
-			{Bus: "00000000:5E:00.0"},
+				Watts: 350.5, ECCErrors: 2, Throttled: []string{"power cap", "heat"}, WattsMost: 700, Driver: "550.54.15", State: "P0",
+				SMClock: 1001, SMClockMost: 2001, MemoryClock: 1002, MemoryClockMost: 2002},
+			{Bus: "00000000:5E:00.0", Driver: "550.54.15"},
 		}, readings, "a lost device is left out, one that reports nothing is there")
 	}
 	require.Len(t, library.InitCalls(), 2)

@@ -21,6 +21,11 @@ type Reading struct {
 	MemoryFree  int64   // bytes
 	Celsius     int     // of the GPU
 	Watts       float64 // drawn now
+	WattsMost   float64 // that the device may draw
+	Driver      string  // version, "550.54.15"
+	State       string  // of power, "P0": the fastest
+	// Clocks now and at most, of multiprocessors and of memory.
+	SMClock, SMClockMost, MemoryClock, MemoryClockMost int // MHz
 	// Uncorrected memory errors since the driver was loaded.
 	ECCErrors uint64
 	// Why clocks are lower than they could be, "power cap"; empty: they are not.
@@ -45,6 +50,33 @@ func (r Reading) Condition() string {
 	}
 	if r.ECCErrors > 0 {
 		parts = append(parts, fmt.Sprintf("%d uncorrected memory errors", r.ECCErrors))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Pace is what the speed of a device depends on at this moment: "SM 1755 of 1980 MHz, memory
+// 2619 of 2619 MHz, P0, 412 of 700 W, 61 °C, throttled: power cap".
+func (r Reading) Pace() string {
+	var parts []string
+	for _, clock := range []struct {
+		of        string
+		now, most int
+	}{{"SM", r.SMClock, r.SMClockMost}, {"memory", r.MemoryClock, r.MemoryClockMost}} {
+		if clock.now != 0 {
+			parts = append(parts, fmt.Sprintf("%s %d of %d MHz", clock.of, clock.now, clock.most))
+		}
+	}
+	if r.State != "" {
+		parts = append(parts, r.State)
+	}
+	if r.Watts != 0 {
+		parts = append(parts, fmt.Sprintf("%.0f of %.0f W", r.Watts, r.WattsMost))
+	}
+	if r.Celsius != 0 {
+		parts = append(parts, fmt.Sprintf("%d °C", r.Celsius))
+	}
+	if len(r.Throttled) > 0 {
+		parts = append(parts, "throttled: "+strings.Join(r.Throttled, ", "))
 	}
 	return strings.Join(parts, ", ")
 }

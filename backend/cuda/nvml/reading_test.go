@@ -14,6 +14,13 @@ func TestCondition(t *testing.T) {
 		Reading{Celsius: 83, Throttled: []string{"power cap", "heat"}, ECCErrors: 2}.Condition())
 }
 
+func TestPace(t *testing.T) {
+	require.Empty(t, Reading{Bus: "0:0:0.0"}.Pace())
+	require.Equal(t, "SM 1755 of 1980 MHz, P0, 61 °C", Reading{SMClock: 1755, SMClockMost: 1980, State: "P0", Celsius: 61}.Pace())
+	require.Equal(t, "memory 2619 of 2620 MHz, 412 of 700 W, throttled: power cap",
+		Reading{MemoryClock: 2619, MemoryClockMost: 2620, Watts: 412.3, WattsMost: 700, Throttled: []string{"power cap"}}.Pace())
+}
+
 // CUDA says 0000:3b:00.0 where NVML says 00000000:3B:00.0.
 func TestSameBus(t *testing.T) {
 	require.True(t, SameBus("0000:3b:00.0", "00000000:3B:00.0"))

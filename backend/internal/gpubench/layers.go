@@ -7,11 +7,17 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
-// layers is as many layers of a cache, of that many slots each, as exceed what a device
-// caches: a call that takes the next finds nothing of the one before it there.
-func (r *rig[B]) layers(keys backend.DType, slots, block int) []backend.CacheView[B] {
+// turns is how many pieces of memory, of so many bytes each, exceed what a device caches: a
+// call that takes the next finds nothing of an earlier one there. It is 5 times the L2 of an
+// H100: a cache that evicts at random keeps a hundredth of what was used so long ago.
+func (r *rig[B]) turns(bytes int) int {
 	const exceeds = 256 << 20
-	layers := make([]backend.CacheView[B], r.size(1+exceeds/layerSize(keys, slots, block), 1))
+	return r.size((exceeds+bytes-1)/bytes, 1)
+}
+
+// layers is n layers of a cache, of that many slots each.
+func (r *rig[B]) layers(n int, keys backend.DType, slots, block int) []backend.CacheView[B] {
+	layers := make([]backend.CacheView[B], n)
 	for i := range layers {
 		v := backend.CacheView[B]{Blocks: slots / block, KVHeads: kvHeads, BlockSize: block}
 		v.K, v.V = r.plane(keys, v), r.plane(valuesOf(keys), v)

@@ -3,7 +3,6 @@ package gpubench
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,9 +15,11 @@ import (
 // rig is a device under one benchmark.
 type rig[B launch.Buffer] struct {
 	Device[B]
-	b        *testing.B
-	ceilings ceilings
-	random   map[backend.DType][]byte // what memory is filled with
+	b      testing.TB
+	limits limits
+	states [][2]string              // of the device, by when
+	random map[backend.DType][]byte // what memory is filled with
+	turn   int                      // of the last call of an operation
 }
 
 // size is a size of a shape.
@@ -88,77 +89,4 @@ func upload[B launch.Buffer, T backend.Number](r *rig[B], dt backend.DType, valu
 	buf := r.alloc(dt, len(values))
 	require.NoError(r.b, r.Backend.Upload(r.Stream, buf, 0, backend.BytesOf(values)))
 	return buf
-}
-
-// operation enqueues a call; turn counts them, so that each may find other memory.
-type operation func(turn int) error
-
-// time is the seconds of a call of op: the mean of n that follow each other.
-func (r *rig[B]) time(n int, op operation) float64 {
-	took, err := r.Clock.Time(func() error {
-		for turn := range n {
-			if err := op(turn); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	require.NoError(r.b, err)
-	return took.Seconds() / float64(n)
-}
-
-// calls is how many calls of op are timed at once.
-func (r *rig[B]) calls(op operation) int {
-	r.time(1, op) // its kernels are loaded, or compiled, now
-	if r.Emulated {
-		return 1
-	}
-	n := r.Clock.Calls
-	for r.time(n, op)*float64(n) < r.Clock.Least.Seconds() {
-		n *= 2
-	}
-	return n
-}
-
-// work is what a call does, and what the device could do at most.
-type work struct {
-	amount  float64 // of a call, in bytes or floating point operations
-	unit    string
-	scale   float64 // of the unit
-	ceiling float64 // amounts a second
-}
-
-// moved is bytes that are read or written, read those of keys and values that are read.
-func (r *rig[B]) moved(bytes int) work { return work{float64(bytes), "GB/s", 1e9, r.ceilings.copy} }
-func (r *rig[B]) read(bytes int) work  { return work{float64(bytes), "GB/s", 1e9, r.ceilings.read} }
-
-// measure runs a benchmark: set makes its memory, says what a call does, and returns it.
-func (r *rig[B]) measure(name string, set func(r *rig[B]) (work, operation)) {
-	r.b.Run(name, func(b *testing.B) {
-		own := *r
-		own.b = b
-		w, op := set(&own)
-		n := own.calls(op)
-		var times []float64
-		for b.Loop() {
-			times = append(times, own.time(n, op))
-		}
-		w.report(b, median(times), !r.Emulated)
-	})
-}
-
-// report reports a call that took the device so many seconds; where rates are compared,
-// the fraction, too.
-func (w work) report(b *testing.B, seconds float64, compared bool) {
-	b.ReportMetric(seconds*1e9, "ns/op")
-	b.ReportMetric(w.amount/seconds/w.scale, w.unit)
-	if compared {
-		b.ReportMetric(w.amount/seconds/w.ceiling, "fraction")
-	}
-}
-
-// median is the middle of times, which it sorts.
-func median(times []float64) float64 {
-	slices.Sort(times)
-	return times[len(times)/2]
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const printed = `machine: Some Processor, 2 processors
+const printedCPU = `machine: Some Processor, 2 processors
 date: 1 May 2026
 goos: linux
 cpu: Some Processor
@@ -30,9 +30,9 @@ PASS
 
 // filled is a document of one table.
 func filled(t *testing.T, table string) string {
-	r, err := parse(printed)
+	r, err := parse(printedCPU)
 	require.NoError(t, err)
-	text, err := r.fill("before\n<!-- " + table + " -->\nold\n<!-- end -->\nbehind")
+	text, err := fill("before\n<!-- "+table+" -->\nold\n<!-- end -->\nbehind", r.page().tables())
 	require.NoError(t, err)
 	body, ok := strings.CutPrefix(text, "before\n<!-- "+table+" -->\n")
 	require.True(t, ok, text)
@@ -84,18 +84,18 @@ func TestTables(t *testing.T) {
 	aims := filled(t, "aims")
 	require.Contains(t, aims, "| f16 and bf16, contiguous, one thread: of the read limit | ≥ 0.90 | 0.91 | 0.91 | 0.91 |\n")
 	require.Contains(t, aims, "| smallest layer, append and attention | ≤ 1000 ns | 750 ns | 750 ns | 750 ns |\n")
-	require.NotContains(t, aims, "int4", "was not measured")
+	require.Contains(t, aims, "| int4, one thread | ≥ 1.25 | – | – | – |\n", "was not measured")
 }
 
 func TestRoofline(t *testing.T) {
-	r, err := parse(printed)
+	r, err := parse(printedCPU)
 	require.NoError(t, err)
-	plot := r.roofline("1")
+	plot := newCPU(r).roofline("1")
 	require.Equal(t, 2+1, strings.Count(plot, "<title>"), "f16, int8 and a prompt")
 	require.Contains(t, plot, "reading memory: 10 GB/s")
 	require.Contains(t, plot, "multiplying: 160 GFLOP/s")
 	require.Contains(t, plot, "36.4 GFLOP/s, 0.91 of its limit")
-	require.Empty(t, r.roofline("2"), "no limit of multiplying")
+	require.Empty(t, newCPU(r).roofline("2"), "no limit of multiplying")
 }
 
 func TestWhatCannotBeRead(t *testing.T) {
@@ -105,17 +105,19 @@ func TestWhatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "fast")
 	_, err = parse("BenchmarkCPU/limit/read 1 2\n")
 	require.ErrorContains(t, err, "units")
-	r, err := parse(printed)
+	_, err = parse("BenchmarkCPU/limit/read 1 2 GB/s\nBenchmarkKernels/limit/read 1 2 GB/s\n")
+	require.ErrorContains(t, err, "both")
+	r, err := parse(printedCPU)
 	require.NoError(t, err)
 	for _, text := range []string{"<!-- nonsense -->\n<!-- end -->", "<!-- decode -->\n"} {
-		_, err = r.fill(text)
+		_, err = fill(text, r.page().tables())
 		require.ErrorContains(t, err, "no table")
 	}
 }
 
 // The document and its plots are what cpu.txt says.
 func TestDocument(t *testing.T) {
-	folder := filepath.Join("..", "..", "..", "..", "docs", "benchmarks")
+	folder := filepath.Join("..", "..", "..", "docs", "benchmarks")
 	results := filepath.Join(folder, "cpu.txt")
 	if _, err := os.Stat(results); err != nil {
 		t.Skipf("no results to compare with: %v", err)
@@ -123,20 +125,20 @@ func TestDocument(t *testing.T) {
 	printed, err := os.ReadFile(results)
 	require.NoError(t, err)
 	require.NotContains(t, string(printed), "\nshort: ", "figures of a short run mean nothing")
-	files, err := made(results, filepath.Join(folder, "cpu.md"))
+	files, err := made(results)
 	require.NoError(t, err)
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(folder, name))
 		require.NoError(t, err)
-		require.Equal(t, want, string(got), "%s is stale: go run ./backend/internal/cpubench/page docs/benchmarks/cpu.txt", name)
+		require.Equal(t, want, string(got), "%s is stale: go run ./backend/internal/benchpage docs/benchmarks/cpu.txt", name)
 	}
 }
 
 // Every table of the document is one that there is, and the other way round.
 func TestDocumentHasAllTables(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "benchmarks", "cpu.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "benchmarks", "cpu.md"))
 	require.NoError(t, err)
-	for name := range tables {
+	for name := range (cpu{}).tables() {
 		require.Contains(t, string(text), "<!-- "+name+" -->\n")
 	}
 }

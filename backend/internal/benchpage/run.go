@@ -11,10 +11,9 @@ import (
 
 // run is what the benchmarks printed.
 type run struct {
-	about   [][2]string // the machine: what, and which
-	kernels []string    // the fastest first
-	threads []string    // as they were measured, the fewest first
-	trials  []trial
+	kind   string      // what the names of its trials begin with
+	about  [][2]string // the device: what, and which
+	trials []trial
 }
 
 // trial is a line: the parts of its name, and its metrics by unit.
@@ -28,6 +27,18 @@ func (t trial) is(parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(t.parts, part) })
 }
 
+// stored is how the keys of a step are stored.
+func (t trial) stored() string { return t.parts[1][strings.LastIndex(t.parts[1], "-")+1:] }
+
+// noisy is a spread from which on a figure is marked.
+const noisy = 0.05
+
+// spread is how far the quartiles of the times are from each other, as a part of the median;
+// 0 where they are not known.
+func (t trial) spread() float64 {
+	return (t.metrics["q3-ns"] - t.metrics["q1-ns"]) / t.metrics["ns/op"]
+}
+
 // value is the part of a name behind "key=".
 func (t trial) value(key string) string {
 	for _, part := range t.parts {
@@ -38,29 +49,53 @@ func (t trial) value(key string) string {
 	return ""
 }
 
-const prefix = "BenchmarkCPU/"
+// The kinds of benchmarks.
+const (
+	cpuKind = "BenchmarkCPU/"
+	gpuKind = "BenchmarkKernels/"
+)
 
-// procs ends the last part of a name: what GOMAXPROCS was.
-var procs = regexp.MustCompile(`-\d+$`)
+// page is the run as the documents of its kind show it.
+func (r *run) page() page {
+	if r.kind == gpuKind {
+		return gpu{r}
+	}
+	return newCPU(r)
+}
 
+var (
+	// procs ends the last part of a name: what GOMAXPROCS was.
+	procs = regexp.MustCompile(`-\d+$`)
+	// fact is a line that says what figures depend on.
+	fact = regexp.MustCompile(`^([a-z][a-z0-9 -]*): (.*)$`)
+)
+
+// parse reads what the benchmarks of one kind printed, others among them.
 func parse(text string) (*run, error) {
 	r := &run{}
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, prefix) {
-			t, err := parseTrial(line)
+		line = strings.TrimRight(line, "\r\n")
+		for _, kind := range []string{cpuKind, gpuKind} {
+			if !strings.HasPrefix(line, kind) {
+				continue
+			}
+			if r.kind != "" && r.kind != kind {
+				return nil, fmt.Errorf("holds results of both %s and %s", r.kind, kind)
+			}
+			r.kind = kind
+			t, err := parseTrial(strings.TrimPrefix(line, kind))
 			if err != nil {
 				return nil, err
 			}
 			r.trials = append(r.trials, t)
-		} else if key, value, ok := strings.Cut(line, ": "); ok && len(r.trials) == 0 {
-			r.about = append(r.about, [2]string{key, value})
+		}
+		if m := fact.FindStringSubmatch(line); m != nil {
+			r.about = append(r.about, [2]string{m[1], m[2]})
 		}
 	}
-	if r.kernels = r.values("kernels"); len(r.trials) == 0 || len(r.kernels) == 0 {
-		return nil, errors.New("holds no results of BenchmarkCPU")
+	if len(r.trials) == 0 || r.kind == cpuKind && r.values("kernels") == nil {
+		return nil, errors.New("holds no results of benchmarks of kernels")
 	}
-	r.threads = r.values("threads")
 	return r, nil
 }
 
@@ -69,8 +104,7 @@ func parseTrial(line string) (trial, error) {
 	if len(fields)%2 != 0 || len(fields) < 4 {
 		return trial{}, fmt.Errorf("a name, iterations, and values with their units are wanted: %q", line)
 	}
-	name := procs.ReplaceAllString(strings.TrimPrefix(fields[0], prefix), "")
-	t := trial{parts: strings.Split(name, "/"), metrics: map[string]float64{}}
+	t := trial{parts: strings.Split(procs.ReplaceAllString(fields[0], ""), "/"), metrics: map[string]float64{}}
 	for i := 2; i < len(fields); i += 2 {
 		value, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil {
@@ -100,6 +134,3 @@ func (r *run) values(key string, parts ...string) (out []string) {
 	}
 	return out
 }
-
-// best is the part of a name that says the fastest kernels.
-func (r *run) best() string { return "kernels=" + r.kernels[0] }
