@@ -13,7 +13,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     static constexpr int STRIDE = DIM + PAD;
     static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * STRIDE * int(sizeof(T));
     static_assert(DIM / 2 + (DIM + 31) / 32 * 4 <= DIM + 4, "codes of a byte and one word take the most");
-    static constexpr int LEAVES = leaves(KEYS), EACH = KEYS / LEAVES, UNITS = DIM / UNIT;
+    static constexpr int LEAVES = leaves<KEYS>, EACH = KEYS / LEAVES, UNITS = DIM / UNIT;
     static constexpr bool WHOLE = KEYS % LEAF == 0; // the words of channels fit behind the codes
 
     // A piece is what a copy takes: 16 bytes, but of 4-bit codes 8 where a row is no multiple of 16.
@@ -31,7 +31,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
         const int bytes = type.bytes(DIM), own = type.words(DIM);
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
-        constexpr int SQUADS = squads(THREADS, LEAVES), SIZE = THREADS / SQUADS;
+        constexpr int SQUADS = squads<THREADS, KEYS>, SIZE = THREADS / SQUADS;
         const int at = lane % SIZE;
 #pragma unroll 1
         for (int leaf = lane / SIZE; leaf < LEAVES; leaf += SQUADS) {

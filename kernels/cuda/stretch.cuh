@@ -46,7 +46,7 @@ template <int THREADS> __device__ inline void together() {
 
 // leaves is in how many pieces the keys of a tile move, and squads how many of them at once: each
 // by its own warps, so that a thread looks few blocks up.
-constexpr int leaves(int keys) { return keys < LEAF ? 1 : keys / LEAF; }
-__host__ __device__ constexpr int squads(int threads, int leaves) { return threads / 32 < leaves ? threads / 32 : leaves; }
+template <int KEYS> constexpr int leaves = KEYS < LEAF ? 1 : KEYS / LEAF;
+template <int THREADS, int KEYS> constexpr int squads = THREADS / 32 < leaves<KEYS> ? THREADS / 32 : leaves<KEYS>;
 
 } // namespace fkv

@@ -10,7 +10,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
     static constexpr int STRIDE = DIM + PAD;
     static constexpr int BYTES = KEYS * STRIDE * int(sizeof(S)), DECODED = 0;
     static constexpr int N = Vec<S>::N, VECTORS = DIM / N; // of a row
-    static constexpr int LEAVES = leaves(KEYS), EACH = KEYS / LEAVES;
+    static constexpr int LEAVES = leaves<KEYS>, EACH = KEYS / LEAVES;
 
     const S *elements;
 
@@ -18,7 +18,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
 
     // load begins to copy a tile to a slot of BYTES; what is no key reads as 0.
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
-        constexpr int SQUADS = squads(THREADS, LEAVES), SIZE = THREADS / SQUADS;
+        constexpr int SQUADS = squads<THREADS, KEYS>, SIZE = THREADS / SQUADS;
 #pragma unroll 1
         for (int leaf = lane / SIZE; leaf < LEAVES; leaf += SQUADS) {
             S *to = reinterpret_cast<S *>(slot) + leaf * EACH * STRIDE;

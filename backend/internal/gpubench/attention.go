@@ -14,6 +14,7 @@ const (
 	verify  = "verify"       // a few tokens a sequence, as a draft model guesses them
 	prefill = "prefill"      // a prompt, or the last chunk of one
 	flat    = "flat"         // decode of sequences with common blocks, each for itself
+	cascade = "cascade"      // the same, and common blocks are read once
 )
 
 // The storage types of 16 bits, and the others with the activations f16.
@@ -113,7 +114,7 @@ func extras() (all []step) {
 // common is sequences that begin with the same 8192 tokens, as those of one system prompt do.
 func common() (all []step) {
 	for _, group := range []int{4, 8} {
-		for _, what := range []string{flat} {
+		for _, what := range []string{flat, cascade} {
 			all = append(all, step{what: what, act: backend.F16, stored: backend.F16, block: blockSize, group: group, batch: 64, context: 8192 + 128, queries: 1, shared: 8192})
 		}
 	}

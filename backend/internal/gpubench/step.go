@@ -138,7 +138,7 @@ func (r *rig[B]) does(s step) work {
 	switch s.what {
 	case prefill:
 		w.calculates, w.limit = true, r.limits.products(s.act)
-	case flat:
+	case flat, cascade:
 		w.limit = 0
 	}
 	return w
@@ -153,6 +153,9 @@ func (r *rig[B]) prepare(s step) (backend.AttendParams[B], []backend.CacheView[B
 	for i := range s.batch {
 		shape.ContextLens, shape.QueryLens = append(shape.ContextLens, uint32(s.context)), append(shape.QueryLens, uint32(s.queries))
 		offsets = append(offsets, uint32((i+1)*s.queries))
+	}
+	if s.what == cascade {
+		shape.Table, shape.TableStride = table, len(table)/s.batch
 	}
 	plan, err := r.Backend.PlanAttend(shape)
 	require.NoError(r.b, err)
