@@ -2,6 +2,7 @@
 GO        ?= go
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
+COUNT     ?= 1
 BIN       := bin/ferrumkv
 
 # Pinned, so that a check passes or fails for what changed here. It runs as a
@@ -58,6 +59,11 @@ test-cuda-racecheck: ## the CUDA kernels on the CPU under ThreadSanitizer
 .PHONY: bench-cuda
 bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
+
+.PHONY: bench-cuda-host
+bench-cuda-host: ## the host's part of a step on CUDA, over a driver library that does nothing (needs a C compiler)
+	@make -s -C kernels/simt null
+	FERRUM_TEST_DEVICE=cuda:0 FERRUM_CUDA_DRIVER=$(CURDIR)/build/simt/libcuda-null.so $(GO) test -run '^$$' -bench '^BenchmarkHost' -benchtime $(BENCHTIME) -count $(COUNT) ./backend/cuda ./kvcache
 
 .PHONY: bundle-cuda
 bundle-cuda: ## tests and benchmarks for a GPU machine without Go, in build/bundle-cuda

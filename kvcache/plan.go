@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
 // Plan takes the blocks that the step's new tokens need, copies shared ones that
@@ -226,6 +227,26 @@ func (e *entry[B]) block(i int) uint32 {
 		return e.seq.blocks[i].ID
 	}
 	return fresh[i-len(e.seq.blocks)].ID
+}
+
+// table writes the numbers of the entry's first len(row) blocks, as block has them.
+func (e *entry[B]) table(row []uint32) {
+	n := ids(row, e.seq.blocks)
+	fresh := e.blocks
+	if e.copies {
+		row[e.seq.len/e.seq.pool.cfg.slots()], fresh = fresh[0].ID, fresh[1:]
+	}
+	ids(row[n:], fresh)
+}
+
+// ids writes the numbers of as many blocks as row has room for, and returns how many.
+func ids(row []uint32, blocks []block.Block) int {
+	n := min(len(row), len(blocks))
+	row, blocks = row[:n], blocks[:n]
+	for i := range row {
+		row[i] = blocks[i].ID
+	}
+	return n
 }
 
 // order puts the step's stream behind the steps that used the same memory on others.
