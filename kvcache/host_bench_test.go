@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // The step whose host part is measured: sequences of 1024 to 8192 tokens.
@@ -40,9 +42,10 @@ func begin(r *rig[buffer], seqs []*Sequence[buffer], token []uint32) error {
 	return err
 }
 
-// BenchmarkHostStep is what the host pays for a decode step of 64 sequences beside the
-// operations of its layers. "step" is all of it, over steps that let the sequences grow, and
-// plan-ns/op what Batch.Plan takes of it; the others are parts of Plan.
+// BenchmarkHostStep is what the host pays for a decode step of 64 sequences. "step" is all but
+// the operations of the layers, over steps that let the sequences grow, and plan-ns/op what
+// Batch.Plan takes of it; "fill", "divide" and "upload" are parts of Plan. "append" and "attend"
+// are a layer's.
 func BenchmarkHostStep(b *testing.B) {
 	r, seqs := newHostRig(b)
 	token := []uint32{7}
@@ -74,6 +77,12 @@ func BenchmarkHostStep(b *testing.B) {
 	for i, s := range seqs {
 		require.NoError(b, s.Truncate(lens[i]))
 	}
+	rows := func(heads int) buffer {
+		buf, err := r.be.Alloc(backend.F16, hostSeqs*heads*128)
+		require.NoError(b, err)
+		return buf
+	}
+	k, q, out := rows(8), rows(32), rows(32)
 	require.NoError(b, begin(r, seqs, token))
 	require.NoError(b, r.step.Plan(r.s))
 	for _, part := range []struct {
@@ -83,6 +92,8 @@ func BenchmarkHostStep(b *testing.B) {
 		{"fill", func() error { r.step.index.fill(r.step); return nil }},
 		{"divide", func() error { return r.step.index.planAttend(r.pool, r.step.layerMask(), false) }},
 		{"upload", func() error { return r.step.index.upload(r.be, r.s) }},
+		{"append", func() error { return r.step.Append(0, k, k) }},
+		{"attend", func() error { return r.step.Attend(0, q, out) }},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			b.ReportAllocs()
