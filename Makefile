@@ -2,6 +2,7 @@
 GO        ?= go
 FUZZTIME  ?= 20s
 BENCHTIME ?= 1s
+COUNT     ?= 1
 BIN       := bin/ferrumkv
 
 # Pinned, so that a check passes or fails for what changed here. It runs as a
@@ -65,6 +66,11 @@ bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rat
 bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine
 	cp build/results-cuda/cuda.txt docs/benchmarks/cuda.txt
 	$(GO) run ./backend/internal/benchpage docs/benchmarks/cuda.txt
+
+.PHONY: bench-cuda-host
+bench-cuda-host: ## the host's part of a step on CUDA, over a driver library that does nothing (needs a C compiler)
+	@make -s -C kernels/simt null
+	FERRUM_TEST_DEVICE=cuda:0 FERRUM_CUDA_DRIVER=$(CURDIR)/build/simt/libcuda-null.so $(GO) test -run '^$$' -bench '^BenchmarkHost' -benchtime $(BENCHTIME) -count $(COUNT) ./backend/cuda ./kvcache
 
 .PHONY: bundle-cuda
 bundle-cuda: ## tests and benchmarks for a GPU machine without Go, in build/bundle-cuda

@@ -126,10 +126,11 @@ func (e erased[B]) Fill(s Stream, dst AnyBuffer, off, n int, v float64) error {
 
 func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := AppendParams[B]{Cache: u.cache(p.Cache), Tokens: p.Tokens, K: u.rows(p.K), V: u.rows(p.V), Slots: u.buf(p.Slots),
-		Rope: u.rope(p.Rope), Positions: u.opt(p.Positions), QHeads: p.QHeads, Saturate: p.Saturate}
+	q := AppendParams[B]{Tokens: p.Tokens, K: u.rows(&p.K), V: u.rows(&p.V), Slots: u.buf(p.Slots),
+		Rope: u.rope(&p.Rope), Positions: u.opt(p.Positions), QHeads: p.QHeads, Saturate: p.Saturate}
+	u.cache(&q.Cache, &p.Cache)
 	if p.QHeads != 0 {
-		q.Q = u.rows(p.Q)
+		q.Q = u.rows(&p.Q)
 	}
 	if err := u.ok("append"); err != nil {
 		return err
@@ -139,8 +140,9 @@ func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 
 func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := AttendParams[B]{Cache: u.cache(p.Cache), Batch: u.ragged(p.Batch), Q: u.rows(p.Q), QHeads: p.QHeads, Scale: p.Scale,
-		Mask: u.mask(p.Mask), Out: u.outputs(p.Out), Plan: p.Plan, Work: u.opt(p.Work), Workspace: u.opt(p.Workspace), Int8Query: p.Int8Query}
+	q := AttendParams[B]{Batch: u.ragged(&p.Batch), Q: u.rows(&p.Q), QHeads: p.QHeads, Scale: p.Scale,
+		Mask: u.mask(&p.Mask), Out: u.outputs(&p.Out), Plan: p.Plan, Work: u.opt(p.Work), Workspace: u.opt(p.Workspace), Int8Query: p.Int8Query}
+	u.cache(&q.Cache, &p.Cache)
 	if err := u.ok("attend"); err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	q := MergeParams[B]{Parts: p.Parts, Tokens: p.Tokens, Heads: p.Heads, Dim: p.Dim,
-		In: u.buf(p.In), LSE: u.buf(p.LSE), Out: u.rows(p.Out), OutLSE: u.opt(p.OutLSE)}
+		In: u.buf(p.In), LSE: u.buf(p.LSE), Out: u.rows(&p.Out), OutLSE: u.opt(p.OutLSE)}
 	if err := u.ok("merge"); err != nil {
 		return err
 	}
@@ -159,8 +161,9 @@ func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
 
 func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := GatherParams[B]{Cache: u.cache(p.Cache), Table: u.opt(p.Table), TableOffset: p.TableOffset,
+	q := GatherParams[B]{Table: u.opt(p.Table), TableOffset: p.TableOffset,
 		Begin: p.Begin, Len: p.Len, K: u.opt(p.K), V: u.opt(p.V)}
+	u.cache(&q.Cache, &p.Cache)
 	if err := u.ok("gather"); err != nil {
 		return err
 	}
@@ -169,7 +172,8 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 
 func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := CopyBlocksParams[B]{Cache: u.cache(p.Cache), Mass: u.opt(p.Mass), Pairs: u.buf(p.Pairs), N: p.N}
+	q := CopyBlocksParams[B]{Mass: u.opt(p.Mass), Pairs: u.buf(p.Pairs), N: p.N}
+	u.cache(&q.Cache, &p.Cache)
 	if err := u.ok("copy blocks"); err != nil {
 		return err
 	}
@@ -178,7 +182,8 @@ func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 
 func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := MoveSlotsParams[B]{Cache: u.cache(p.Cache), Mass: u.opt(p.Mass), Pairs: u.buf(p.Pairs), N: p.N}
+	q := MoveSlotsParams[B]{Mass: u.opt(p.Mass), Pairs: u.buf(p.Pairs), N: p.N}
+	u.cache(&q.Cache, &p.Cache)
 	if err := u.ok("move slots"); err != nil {
 		return err
 	}
@@ -187,7 +192,9 @@ func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 
 func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := ConvertBlocksParams[B]{From: u.cache(p.From), To: u.cache(p.To), Pairs: u.buf(p.Pairs), N: p.N, Saturate: p.Saturate}
+	q := ConvertBlocksParams[B]{Pairs: u.buf(p.Pairs), N: p.N, Saturate: p.Saturate}
+	u.cache(&q.From, &p.From)
+	u.cache(&q.To, &p.To)
 	if err := u.ok("convert blocks"); err != nil {
 		return err
 	}
@@ -196,7 +203,8 @@ func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) err
 
 func (e erased[B]) Rotate(s Stream, p RotateParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	q := RotateParams[B]{Cache: u.cache(p.Cache), Slots: u.buf(p.Slots), Deltas: u.buf(p.Deltas), N: p.N, Rope: u.rope(p.Rope)}
+	q := RotateParams[B]{Slots: u.buf(p.Slots), Deltas: u.buf(p.Deltas), N: p.N, Rope: u.rope(&p.Rope)}
+	u.cache(&q.Cache, &p.Cache)
 	if err := u.ok("rotate"); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -82,28 +83,40 @@ func (ix *index[B]) fill(b *Batch[B]) {
 	for i := range b.entries {
 		ix.stride = max(ix.stride, ceilDiv(b.entries[i].context(), slots))
 	}
+	table := slices.Grow(ix.tables.host, len(b.entries)*ix.stride)[:len(b.entries)*ix.stride]
 	for i := range b.entries {
 		e := &b.entries[i]
-		context, behind := e.context(), e.seq.places.next-e.seq.len // behind: positions of tokens that were dropped
-		for pos := context - e.tokens; pos < context; pos++ {
-			slot := int64(-1)
-			if b.recent == nil { // else the tokens of these queries lie elsewhere
-				slot = int64(e.block(pos/slots))*int64(slots) + int64(pos%slots)
-			}
-			ix.positions.host = append(ix.positions.host, uint32(pos+behind))
-			ix.slots.host = append(ix.slots.host, slot)
-		}
+		context := e.context()
+		ix.fillRows(e, context, slots, b.recent != nil)
 		ix.lens.host = append(ix.lens.host, uint32(context))
 		ix.queries = append(ix.queries, uint32(e.tokens))
 		ix.offsets.host = append(ix.offsets.host, ix.offsets.host[i]+uint32(e.tokens))
-		used := ceilDiv(context, slots)
-		for j := range ix.stride {
-			id := uint32(0) // never read: the context ends before it
-			if j < used {
-				id = e.block(j)
-			}
-			ix.tables.host = append(ix.tables.host, id)
+		row, used := table[i*ix.stride:][:ix.stride], ceilDiv(context, slots)
+		e.table(row[:used])
+		clear(row[used:]) // never read: the context ends before it
+	}
+	ix.tables.host = table
+}
+
+// fillRows appends the positions and the slots of an entry's rows. The tokens of queries
+// alone lie elsewhere.
+func (ix *index[B]) fillRows(e *entry[B], context, slots int, queries bool) {
+	behind := e.seq.places.next - e.seq.len // positions of tokens that were dropped
+	for pos := context - e.tokens; pos < context; {
+		first, end := int64(-1), context
+		if !queries { // a block at a time
+			end = min(context, pos-pos%slots+slots)
+			first = int64(e.block(pos/slots))*int64(slots) + int64(pos%slots)
 		}
+		for i := range end - pos {
+			ix.positions.host = append(ix.positions.host, uint32(pos+behind+i))
+			slot := first
+			if !queries {
+				slot += int64(i)
+			}
+			ix.slots.host = append(ix.slots.host, slot)
+		}
+		pos = end
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
 // Plan takes the blocks that the step's new tokens need, copies shared ones that
@@ -118,9 +119,13 @@ func (b *Batch[B]) takeBlocks() error {
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
+		n := e.needs()
+		if n == 0 { // most entries of a decode step
+			continue
+		}
 		had := len(b.taken)
 		var err error
-		if b.taken, err = p.take(e.seq, b.taken, e.needs()); err != nil {
+		if b.taken, err = p.take(e.seq, b.taken, n); err != nil {
 			var short ErrOutOfBlocks
 			if errors.As(err, &short) { // the whole step's need, not that of one sequence
 				return ErrOutOfBlocks{Need: need, Free: short.Free + had}
@@ -226,6 +231,32 @@ func (e *entry[B]) block(i int) uint32 {
 		return e.seq.blocks[i].ID
 	}
 	return fresh[i-len(e.seq.blocks)].ID
+}
+
+// table writes the numbers of the entry's first len(row) blocks, as block has them.
+func (e *entry[B]) table(row []uint32) {
+	n := ids(row, e.seq.blocks)
+	fresh := e.blocks
+	if e.copies {
+		row[e.seq.len/e.seq.pool.cfg.slots()], fresh = fresh[0].ID, fresh[1:]
+	}
+	ids(row[n:], fresh)
+}
+
+// ids writes the numbers of as many blocks as row has room for, and returns how many. Eight
+// at a time take a little more than half as long: a step has tens of thousands.
+func ids(row []uint32, blocks []block.Block) int {
+	n := min(len(row), len(blocks))
+	row, blocks = row[:n], blocks[:n]
+	for len(row) >= 8 && len(blocks) >= 8 {
+		row[0], row[1], row[2], row[3] = blocks[0].ID, blocks[1].ID, blocks[2].ID, blocks[3].ID
+		row[4], row[5], row[6], row[7] = blocks[4].ID, blocks[5].ID, blocks[6].ID, blocks[7].ID
+		row, blocks = row[8:], blocks[8:]
+	}
+	for i := range row {
+		row[i] = blocks[i].ID
+	}
+	return n
 }
 
 // order puts the step's stream behind the steps that used the same memory on others.

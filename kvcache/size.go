@@ -9,7 +9,7 @@ import (
 
 // slots is the tokens of one block: the block size, or the capacity of a
 // contiguous sequence.
-func (c Config) slots() int {
+func (c *Config) slots() int {
 	if c.Layout == Paged {
 		return c.BlockSize
 	}

@@ -41,7 +41,7 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.Append(p); err != nil || p.Tokens == 0 {
+	if err := ops.Append(&p); err != nil || p.Tokens == 0 {
 		return err // without rows there is no bound on the heads of Q
 	}
 	v, queryHeads := &p.Cache, 0 // that have something to do

@@ -39,7 +39,7 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.Attend(p); err != nil || p.Batch.Tokens == 0 {
+	if err := ops.Attend(&p); err != nil || p.Batch.Tokens == 0 {
 		return err
 	}
 	c := be.pool.borrow(attentionExtent(&p))

@@ -23,7 +23,7 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 		return err
 	}
 	defer be.end()
-	if err := ops.CopyBlocks(p); err != nil {
+	if err := ops.CopyBlocks(&p); err != nil {
 		return err
 	}
 	pairs := view[uint32](p.Pairs)[:2*p.N]
@@ -84,7 +84,7 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 		return err
 	}
 	defer be.end()
-	if err := ops.MoveSlots(p); err != nil {
+	if err := ops.MoveSlots(&p); err != nil {
 		return err
 	}
 	c := be.pool.borrow(extent{})

@@ -38,7 +38,7 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 		return err
 	}
 	defer be.end()
-	if err := ops.ConvertBlocks(p); err != nil {
+	if err := ops.ConvertBlocks(&p); err != nil {
 		return err
 	}
 	pairs := view[uint32](p.Pairs)[:2*p.N]

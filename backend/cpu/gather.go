@@ -28,7 +28,7 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.Gather(p); err != nil || p.Len == 0 {
+	if err := ops.Gather(&p); err != nil || p.Len == 0 {
 		return err
 	}
 	c := be.pool.borrow(extent{vectors: gatherPiece * max(p.Cache.K.Dim, p.Cache.V.Dim)})

@@ -61,7 +61,7 @@ func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error
 		return err
 	}
 	defer be.end()
-	if err := ops.Merge(p); err != nil || p.Tokens == 0 {
+	if err := ops.Merge(&p); err != nil || p.Tokens == 0 {
 		return err // without rows there is no bound on their dims
 	}
 	c := be.pool.borrow(extent{acc: p.Dim, vectors: p.Dim})

@@ -70,7 +70,7 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 		return err
 	}
 	defer be.end()
-	if err := ops.Rotate(p); err != nil {
+	if err := ops.Rotate(&p); err != nil {
 		return err
 	}
 	c := be.pool.borrow(extent{vectors: p.Cache.K.Dim})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
@@ -21,6 +22,7 @@ const freeShared = 48 << 10
 
 // kernel is a kernel on a device, ready to be launched.
 type kernel struct {
+	id       launch.Kernel
 	fn       driver.Function
 	threads  uint32 // of a block
 	shared   uint32 // bytes of dynamic shared memory
@@ -33,7 +35,8 @@ type kernel struct {
 type modules struct {
 	ctx     *driver.Context
 	kernels device.Kernels[launch.Kernel, kernel]
-	loaded  map[string]driver.Module // by family; used by load alone
+	latest  [launch.Ops]atomic.Pointer[kernel] // of each Op: the layers of a step ask for the same
+	loaded  map[string]driver.Module           // by family; used by load alone
 }
 
 func newModules(ctx *driver.Context) *modules {
@@ -41,7 +44,17 @@ func newModules(ctx *driver.Context) *modules {
 }
 
 // find returns a kernel. Once it was found, finding it again allocates nothing.
-func (m *modules) find(id launch.Kernel) (*kernel, error) { return m.kernels.Find(id, m.load) }
+func (m *modules) find(id launch.Kernel) (*kernel, error) {
+	latest := &m.latest[id.Op]
+	if k := latest.Load(); k != nil && k.id == id {
+		return k, nil
+	}
+	k, err := m.kernels.Find(id, m.load)
+	if err == nil {
+		latest.Store(k)
+	}
+	return k, err
+}
 
 // of returns the kernel of a call.
 func (m *modules) of(c *launch.Call) (*kernel, error) { return m.find(c.Kernel) }
@@ -65,7 +78,7 @@ func (m *modules) load(id launch.Kernel) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kernel{threads: uint32(entry.Threads), shared: uint32(entry.Shared)}
+	k := &kernel{id: id, threads: uint32(entry.Threads), shared: uint32(entry.Shared)}
 	if k.fn, err = m.ctx.Function(module, symbol); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", symbol, err)
 	}
@@ -109,6 +122,9 @@ func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Mod
 // close unloads everything and returns the first error. No kernel runs any more.
 func (m *modules) close() error {
 	m.kernels.Drop(nil)
+	for i := range m.latest {
+		m.latest[i].Store(nil)
+	}
 	var first error
 	for _, module := range m.loaded {
 		if err := m.ctx.UnloadModule(module); err != nil && first == nil {

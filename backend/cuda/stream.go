@@ -21,8 +21,8 @@ type stream struct {
 	cu       driver.Stream
 	imported bool
 
-	calls  launch.Calls  // of the operation that is being enqueued
-	record driver.Launch // of the launch that is being made
+	calls  launch.Calls                   // of the operation that is being enqueued
+	record [launch.MaxCalls]driver.Launch // of the same, for the driver
 	ring   staging.Ring
 	marks  [staging.Chunks]driver.Event // of the ring's chunks
 	tail   driver.Event                 // what a buffer's release waits for; used in Free
@@ -103,23 +103,19 @@ func (s *stream) Run() error {
 		return err
 	}
 	for i := range calls {
-		if err := s.launch(kernels[i], &calls[i]); err != nil {
-			return err
-		}
+		fill(&s.record[i], kernels[i], s.cu, &calls[i])
 	}
-	return nil
+	return s.be.ctx.LaunchAll(s.record[:len(calls)])
 }
 
-// launch enqueues one kernel.
-func (s *stream) launch(k *kernel, c *launch.Call) error {
-	r := &s.record
-	r.Func, r.Stream, r.Grid, r.Block, r.Shared = k.fn, s.cu, c.Grid, k.threads, k.shared
+// fill makes a call of a kernel a launch for the driver.
+func fill(r *driver.Launch, k *kernel, cu driver.Stream, c *launch.Call) {
+	r.Func, r.Stream, r.Grid, r.Block, r.Shared = k.fn, cu, c.Grid, k.threads, k.shared
 	buffers := c.Buffers()
-	for i, b := range buffers {
-		r.Buffers[i] = driver.Ptr(b.At)
+	for i := range buffers {
+		r.Buffers[i] = driver.Ptr(buffers[i].At)
 	}
 	r.Count, r.Size = uint32(len(buffers)), uint32(copy(r.Args[:], c.Args()))
-	return s.be.ctx.Launch(r)
 }
 
 // Sync waits for everything enqueued, and reports values that could not be quantized.

@@ -290,12 +290,19 @@ struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t functio
     WITHIN(c, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks, (CUfunction)function, threads, shared);
 }
 
-struct fkv_status fkv_launch(struct fkv_context c, const struct fkv_launch *l) {
+static struct fkv_status launch(struct fkv_context c, const struct fkv_launch *l) {
     void *params[FKV_LAUNCH_BUFFERS + 1];
     if (l->count > FKV_LAUNCH_BUFFERS || l->size > FKV_LAUNCH_ARGS)
         return (struct fkv_status){CUDA_ERROR_INVALID_VALUE, NUMBER_cuLaunchKernel};
     for (uint32_t i = 0; i < l->count; i++) params[i] = (void *)&l->buffers[i];
     params[l->count] = l->size == 0 ? NULL : (void *)l->args;
-    WITHIN(c, cuLaunchKernel, (CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, l->shared,
-           (CUstream)l->stream, params, NULL);
+    return STATUS(c.library, cuLaunchKernel, (CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, l->shared,
+                  (CUstream)l->stream, params, NULL);
+}
+
+struct fkv_status fkv_launch(struct fkv_context c, const struct fkv_launch *launches, size_t n) {
+    struct fkv_status s;
+    if (!enter(c, &s)) return s;
+    for (size_t i = 0; i < n && s.code == CUDA_SUCCESS; i++) s = launch(c, &launches[i]);
+    return leave(c, s);
 }

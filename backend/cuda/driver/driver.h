@@ -100,6 +100,7 @@ struct fkv_launch {
     uint64_t buffers[FKV_LAUNCH_BUFFERS];
     unsigned char args[FKV_LAUNCH_ARGS];
 };
-struct fkv_status fkv_launch(struct fkv_context c, const struct fkv_launch *launch);
+/* fkv_launch makes n launches in their order, up to the first that is refused. */
+struct fkv_status fkv_launch(struct fkv_context c, const struct fkv_launch *launches, size_t n);
 
 #endif

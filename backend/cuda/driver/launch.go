@@ -47,5 +47,11 @@ const (
 
 // Launch enqueues a launch on l.Stream. A refused one has done nothing.
 func (c *Context) Launch(l *Launch) error {
-	return c.check(C.fkv_launch(c.c, (*C.struct_fkv_launch)(unsafe.Pointer(l))))
+	return c.check(C.fkv_launch(c.c, (*C.struct_fkv_launch)(unsafe.Pointer(l)), 1))
+}
+
+// LaunchAll is Launch for one after another, with one call from Go to C and one change of
+// the thread's context. None is tried behind one that was refused.
+func (c *Context) LaunchAll(launches []Launch) error {
+	return c.check(C.fkv_launch(c.c, (*C.struct_fkv_launch)(unsafe.Pointer(unsafe.SliceData(launches))), C.size_t(len(launches))))
 }

@@ -122,53 +122,53 @@ func exact(t *testing.T, name string, call func() error, bufs ...*fake) {
 func TestBuffersFitExactly(t *testing.T) {
 	for _, f := range []backend.Format{f16, i8} {
 		a := appendParams(f)
-		exact(t, "append", func() error { return Append(caps, a) }, append(scaleBuffers(a.Cache),
+		exact(t, "append", func() error { return Append(&caps, &a) }, append(scaleBuffers(a.Cache),
 			a.Cache.K.Data, a.Cache.V.Data, a.K.Buf, a.V.Buf, a.Q.Buf, a.Slots, a.Positions.Buf, a.Rope.Table.Buf)...)
 		p := attendParams(f)
-		exact(t, "attend", func() error { return Attend(caps, p) }, append(scaleBuffers(p.Cache),
+		exact(t, "attend", func() error { return Attend(&caps, &p) }, append(scaleBuffers(p.Cache),
 			p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Mass.Buf, p.Batch.Table.Buf, p.Batch.ContextLens,
 			p.Batch.QueryOffsets.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)...)
 		r := rotateParams(f)
-		exact(t, "rotate", func() error { return Rotate(caps, r) }, append(scaleBuffers(r.Cache), r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)...)
+		exact(t, "rotate", func() error { return Rotate(&caps, &r) }, append(scaleBuffers(r.Cache), r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)...)
 		g := gatherParams(f)
-		exact(t, "gather", func() error { return Gather(caps, g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf)...)
+		exact(t, "gather", func() error { return Gather(&caps, &g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf)...)
 		c := copyParams(f)
-		exact(t, "copy blocks", func() error { return CopyBlocks(caps, c) }, append(scaleBuffers(c.Cache), c.Cache.V.Data, c.Mass.Buf, c.Pairs)...)
+		exact(t, "copy blocks", func() error { return CopyBlocks(&caps, &c) }, append(scaleBuffers(c.Cache), c.Cache.V.Data, c.Mass.Buf, c.Pairs)...)
 		m := moveParams(f)
-		exact(t, "move slots", func() error { return MoveSlots(caps, m) }, append(scaleBuffers(m.Cache), m.Cache.V.Data, m.Mass.Buf, m.Pairs)...)
+		exact(t, "move slots", func() error { return MoveSlots(&caps, &m) }, append(scaleBuffers(m.Cache), m.Cache.V.Data, m.Mass.Buf, m.Pairs)...)
 	}
 	for _, back := range []bool{false, true} {
 		p := convertParams()
 		if back {
 			p.From, p.To = p.To, p.From
 		}
-		exact(t, "convert blocks", func() error { return ConvertBlocks(caps, p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
+		exact(t, "convert blocks", func() error { return ConvertBlocks(&caps, &p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
 			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.Pairs)...)
 	}
 	m := mergeParams()
-	exact(t, "merge", func() error { return Merge(m) }, m.LSE, m.OutLSE.Buf)
+	exact(t, "merge", func() error { return Merge(&m) }, m.LSE, m.OutLSE.Buf)
 }
 
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	spoilAppend := func(spoil func(p *backend.AppendParams[*fake])) error {
 		p := appendParams(f16)
 		spoil(&p)
-		return Append(caps, p)
+		return Append(&caps, &p)
 	}
 	spoilAttend := func(spoil func(p *backend.AttendParams[*fake])) error {
 		p := attendParams(f16)
 		spoil(&p)
-		return Attend(caps, p)
+		return Attend(&caps, &p)
 	}
 	spoilMerge := func(spoil func(p *backend.MergeParams[*fake])) error {
 		p := mergeParams()
 		spoil(&p)
-		return Merge(p)
+		return Merge(&p)
 	}
 	spoilGather := func(spoil func(p *backend.GatherParams[*fake])) error {
 		p := gatherParams(f16)
 		spoil(&p)
-		return Gather(caps, p)
+		return Gather(&caps, &p)
 	}
 	type (
 		app = *backend.AppendParams[*fake]
@@ -265,12 +265,12 @@ func TestInterleavedRowsAreApart(t *testing.T) {
 	p.Q = backend.Rows[*fake]{Buf: fused, Offset: 4, Stride: 60}
 	for offset, apart := range map[int]bool{36: true, 35: false, 0: false, 4: false, 30: false} {
 		p.Out.Rows = backend.Rows[*fake]{Buf: fused, Offset: offset, Stride: 60}
-		err := Attend(caps, p)
+		err := Attend(&caps, &p)
 		require.Equal(t, apart, err == nil, "offset %d: %v", offset, err)
 	}
 	p.Q, p.Out.Rows = dense(backend.F16, 999), backend.Rows[*fake]{Offset: 96}
 	p.Out.Rows.Buf = p.Q.Buf
-	require.NoError(t, Attend(caps, p), "one after the other")
+	require.NoError(t, Attend(&caps, &p), "one after the other")
 }
 
 // Queries are rotated in place: not over the keys and values of the same call,
@@ -283,11 +283,11 @@ func TestAppendedRowsAreApart(t *testing.T) {
 		return backend.Rows[*fake]{Buf: fused, Offset: offset, Stride: q + k + v}
 	}
 	p.Q, p.K, p.V = rows(0), rows(q), rows(q+k)
-	require.NoError(t, Append(caps, p))
+	require.NoError(t, Append(&caps, &p))
 	p.K = rows(q - 1)
-	require.ErrorContains(t, Append(caps, p), "q: overlaps k in one buffer")
+	require.ErrorContains(t, Append(&caps, &p), "q: overlaps k in one buffer")
 	p.K, p.V = rows(q), rows(5)
-	require.ErrorContains(t, Append(caps, p), "q: overlaps v in one buffer")
+	require.ErrorContains(t, Append(&caps, &p), "q: overlaps v in one buffer")
 }
 
 // Each type has scales of its own number and type, a short last group included.
@@ -305,7 +305,7 @@ func TestScalesFitExactly(t *testing.T) {
 			Cache: backend.CacheView[*fake]{Blocks: blocks, KVHeads: heads, BlockSize: block, K: plane, V: plane}}
 		p.Cache.V.Scales = backend.Some(buf(want.dt, want.n))
 		wide := backend.Caps{Formats: []backend.Format{{Act: backend.F32, K: dt, V: dt}}}
-		exact(t, dt.String(), func() error { return CopyBlocks(wide, p) }, plane.Data, want, p.Cache.V.Scales.Buf)
+		exact(t, dt.String(), func() error { return CopyBlocks(&wide, &p) }, plane.Data, want, p.Cache.V.Scales.Buf)
 	}
 }
 
@@ -324,11 +324,11 @@ func TestQuantizedPlanes(t *testing.T) {
 	} {
 		v := view(i8)
 		spoil(&v)
-		require.ErrorContains(t, CopyBlocks(wide, backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}), want)
+		require.ErrorContains(t, CopyBlocks(&wide, &backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}), want)
 	}
 	v := view(f16)
 	v.K.Hadamard = true
-	require.ErrorContains(t, CopyBlocks(caps, backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}),
+	require.ErrorContains(t, CopyBlocks(&caps, &backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}),
 		"keys: f16 is not stored with a Hadamard rotation")
 }
 
@@ -341,15 +341,15 @@ func TestBlocksThatShareScales(t *testing.T) {
 	kivi.V.Data, kivi.V.Scales = buf(backend.Int8, 40*6), some(backend.F32, 40)
 	a, m, r, g, c, p := appendParams(f16), moveParams(f16), rotateParams(f16), gatherParams(i8), copyParams(f16), convertParams()
 	a.Cache, m.Cache, r.Cache, g.Cache, c.Cache, p.To = kivi, kivi, kivi, kivi, kivi, kivi
-	for _, err := range []error{Append(wide, a), MoveSlots(wide, m), Rotate(wide, r)} {
+	for _, err := range []error{Append(&wide, &a), MoveSlots(&wide, &m), Rotate(&wide, &r)} {
 		require.ErrorIs(t, err, backend.ErrUnsupported{})
 		require.ErrorContains(t, err, "single slots of int4channel, whose blocks share scales; convert whole blocks")
 	}
-	require.NoError(t, Gather(wide, g))
-	require.NoError(t, CopyBlocks(wide, c))
-	require.NoError(t, ConvertBlocks(wide, p))
+	require.NoError(t, Gather(&wide, &g))
+	require.NoError(t, CopyBlocks(&wide, &c))
+	require.NoError(t, ConvertBlocks(&wide, &p))
 	p.From, p.To = p.To, p.From
-	require.NoError(t, ConvertBlocks(wide, p))
+	require.NoError(t, ConvertBlocks(&wide, &p))
 }
 
 func TestConvertedCaches(t *testing.T) {
@@ -369,25 +369,25 @@ func TestConvertedCaches(t *testing.T) {
 	} {
 		p := convertParams()
 		spoil(&p)
-		require.ErrorContains(t, ConvertBlocks(caps, p), want)
+		require.ErrorContains(t, ConvertBlocks(&caps, &p), want)
 	}
 	other := caps // the pair of quantized types is listed, but not with this activation type
 	other.Formats = append([]backend.Format{{Act: backend.F32, K: backend.F32, V: backend.F32}}, caps.Formats...)
 	p := convertParams()
 	p.From.K.Data, p.From.V.Data = buf(backend.F32, 40*8), buf(backend.F32, 40*6)
-	require.ErrorContains(t, ConvertBlocks(other, p), "activations of f32 with keys of int8 and values of int4")
+	require.ErrorContains(t, ConvertBlocks(&other, &p), "activations of f32 with keys of int8 and values of int4")
 }
 
 func TestInt8Query(t *testing.T) {
 	p := attendParams(i8)
 	p.Int8Query = true
-	require.ErrorContains(t, Attend(caps, p), "not supported: queries rounded to int8 with keys of int8")
+	require.ErrorContains(t, Attend(&caps, &p), "not supported: queries rounded to int8 with keys of int8")
 	able := caps
 	able.Int8Query = []backend.DType{backend.Int8}
-	require.NoError(t, Attend(able, p))
+	require.NoError(t, Attend(&able, &p))
 	p = attendParams(f16)
 	p.Int8Query = true
-	require.ErrorContains(t, Attend(able, p), "queries rounded to int8 with keys of f16")
+	require.ErrorContains(t, Attend(&able, &p), "queries rounded to int8 with keys of f16")
 }
 
 func TestPlan(t *testing.T) {
@@ -448,8 +448,8 @@ func TestChecksThatPassDoNotAllocate(t *testing.T) {
 	c, v, b := copyParams(i8), moveParams(i8), convertParams()
 	var err error
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		for _, e := range [...]error{Append(caps, a), Attend(caps, p), Merge(m), Gather(caps, g), Rotate(caps, r),
-			CopyBlocks(caps, c), MoveSlots(caps, v), ConvertBlocks(caps, b)} {
+		for _, e := range [...]error{Append(&caps, &a), Attend(&caps, &p), Merge(&m), Gather(&caps, &g), Rotate(&caps, &r),
+			CopyBlocks(&caps, &c), MoveSlots(&caps, &v), ConvertBlocks(&caps, &b)} {
 			if e != nil {
 				err = e
 			}

@@ -86,10 +86,10 @@ func cache[B backend.Buffer](c *checker, caps *backend.Caps, v *backend.CacheVie
 	c.least("block size", v.BlockSize, 1)
 	c.dims(caps, v.K.Dim, v.V.Dim)
 	c.storage(caps, v.K.Data.DType(), v.V.Data.DType())
-	c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
+	slots := c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
 	if c.err == nil {
-		plane(c, "keys", "key scales", v, &v.K)
-		plane(c, "values", "value scales", v, &v.V)
+		plane(c, "keys", "key scales", v, &v.K, slots)
+		plane(c, "values", "value scales", v, &v.V, slots)
 		if v.V.Hadamard {
 			c.shape("values: are not stored with a Hadamard rotation, keys are")
 		}
@@ -101,10 +101,11 @@ func formatOf[B backend.Buffer](act backend.DType, v *backend.CacheView[B]) back
 	return backend.Format{Act: act, K: v.K.Data.DType(), V: v.V.Data.DType()}
 }
 
-// plane checks one plane's memory and, for a quantized type, its scales.
-func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheView[B], p *backend.Plane[B]) {
+// plane checks one plane's memory, of the cache's slots for all heads, and, for a quantized
+// type, its scales.
+func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheView[B], p *backend.Plane[B], slots int) {
 	dt := p.Data.DType()
-	operand(c, name, p.Data, dt, c.product(name, v.Blocks, v.KVHeads, v.BlockSize, p.Dim))
+	operand(c, name, p.Data, dt, c.product(name, slots, p.Dim))
 	if !dt.Quantized() {
 		if p.Scales.Set {
 			c.shape("%s: %s has no scales", name, dt)

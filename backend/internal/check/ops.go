@@ -8,11 +8,11 @@ import (
 )
 
 // Append checks p against its buffers and caps.
-func Append[B backend.Buffer](caps backend.Caps, p backend.AppendParams[B]) error {
+func Append[B backend.Buffer](caps *backend.Caps, p *backend.AppendParams[B]) error {
 	c := &checker{op: "append"}
 	act := p.K.Buf.DType()
-	c.format(&caps, formatOf(act, &p.Cache))
-	cache(c, &caps, &p.Cache)
+	c.format(caps, formatOf(act, &p.Cache))
+	cache(c, caps, &p.Cache)
 	slotwise(c, &p.Cache)
 	c.least("tokens", p.Tokens, 0)
 	c.least("query heads", p.QHeads, 0)
@@ -82,13 +82,13 @@ func table(c *checker, s *backend.AttendShape) {
 const leastFactor = float32(1e-30)
 
 // Attend checks p against its buffers and caps.
-func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) error {
+func Attend[B backend.Buffer](caps *backend.Caps, p *backend.AttendParams[B]) error {
 	c := &checker{op: "attend"}
 	act := p.Q.Buf.DType()
-	c.format(&caps, formatOf(act, &p.Cache))
-	cache(c, &caps, &p.Cache)
+	c.format(caps, formatOf(act, &p.Cache))
+	cache(c, caps, &p.Cache)
 	c.heads(p.QHeads, p.Cache.KVHeads)
-	batch(c, &caps, &p.Batch, &p.Cache)
+	batch(c, caps, &p.Batch, &p.Cache)
 	c.positive("scale", p.Scale)
 	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
 	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) || m > 0 && m < leastFactor {
@@ -121,7 +121,7 @@ func Attend[B backend.Buffer](caps backend.Caps, p backend.AttendParams[B]) erro
 	if p.Out.Mass.Set && !p.Plan.Mass {
 		c.shape("plan: was not made for a call with attention mass")
 	}
-	return plan(c, &p)
+	return plan(c, p)
 }
 
 // plan checks that a call brings what its plan asked for.
@@ -176,7 +176,7 @@ func blockSize(caps *backend.Caps, n int) bool {
 }
 
 // Merge checks p against its buffers.
-func Merge[B backend.Buffer](p backend.MergeParams[B]) error {
+func Merge[B backend.Buffer](p *backend.MergeParams[B]) error {
 	c := &checker{op: "merge"}
 	c.least("parts", p.Parts, 1)
 	c.least("tokens", p.Tokens, 0)
@@ -204,9 +204,9 @@ func Merge[B backend.Buffer](p backend.MergeParams[B]) error {
 }
 
 // Gather checks p against its buffers and caps.
-func Gather[B backend.Buffer](caps backend.Caps, p backend.GatherParams[B]) error {
+func Gather[B backend.Buffer](caps *backend.Caps, p *backend.GatherParams[B]) error {
 	c := &checker{op: "gather"}
-	cache(c, &caps, &p.Cache)
+	cache(c, caps, &p.Cache)
 	c.least("table offset", p.TableOffset, 0)
 	c.least("begin", p.Begin, 0)
 	c.least("length", p.Len, 0)
@@ -246,18 +246,18 @@ func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *ba
 }
 
 // CopyBlocks checks p against its buffers and caps.
-func CopyBlocks[B backend.Buffer](caps backend.Caps, p backend.CopyBlocksParams[B]) error {
+func CopyBlocks[B backend.Buffer](caps *backend.Caps, p *backend.CopyBlocksParams[B]) error {
 	c := &checker{op: "copy blocks"}
-	cache(c, &caps, &p.Cache)
+	cache(c, caps, &p.Cache)
 	mass(c, p.Mass, &p.Cache)
 	pairs(c, p.Pairs, backend.U32, p.N)
 	return c.err
 }
 
 // MoveSlots checks p against its buffers and caps.
-func MoveSlots[B backend.Buffer](caps backend.Caps, p backend.MoveSlotsParams[B]) error {
+func MoveSlots[B backend.Buffer](caps *backend.Caps, p *backend.MoveSlotsParams[B]) error {
 	c := &checker{op: "move slots"}
-	cache(c, &caps, &p.Cache)
+	cache(c, caps, &p.Cache)
 	slotwise(c, &p.Cache)
 	mass(c, p.Mass, &p.Cache)
 	pairs(c, p.Pairs, backend.I64, p.N)
@@ -271,14 +271,16 @@ func pairs[B backend.Buffer](c *checker, b B, dt backend.DType, n int) {
 
 // mass checks the attention mass of a cache's slots.
 func mass[B backend.Buffer](c *checker, o backend.Opt[B], v *backend.CacheView[B]) {
-	optional(c, "attention mass", o, backend.F32, c.product("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
+	if o.Set {
+		operand(c, "attention mass", o.Buf, backend.F32, c.product("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
+	}
 }
 
 // ConvertBlocks checks p against its buffers and caps.
-func ConvertBlocks[B backend.Buffer](caps backend.Caps, p backend.ConvertBlocksParams[B]) error {
+func ConvertBlocks[B backend.Buffer](caps *backend.Caps, p *backend.ConvertBlocksParams[B]) error {
 	c := &checker{op: "convert blocks"}
-	cache(c, &caps, &p.From)
-	cache(c, &caps, &p.To)
+	cache(c, caps, &p.From)
+	cache(c, caps, &p.To)
 	pairs(c, p.Pairs, backend.U32, p.N)
 	if c.err != nil {
 		return c.err
@@ -297,14 +299,14 @@ func ConvertBlocks[B backend.Buffer](caps backend.Caps, p backend.ConvertBlocksP
 		c.unsupported("%s and %s to %s and %s; one cache is of one activation type, the other quantized",
 			from.K.Data.DType(), from.V.Data.DType(), to.K.Data.DType(), to.V.Data.DType())
 	}
-	c.format(&caps, formatOf(act, packed))
+	c.format(caps, formatOf(act, packed))
 	return c.err
 }
 
 // Rotate checks p against its buffers and caps.
-func Rotate[B backend.Buffer](caps backend.Caps, p backend.RotateParams[B]) error {
+func Rotate[B backend.Buffer](caps *backend.Caps, p *backend.RotateParams[B]) error {
 	c := &checker{op: "rotate"}
-	cache(c, &caps, &p.Cache)
+	cache(c, caps, &p.Cache)
 	slotwise(c, &p.Cache)
 	c.least("slots", p.N, 0)
 	operand(c, "slots", p.Slots, backend.I64, p.N)

@@ -3,65 +3,127 @@ package device
 import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
-	"github.com/ferrumkv/ferrumkv/backend/internal/operands"
 )
 
-// operate enqueues one operation: its buffers and shapes are checked, then its parameters
-// become calls, then those are launched.
-func operate[P any, B buffer, S stream, E member, R error](d *Device[B, S, E, R], op string, s backend.Stream, p P,
-	check func(operands.Operands[B, *Device[B, S, E, R]], P) error, calls func(*launch.Calls, P) error) error {
+// run ends an operation: the calls that its parameters became are launched, unless err says
+// why there are none.
+func (d *Device[B, S, E, R]) run(op string, s S, err error) error {
+	if err == nil {
+		err = s.Run()
+	}
+	return d.Failed(op, err) // also of the driver, where a stream first quantizes
+}
+
+// Append is Backend.Append.
+func (d *Device[B, S, E, R]) Append(s backend.Stream, p backend.AppendParams[B]) error {
+	const op = "append"
 	ops, own, err := d.Begin(op, s)
 	if err != nil {
 		return err
 	}
 	defer d.End()
-	if err := check(ops, p); err != nil {
+	if err := ops.Append(&p); err != nil {
 		return err
 	}
-	if err := calls(own.Calls(), p); err != nil {
-		return d.Failed(op, err) // of the driver, where a stream first quantizes
-	}
-	return d.Failed(op, own.Run())
-}
-
-// Append is Backend.Append.
-func (d *Device[B, S, E, R]) Append(s backend.Stream, p backend.AppendParams[B]) error {
-	return operate(d, "append", s, p, operands.Operands[B, *Device[B, S, E, R]].Append, launch.Append[B])
+	return d.run(op, own, launch.Append(own.Calls(), p))
 }
 
 // Attend is Backend.Attend.
 func (d *Device[B, S, E, R]) Attend(s backend.Stream, p backend.AttendParams[B]) error {
-	return operate(d, "attend", s, p, operands.Operands[B, *Device[B, S, E, R]].Attend, launch.Attend[B])
+	const op = "attend"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.Attend(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.Attend(own.Calls(), p))
 }
 
 // Merge is Backend.Merge.
 func (d *Device[B, S, E, R]) Merge(s backend.Stream, p backend.MergeParams[B]) error {
-	return operate(d, "merge", s, p, operands.Operands[B, *Device[B, S, E, R]].Merge, launch.Merge[B])
+	const op = "merge"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.Merge(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.Merge(own.Calls(), p))
 }
 
 // Gather is Backend.Gather.
 func (d *Device[B, S, E, R]) Gather(s backend.Stream, p backend.GatherParams[B]) error {
-	return operate(d, "gather", s, p, operands.Operands[B, *Device[B, S, E, R]].Gather, launch.Gather[B])
+	const op = "gather"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.Gather(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.Gather(own.Calls(), p))
 }
 
 // CopyBlocks is Backend.CopyBlocks.
 func (d *Device[B, S, E, R]) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[B]) error {
-	return operate(d, "copy blocks", s, p, operands.Operands[B, *Device[B, S, E, R]].CopyBlocks, launch.CopyBlocks[B])
+	const op = "copy blocks"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.CopyBlocks(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.CopyBlocks(own.Calls(), p))
 }
 
 // MoveSlots is Backend.MoveSlots.
 func (d *Device[B, S, E, R]) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[B]) error {
-	return operate(d, "move slots", s, p, operands.Operands[B, *Device[B, S, E, R]].MoveSlots, launch.MoveSlots[B])
+	const op = "move slots"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.MoveSlots(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.MoveSlots(own.Calls(), p))
 }
 
 // ConvertBlocks is Backend.ConvertBlocks.
 func (d *Device[B, S, E, R]) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[B]) error {
-	return operate(d, "convert blocks", s, p, operands.Operands[B, *Device[B, S, E, R]].ConvertBlocks, launch.ConvertBlocks[B])
+	const op = "convert blocks"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.ConvertBlocks(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.ConvertBlocks(own.Calls(), p))
 }
 
 // Rotate is Backend.Rotate.
 func (d *Device[B, S, E, R]) Rotate(s backend.Stream, p backend.RotateParams[B]) error {
-	return operate(d, "rotate", s, p, operands.Operands[B, *Device[B, S, E, R]].Rotate, launch.Rotate[B])
+	const op = "rotate"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.Rotate(&p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.Rotate(own.Calls(), p))
 }
 
 // Fill is Backend.Fill.

@@ -67,6 +67,7 @@ const (
 	OpRotate
 	OpRotateQuant
 	OpUnpackBlocks
+	Ops
 )
 
 var opNames = [...]string{

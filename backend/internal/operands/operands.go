@@ -18,8 +18,8 @@ type Owner[B backend.Buffer] interface {
 }
 
 // Operands is the check of one call. It remembers the first buffer that is not
-// the device's. The checks of whole operations have a copy of it, so that it stays on the
-// caller's stack also where the caller has them as function values.
+// the device's. Parameters are hundreds of bytes: the checks get pointers to them, which
+// they do not retain, and are called directly, so that both stay on the caller's stack.
 type Operands[B backend.Buffer, O Owner[B]] struct {
 	Owner O
 	Op    string
@@ -39,7 +39,7 @@ func (o *Operands[B, O]) opt(name string, b backend.Opt[B]) {
 	}
 }
 
-func (o *Operands[B, O]) cache(v backend.CacheView[B]) {
+func (o *Operands[B, O]) cache(v *backend.CacheView[B]) {
 	o.Buf("keys", v.K.Data)
 	o.Buf("values", v.V.Data)
 	o.opt("key scales", v.K.Scales)
@@ -49,8 +49,8 @@ func (o *Operands[B, O]) cache(v backend.CacheView[B]) {
 func (o *Operands[B, O]) rope(r backend.Rope[B]) { o.opt("rope table", r.Table) }
 
 // Append checks the operands of Backend.Append.
-func (o Operands[B, O]) Append(p backend.AppendParams[B]) error {
-	o.cache(p.Cache)
+func (o *Operands[B, O]) Append(p *backend.AppendParams[B]) error {
+	o.cache(&p.Cache)
 	o.Buf("k", p.K.Buf)
 	o.Buf("v", p.V.Buf)
 	o.Buf("slots", p.Slots)
@@ -62,12 +62,13 @@ func (o Operands[B, O]) Append(p backend.AppendParams[B]) error {
 	if o.Err != nil {
 		return o.Err
 	}
-	return check.Append(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.Append(&caps, p)
 }
 
 // Attend checks the operands of Backend.Attend.
-func (o Operands[B, O]) Attend(p backend.AttendParams[B]) error {
-	o.cache(p.Cache)
+func (o *Operands[B, O]) Attend(p *backend.AttendParams[B]) error {
+	o.cache(&p.Cache)
 	o.opt("block table", p.Batch.Table)
 	o.Buf("context lengths", p.Batch.ContextLens)
 	o.opt("query offsets", p.Batch.QueryOffsets)
@@ -82,11 +83,12 @@ func (o Operands[B, O]) Attend(p backend.AttendParams[B]) error {
 	if o.Err != nil {
 		return o.Err
 	}
-	return check.Attend(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.Attend(&caps, p)
 }
 
 // Merge checks the operands of Backend.Merge.
-func (o Operands[B, O]) Merge(p backend.MergeParams[B]) error {
+func (o *Operands[B, O]) Merge(p *backend.MergeParams[B]) error {
 	o.Buf("in", p.In)
 	o.Buf("log-sum-exp", p.LSE)
 	o.Buf("out", p.Out.Buf)
@@ -98,54 +100,59 @@ func (o Operands[B, O]) Merge(p backend.MergeParams[B]) error {
 }
 
 // Gather checks the operands of Backend.Gather.
-func (o Operands[B, O]) Gather(p backend.GatherParams[B]) error {
-	o.cache(p.Cache)
+func (o *Operands[B, O]) Gather(p *backend.GatherParams[B]) error {
+	o.cache(&p.Cache)
 	o.opt("block table", p.Table)
 	o.opt("k", p.K)
 	o.opt("v", p.V)
 	if o.Err != nil {
 		return o.Err
 	}
-	return check.Gather(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.Gather(&caps, p)
 }
 
 // CopyBlocks checks the operands of Backend.CopyBlocks.
-func (o Operands[B, O]) CopyBlocks(p backend.CopyBlocksParams[B]) error {
-	o.cache(p.Cache)
+func (o *Operands[B, O]) CopyBlocks(p *backend.CopyBlocksParams[B]) error {
+	o.cache(&p.Cache)
 	o.opt("attention mass", p.Mass)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
 	}
-	return check.CopyBlocks(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.CopyBlocks(&caps, p)
 }
 
 // MoveSlots checks the operands of Backend.MoveSlots.
-func (o Operands[B, O]) MoveSlots(p backend.MoveSlotsParams[B]) error {
-	o.cache(p.Cache)
+func (o *Operands[B, O]) MoveSlots(p *backend.MoveSlotsParams[B]) error {
+	o.cache(&p.Cache)
 	o.opt("attention mass", p.Mass)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
 	}
-	return check.MoveSlots(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.MoveSlots(&caps, p)
 }
 
 // ConvertBlocks checks the operands of Backend.ConvertBlocks.
-func (o Operands[B, O]) ConvertBlocks(p backend.ConvertBlocksParams[B]) error {
-	o.cache(p.From)
-	o.cache(p.To)
+func (o *Operands[B, O]) ConvertBlocks(p *backend.ConvertBlocksParams[B]) error {
+	o.cache(&p.From)
+	o.cache(&p.To)
 	if o.Buf("pairs", p.Pairs); o.Err != nil {
 		return o.Err
 	}
-	return check.ConvertBlocks(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.ConvertBlocks(&caps, p)
 }
 
 // Rotate checks the operands of Backend.Rotate.
-func (o Operands[B, O]) Rotate(p backend.RotateParams[B]) error {
-	o.cache(p.Cache)
+func (o *Operands[B, O]) Rotate(p *backend.RotateParams[B]) error {
+	o.cache(&p.Cache)
 	o.Buf("slots", p.Slots)
 	o.Buf("deltas", p.Deltas)
 	if o.rope(p.Rope); o.Err != nil {
 		return o.Err
 	}
-	return check.Rotate(o.Owner.Caps(), p)
+	caps := o.Owner.Caps()
+	return check.Rotate(&caps, p)
 }

@@ -87,14 +87,14 @@ type operands = Operands[*buffer, device]
 
 // calls checks each operation of p.
 var calls = map[string]func(o operands, p *params) error{
-	"append":  func(o operands, p *params) error { return o.Append(p.append) },
-	"attend":  func(o operands, p *params) error { return o.Attend(p.attend) },
-	"merge":   func(o operands, p *params) error { return o.Merge(p.merge) },
-	"gather":  func(o operands, p *params) error { return o.Gather(p.gather) },
-	"blocks":  func(o operands, p *params) error { return o.CopyBlocks(p.blocks) },
-	"slots":   func(o operands, p *params) error { return o.MoveSlots(p.slots) },
-	"convert": func(o operands, p *params) error { return o.ConvertBlocks(p.convert) },
-	"rotate":  func(o operands, p *params) error { return o.Rotate(p.rotate) },
+	"append":  func(o operands, p *params) error { return o.Append(&p.append) },
+	"attend":  func(o operands, p *params) error { return o.Attend(&p.attend) },
+	"merge":   func(o operands, p *params) error { return o.Merge(&p.merge) },
+	"gather":  func(o operands, p *params) error { return o.Gather(&p.gather) },
+	"blocks":  func(o operands, p *params) error { return o.CopyBlocks(&p.blocks) },
+	"slots":   func(o operands, p *params) error { return o.MoveSlots(&p.slots) },
+	"convert": func(o operands, p *params) error { return o.ConvertBlocks(&p.convert) },
+	"rotate":  func(o operands, p *params) error { return o.Rotate(&p.rotate) },
 }
 
 // refuser owns every buffer but the n-th that it is asked about.
@@ -131,9 +131,9 @@ func TestEveryOperandIsAskedFor(t *testing.T) {
 		require.Equal(t, want[name], asked)
 	}
 	for i, name := range want["attend"] {
-		n := i + 1
+		n, p := i+1, good()
 		o := Operands[*buffer, refuser]{Owner: refuser{&n}, Op: "attend"}
-		err := o.Attend(good().attend)
+		err := o.Attend(&p.attend)
 		require.ErrorIs(t, err, backend.ErrForeign)
 		require.ErrorContains(t, err, "test: attend: "+name+" ")
 	}
@@ -146,14 +146,14 @@ func TestOrder(t *testing.T) {
 	p.append.Cache = p.convert.From
 	p.append.Rope, p.append.Positions, p.append.QHeads = backend.Rope[*buffer]{}, backend.Opt[*buffer]{}, 0
 	o := operands{Owner: device{asked: &asked}, Op: "append"}
-	require.NoError(t, o.Append(p.append))
+	require.NoError(t, o.Append(&p.append))
 	require.Equal(t, []string{"keys", "values", "k", "v", "slots"}, asked)
 
 	p.append.Tokens = -1
 	o = operands{Owner: device{foreign: p.append.Slots}, Op: "append"}
-	require.ErrorIs(t, o.Append(p.append), backend.ErrForeign)
+	require.ErrorIs(t, o.Append(&p.append), backend.ErrForeign)
 	o = operands{Op: "append"}
-	require.ErrorIs(t, o.Append(p.append), backend.ErrShape{})
+	require.ErrorIs(t, o.Append(&p.append), backend.ErrShape{})
 }
 
 func TestChecksAllocateNothing(t *testing.T) {

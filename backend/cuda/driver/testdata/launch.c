@@ -52,7 +52,7 @@ int main(int count, char **args) {
     double spent = 0;
     for (long done = 0; done < n;) { /* the queue is not endless */
         double start = now();
-        for (int i = 0; i < 1000 && done < n; i++, done++) want(fkv_launch(context, &launch).code == 0, "launch");
+        for (int i = 0; i < 1000 && done < n; i++, done++) want(fkv_launch(context, &launch, 1).code == 0, "launch");
         spent += now() - start;
         want(fkv_stream_sync(context, launch.stream).code == 0, "sync");
     }

@@ -1,0 +1,108 @@
+package kvcache
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// The step whose host part is measured: sequences of 1024 to 8192 tokens.
+const hostSeqs, hostContext = 64, 8192
+
+// newHostRig is a rig of the layers of a model with its sequences, on a driver that does
+// nothing. It skips the benchmark on other devices, whose own time would be in its figures.
+func newHostRig(b *testing.B) (*rig[buffer], []*Sequence[buffer]) {
+	if !strings.Contains(testDevice().Device, "null") {
+		b.Skipf("%s does not name the null driver (make bench-cuda-host)", envTestDevice)
+	}
+	r := deviceRig(b, Config{Layout: Paged, Layers: 2, QHeads: 32, KVHeads: 8, HeadDim: 128, Capacity: hostContext + 16, MaxSeqs: hostSeqs})
+	seqs := make([]*Sequence[buffer], hostSeqs)
+	for i := range seqs {
+		seqs[i] = r.open()
+		prompt := make([]uint32, 1024+(hostContext-1024)*(i*37%hostSeqs)/(hostSeqs-1))
+		for j := range prompt {
+			prompt[j] = uint32(i + j)
+		}
+		require.NoError(b, r.plan(r.s, feed[buffer]{seqs[i], prompt}))
+		require.NoError(b, r.commit())
+	}
+	return r, seqs
+}
+
+// begin begins a step that gives each sequence a token.
+func begin(r *rig[buffer], seqs []*Sequence[buffer], token []uint32) error {
+	err := r.step.Reset()
+	for _, s := range seqs {
+		err = firstOf(err, r.step.Add(s, token))
+	}
+	return err
+}
+
+// BenchmarkHostStep is what the host pays for a decode step of 64 sequences. "step" is all but
+// the operations of the layers, over steps that let the sequences grow, and plan-ns/op what
+// Batch.Plan takes of it; "fill", "divide" and "upload" are parts of Plan. "append" and "attend"
+// are a layer's.
+func BenchmarkHostStep(b *testing.B) {
+	r, seqs := newHostRig(b)
+	token := []uint32{7}
+	lens := make([]int, len(seqs))
+	for i, s := range seqs {
+		lens[i] = s.Len()
+	}
+	b.Run("step", func(b *testing.B) {
+		b.ReportAllocs()
+		var plans time.Duration
+		for i := 0; b.Loop(); i++ {
+			if i%16 == 0 { // a block of each sequence was filled: back to the beginning
+				b.StopTimer()
+				for i, s := range seqs {
+					require.NoError(b, s.Truncate(lens[i]))
+				}
+				b.StartTimer()
+			}
+			err := begin(r, seqs, token)
+			start := time.Now()
+			err = firstOf(err, r.step.Plan(r.s))
+			plans += time.Since(start)
+			if err = firstOf(err, r.commit()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(plans.Nanoseconds())/float64(b.N), "plan-ns/op")
+	})
+	for i, s := range seqs {
+		require.NoError(b, s.Truncate(lens[i]))
+	}
+	rows := func(heads int) buffer {
+		buf, err := r.be.Alloc(backend.F16, hostSeqs*heads*128)
+		require.NoError(b, err)
+		return buf
+	}
+	k, q, out := rows(8), rows(32), rows(32)
+	require.NoError(b, begin(r, seqs, token))
+	require.NoError(b, r.step.Plan(r.s))
+	for _, part := range []struct {
+		name string
+		do   func() error
+	}{
+		{"fill", func() error { r.step.index.fill(r.step); return nil }},
+		{"divide", func() error { return r.step.index.planAttend(r.pool, r.step.layerMask(), false) }},
+		{"upload", func() error { return r.step.index.upload(r.be, r.s) }},
+		{"append", func() error { return r.step.Append(0, k, k) }},
+		{"attend", func() error { return r.step.Attend(0, q, out) }},
+	} {
+		b.Run(part.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := part.do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	require.NoError(b, r.step.Reset())
+}
