@@ -9,7 +9,7 @@ import (
 // operate enqueues one operation: its buffers and shapes are checked, then its parameters
 // become calls, then those are launched.
 func operate[P any, B buffer, S stream, E member, R error](d *Device[B, S, E, R], op string, s backend.Stream, p P,
-	check func(operands.Operands[B, *Device[B, S, E, R]], P) error, calls func(*launch.Calls, P) error) error {
+	check func(operands.Operands[B, owner[B, S, E, R]], P) error, calls func(*launch.Calls, P) error) error {
 	ops, own, err := d.Begin(op, s)
 	if err != nil {
 		return err
@@ -26,42 +26,42 @@ func operate[P any, B buffer, S stream, E member, R error](d *Device[B, S, E, R]
 
 // Append is Backend.Append.
 func (d *Device[B, S, E, R]) Append(s backend.Stream, p backend.AppendParams[B]) error {
-	return operate(d, "append", s, p, operands.Operands[B, *Device[B, S, E, R]].Append, launch.Append[B])
+	return operate(d, "append", s, p, operands.Operands[B, owner[B, S, E, R]].Append, launch.Append[B])
 }
 
 // Attend is Backend.Attend.
 func (d *Device[B, S, E, R]) Attend(s backend.Stream, p backend.AttendParams[B]) error {
-	return operate(d, "attend", s, p, operands.Operands[B, *Device[B, S, E, R]].Attend, launch.Attend[B])
+	return operate(d, "attend", s, p, operands.Operands[B, owner[B, S, E, R]].Attend, launch.Attend[B])
 }
 
 // Merge is Backend.Merge.
 func (d *Device[B, S, E, R]) Merge(s backend.Stream, p backend.MergeParams[B]) error {
-	return operate(d, "merge", s, p, operands.Operands[B, *Device[B, S, E, R]].Merge, launch.Merge[B])
+	return operate(d, "merge", s, p, operands.Operands[B, owner[B, S, E, R]].Merge, launch.Merge[B])
 }
 
 // Gather is Backend.Gather.
 func (d *Device[B, S, E, R]) Gather(s backend.Stream, p backend.GatherParams[B]) error {
-	return operate(d, "gather", s, p, operands.Operands[B, *Device[B, S, E, R]].Gather, launch.Gather[B])
+	return operate(d, "gather", s, p, operands.Operands[B, owner[B, S, E, R]].Gather, launch.Gather[B])
 }
 
 // CopyBlocks is Backend.CopyBlocks.
 func (d *Device[B, S, E, R]) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[B]) error {
-	return operate(d, "copy blocks", s, p, operands.Operands[B, *Device[B, S, E, R]].CopyBlocks, launch.CopyBlocks[B])
+	return operate(d, "copy blocks", s, p, operands.Operands[B, owner[B, S, E, R]].CopyBlocks, launch.CopyBlocks[B])
 }
 
 // MoveSlots is Backend.MoveSlots.
 func (d *Device[B, S, E, R]) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[B]) error {
-	return operate(d, "move slots", s, p, operands.Operands[B, *Device[B, S, E, R]].MoveSlots, launch.MoveSlots[B])
+	return operate(d, "move slots", s, p, operands.Operands[B, owner[B, S, E, R]].MoveSlots, launch.MoveSlots[B])
 }
 
 // ConvertBlocks is Backend.ConvertBlocks.
 func (d *Device[B, S, E, R]) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[B]) error {
-	return operate(d, "convert blocks", s, p, operands.Operands[B, *Device[B, S, E, R]].ConvertBlocks, launch.ConvertBlocks[B])
+	return operate(d, "convert blocks", s, p, operands.Operands[B, owner[B, S, E, R]].ConvertBlocks, launch.ConvertBlocks[B])
 }
 
 // Rotate is Backend.Rotate.
 func (d *Device[B, S, E, R]) Rotate(s backend.Stream, p backend.RotateParams[B]) error {
-	return operate(d, "rotate", s, p, operands.Operands[B, *Device[B, S, E, R]].Rotate, launch.Rotate[B])
+	return operate(d, "rotate", s, p, operands.Operands[B, owner[B, S, E, R]].Rotate, launch.Rotate[B])
 }
 
 // Fill is Backend.Fill.
