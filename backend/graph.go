@@ -1,5 +1,7 @@
 package backend
 
+var _ Capturer = erased[AnyBuffer]{}
+
 // Graph is work that was captured from a stream and can be enqueued again at the cost
 // of one launch. It is used by one goroutine at a time, the one that uses its stream.
 type Graph interface {
@@ -22,9 +24,10 @@ type Capturer interface {
 // Merge, Gather, Copy, Fill, CopyBlocks, MoveSlots, ConvertBlocks and Rotate. They are
 // checked as ever and none of them runs. A device that cannot capture is ErrUnsupported.
 //
-// The arguments are frozen: buffers, sizes, scalars, and the launches of an AttendPlan.
-// What changes from step to step are the contents of buffers: slots, positions, block
-// tables, lengths and a plan's Work are uploaded to the same buffers before each Launch.
+// The arguments are frozen: buffers, sizes, scalars, and how many items of each kind an
+// AttendPlan has, and parts. What changes from step to step are the contents of buffers:
+// slots, positions, block tables, lengths, and the Work of a plan with the same counts,
+// are uploaded to the same buffers before each Launch.
 //
 // While record runs, its goroutine has s. What cannot be repeated is refused there:
 // Upload, Download, a Copy that overlaps itself, events, Sync, Close, Launch and another
