@@ -80,7 +80,12 @@ type exec struct {
 }
 
 // Launch enqueues it.
-func (e exec) Launch() error { return e.be.ctx.LaunchGraph(e.cu, e.stream.cu) }
+func (e exec) Launch() error {
+	if err := e.uncaptured("launch graph"); err != nil {
+		return err
+	}
+	return e.be.ctx.LaunchGraph(e.cu, e.stream.cu)
+}
 
 // Destroy gives it back.
 func (e exec) Destroy() error { return e.be.ctx.DestroyExec(e.cu) }

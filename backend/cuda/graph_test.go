@@ -109,20 +109,23 @@ func TestRefusedInACaptureOfTheOwner(t *testing.T) {
 	e, err := be.NewEvent()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close()) }()
-	require.NoError(t, be.Fill(n.s, b, 0, 2, 0))
+	earlier, err := be.Capture(n.s, func() error { return be.Fill(n.s, b, 0, 2, 0) })
+	require.NoError(t, err, "of ours")
+	require.NoError(t, earlier.Launch())
 	require.NoError(t, n.s.Sync())
 	require.NoError(t, be.ctx.BeginCapture(n.cu, driver.Global))
 	require.NoError(t, be.Fill(n.s, b, 0, 1, 7))
 	for name, err := range map[string]error{
 		"upload": be.Upload(n.s, b, 0, make([]byte, 4)), "download": be.Download(n.s, make([]byte, 4), b, 0),
 		"sync": n.s.Sync(), "record": n.s.Record(e), "wait": n.s.Wait(e), "close": n.s.Close(), "free": be.Free(b),
-		"capture": second(be.Capture(n.s, func() error { return nil })),
+		"capture": second(be.Capture(n.s, func() error { return nil })), "launch": earlier.Launch(), "close graph": earlier.Close(),
 	} {
 		require.ErrorIs(t, err, backend.ErrCapture{}, name)
 	}
 	more, err := be.Alloc(backend.U32, 100)
 	require.NoError(t, err, "of no stream")
 	n.repeat(t, 1)
+	require.NoError(t, earlier.Close())
 	got := make([]uint32, 2)
 	require.NoError(t, backend.Download(be, n.s, got, b, 0))
 	require.Equal(t, []uint32{7, 0}, got)
