@@ -23,6 +23,11 @@
 // [Backend.Handle]: queries, keys and values never cross the host on behalf of
 // this library.
 //
+// # Graphs
+//
+// What a step enqueues is the same from step to step but for the contents of buffers.
+// [Capture] makes one launch of it, on devices that can.
+//
 // # Writing a backend
 //
 // Implement Backend, run backendtest.Run over it, and register it with

@@ -60,6 +60,18 @@ func (e ErrNonFinite) Error() string {
 }
 func (e ErrNonFinite) Is(target error) bool { return isKind(e, target) }
 
+// ErrCapture is a call that cannot become part of a graph, on a stream that is being
+// captured. errors.Is(err, ErrCapture{}) matches any.
+type ErrCapture struct {
+	Op string // operation: "upload"
+	Do string // what helps: "upload before the capture, and before each launch"
+}
+
+func (e ErrCapture) Error() string {
+	return fmt.Sprintf("backend: %s: the stream is being captured into a graph: %s", e.Op, e.Do)
+}
+func (e ErrCapture) Is(target error) bool { return isKind(e, target) }
+
 // ErrUnavailable is a backend that cannot be opened here, with the reason in words.
 // errors.Is(err, ErrUnavailable{}) matches any.
 type ErrUnavailable struct{ Backend, Why string }

@@ -20,10 +20,17 @@
 // host. Uploads and downloads pass through page-locked memory that each stream
 // keeps, and operations only enqueue.
 //
-// While an imported stream is being captured into a graph, nothing may be freed,
-// uploaded, downloaded, or waited for: the events and copies of it would become part of
-// the graph, and waiting ends the capture. The first write of quantized values takes
-// page-locked memory for the stream, so it comes before a capture, too.
+// # Graphs
+//
+// [backend.Capture] makes a CUDA graph of operations. It is a relaxed capture, which forbids
+// nothing to other threads and streams. Its launches are on the stream that it was captured
+// from; what its kernels cannot quantize is reported by that stream's Sync.
+//
+// A runner that captures a stream of its own and has imported it gets the operations into
+// his graph, in any mode: kernels are loaded, and page-locked memory is taken, in the
+// relaxed mode of the thread. What cannot be in a graph (Upload, Download, events, Sync, a
+// Copy that overlaps itself), and Free of any buffer, is ErrCapture until his capture has
+// ended. Which buffers his graph uses nobody here knows: he keeps them as long as it.
 //
 // # A lost device
 //

@@ -17,7 +17,7 @@ import (
 
 // gpu is how the tests of all GPUs reach this backend.
 func gpu() gputest.Device[*Buffer] {
-	d := gputest.Device[*Buffer]{Kind: "cuda", Driver: `^CUDA \d+\.\d+ \(.+\)$`, NoStream: (*stream)(nil), NoEvent: (*event)(nil),
+	d := gputest.Device[*Buffer]{Kind: "cuda", Driver: `^CUDA \d+\.\d+ \(.+\)$`, NoStream: (*stream)(nil), NoEvent: (*event)(nil), Graphs: true,
 		Open: func(i int) (backend.Backend[*Buffer], error) {
 			be, err := Open(i)
 			if err != nil {

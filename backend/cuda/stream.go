@@ -27,6 +27,8 @@ type stream struct {
 	marks  [staging.Chunks]driver.Event // of the ring's chunks
 	tail   driver.Event                 // what a buffer's release waits for; used in Free
 	status []byte                       // page-locked; nil until something is quantized
+
+	capturing bool // tail stays where the capture began; used in Free
 }
 
 // NewStream returns a stream that does not wait for the legacy default stream.
@@ -128,6 +130,9 @@ func (s *stream) Record(e backend.Event) error {
 		return err
 	}
 	defer s.be.dev.End()
+	if err := s.uncaptured("record"); err != nil {
+		return s.be.dev.Failed("record", err)
+	}
 	return s.be.dev.Failed("record", s.be.ctx.Record(own.cu, s.cu))
 }
 
@@ -138,6 +143,9 @@ func (s *stream) Wait(e backend.Event) error {
 		return err
 	}
 	defer s.be.dev.End()
+	if err := s.uncaptured("wait"); err != nil {
+		return s.be.dev.Failed("wait", err)
+	}
 	return s.be.dev.Failed("wait", s.be.ctx.Wait(s.cu, own.cu))
 }
 
@@ -150,7 +158,12 @@ func (s *stream) Close() error { return s.be.dev.CloseStream(s) }
 // Drain, Status and Destroy make a stream one of device.Device.
 
 // Drain waits for the CUstream.
-func (s *stream) Drain() error { return s.be.ctx.Sync(s.cu) }
+func (s *stream) Drain() error {
+	if err := s.uncaptured("wait for the stream"); err != nil {
+		return err
+	}
+	return s.be.ctx.Sync(s.cu)
+}
 
 // Status returns a word of page-locked memory, which has one address for the host and all
 // devices.

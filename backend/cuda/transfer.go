@@ -16,6 +16,9 @@ func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) er
 		return err
 	}
 	defer t.Stream.Release()
+	if err := t.Stream.uncaptured("upload"); err != nil {
+		return be.dev.Failed("upload", err)
+	}
 	return be.dev.Failed("upload", t.Stream.ring.Upload(src, func(piece []byte, at int) error {
 		if err := t.Begin(); err != nil {
 			return err
@@ -32,6 +35,9 @@ func (be *Backend) Download(s backend.Stream, dst []byte, src *Buffer, off int) 
 		return err
 	}
 	defer t.Stream.Release()
+	if err := t.Stream.uncaptured("download"); err != nil {
+		return be.dev.Failed("download", err)
+	}
 	if len(dst) == 0 {
 		return be.dev.Failed("download", t.Stream.Drain())
 	}
@@ -59,6 +65,9 @@ func (s *stream) CopyBits(dst, src launch.Place, mask uint32) error {
 
 // Scratch returns memory for work on the stream alone.
 func (s *stream) Scratch(size int) (launch.Place, error) {
+	if s.capturing {
+		return launch.Place{}, backend.ErrCapture{Op: "copy", Do: "copy between places that do not overlap"}
+	}
 	p, err := s.be.memory.scratch(size, s.cu)
 	return launch.Place{At: uint64(p)}, err
 }

@@ -10,7 +10,7 @@
 struct standin_counts {
     uint64_t device_allocations, device_bytes;
     uint64_t host_allocations, host_bytes;
-    uint64_t contexts, streams, events, modules, pools;
+    uint64_t contexts, streams, events, modules, pools, graphs, execs;
     uint64_t launches, injected, misuse, abandoned;
 };
 

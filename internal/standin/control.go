@@ -68,7 +68,7 @@ func (c *Control) Counts() Counts {
 		DeviceAllocations: uint64(n.device_allocations), DeviceBytes: uint64(n.device_bytes),
 		HostAllocations: uint64(n.host_allocations), HostBytes: uint64(n.host_bytes),
 		Contexts: uint64(n.contexts), Streams: uint64(n.streams), Events: uint64(n.events),
-		Modules: uint64(n.modules), Pools: uint64(n.pools),
+		Modules: uint64(n.modules), Pools: uint64(n.pools), Graphs: uint64(n.graphs), Execs: uint64(n.execs),
 		Launches: uint64(n.launches), Injected: uint64(n.injected),
 		Misuse: uint64(n.misuse), Abandoned: uint64(n.abandoned),
 	}

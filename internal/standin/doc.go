@@ -19,6 +19,7 @@ type Counts struct {
 	HostAllocations, HostBytes     uint64 // of pinned memory
 
 	Contexts, Streams, Events, Modules, Pools uint64
+	Graphs, Execs                             uint64 // captured, and made to be launched
 
 	Launches  uint64 // accepted
 	Injected  uint64 // failures that were asked for and have happened
@@ -28,5 +29,5 @@ type Counts struct {
 
 // Live is the number of objects that somebody has yet to give back.
 func (c Counts) Live() uint64 {
-	return c.DeviceAllocations + c.HostAllocations + c.Contexts + c.Streams + c.Events + c.Modules + c.Pools
+	return c.DeviceAllocations + c.HostAllocations + c.Contexts + c.Streams + c.Events + c.Modules + c.Pools + c.Graphs + c.Execs
 }

@@ -2,7 +2,7 @@
 
 /*
  * Every function of the driver library that this package calls: CALL(name,
- * parameters), and POOL_CALL for those that a driver or device may lack. Each
+ * parameters), and OPTIONAL_CALL for those that a driver or device may lack. Each
  * returns a CUresult. Included wherever something is made of the list, with both
  * macros defined; not guarded for that reason.
  */
@@ -32,19 +32,28 @@ CALL(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream s
 CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))
 CALL(cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
 
-POOL_CALL(cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *props))
-POOL_CALL(cuMemPoolDestroy, (CUmemoryPool pool))
-POOL_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
-POOL_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
-POOL_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t bytes))
-POOL_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream))
-POOL_CALL(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream))
+OPTIONAL_CALL(cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *props))
+OPTIONAL_CALL(cuMemPoolDestroy, (CUmemoryPool pool))
+OPTIONAL_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+OPTIONAL_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+OPTIONAL_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t bytes))
+OPTIONAL_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream))
+OPTIONAL_CALL(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream))
 
 CALL(cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority))
 CALL(cuStreamDestroy_v2, (CUstream stream))
 CALL(cuStreamSynchronize, (CUstream stream))
 CALL(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags))
 CALL(cuStreamGetCtx, (CUstream stream, CUcontext *context))
+
+CALL(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
+CALL(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
+CALL(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status))
+CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))
+CALL(cuGraphDestroy, (CUgraph graph))
+OPTIONAL_CALL(cuGraphInstantiateWithFlags, (CUgraphExec *exec, CUgraph graph, unsigned long long flags))
+CALL(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
+CALL(cuGraphExecDestroy, (CUgraphExec exec))
 
 CALL(cuEventCreate, (CUevent *event, unsigned int flags))
 CALL(cuEventDestroy_v2, (CUevent event))
@@ -63,4 +72,4 @@ CALL(cuLaunchKernel, (CUfunction function, unsigned int grid_x, unsigned int gri
                       CUstream stream, void **params, void **extra))
 
 #undef CALL
-#undef POOL_CALL
+#undef OPTIONAL_CALL

@@ -11,20 +11,20 @@
 
 /* The functions of a library, under their names, and their numbers in a status. */
 #define CALL(name, parameters) CUresult (*name) parameters;
-#define POOL_CALL CALL
+#define OPTIONAL_CALL CALL
 struct library {
 #include "calls.h"
 };
 
 #define CALL(name, parameters) NUMBER_##name,
-#define POOL_CALL CALL
+#define OPTIONAL_CALL CALL
 enum {
 #include "calls.h"
     NUMBERS
 };
 
 #define CALL(name, parameters) {#name, offsetof(struct library, name), 1},
-#define POOL_CALL(name, parameters) {#name, offsetof(struct library, name), 0},
+#define OPTIONAL_CALL(name, parameters) {#name, offsetof(struct library, name), 0},
 static const struct {
     const char *name;
     size_t offset;
@@ -56,6 +56,21 @@ static struct fkv_status leave(struct fkv_context c, struct fkv_status s) {
 #define WITHIN(c, name, ...)                                                       \
     struct fkv_status entered;                                                     \
     return enter(c, &entered) ? leave(c, STATUS((c).library, name, __VA_ARGS__)) : entered
+
+/* WITHIN for what makes or gives back something that is of no stream: a capture that
+ * somebody else has begun, on this thread or another, is no reason to refuse it. */
+#define APART(c, name, ...)                                                        \
+    struct fkv_status apart;                                                       \
+    if (!enter(c, &apart)) return apart;                                           \
+    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);        \
+    apart = STATUS((c).library, name, __VA_ARGS__);                                \
+    exchange(c, mode);                                                             \
+    return leave(c, apart)
+
+static CUstreamCaptureMode exchange(struct fkv_context c, CUstreamCaptureMode mode) {
+    functions(c.library)->cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
 
 uintptr_t fkv_open(const char *path, char *why, size_t size) {
     struct library *library = calloc(1, sizeof *library);
@@ -119,6 +134,7 @@ struct fkv_status fkv_device_get(uintptr_t library, int32_t ordinal, struct fkv_
     for (size_t i = 0; s.code == CUDA_SUCCESS && i < sizeof attributes / sizeof *attributes; i++)
         s = STATUS(library, cuDeviceGetAttribute, attributes[i].value, attributes[i].attribute, device);
     out->memory = memory;
+    out->graphs = functions(library)->cuGraphInstantiateWithFlags != NULL;
     out->pools = 0; /* a driver that has no pools does not know the attribute either */
     if (s.code == CUDA_SUCCESS && functions(library)->cuMemPoolCreate != NULL &&
         functions(library)->cuMemAllocFromPoolAsync != NULL)
@@ -146,16 +162,16 @@ struct fkv_status fkv_memory_info(struct fkv_context c, uint64_t *available, uin
 }
 
 struct fkv_status fkv_memory_alloc(struct fkv_context c, uint64_t bytes, uint64_t *ptr) {
-    WITHIN(c, cuMemAlloc_v2, (CUdeviceptr *)ptr, bytes);
+    APART(c, cuMemAlloc_v2, (CUdeviceptr *)ptr, bytes);
 }
 
-struct fkv_status fkv_memory_free(struct fkv_context c, uint64_t ptr) { WITHIN(c, cuMemFree_v2, ptr); }
+struct fkv_status fkv_memory_free(struct fkv_context c, uint64_t ptr) { APART(c, cuMemFree_v2, ptr); }
 
 struct fkv_status fkv_host_alloc(struct fkv_context c, uint64_t bytes, void **memory) {
-    WITHIN(c, cuMemHostAlloc, memory, bytes, 0);
+    APART(c, cuMemHostAlloc, memory, bytes, 0);
 }
 
-struct fkv_status fkv_host_free(struct fkv_context c, void *memory) { WITHIN(c, cuMemFreeHost, memory); }
+struct fkv_status fkv_host_free(struct fkv_context c, void *memory) { APART(c, cuMemFreeHost, memory); }
 
 struct fkv_status fkv_copy_to_device(struct fkv_context c, uint64_t dst, const void *src, uint64_t bytes, uintptr_t stream) {
     WITHIN(c, cuMemcpyHtoDAsync_v2, dst, src, bytes, (CUstream)stream);
@@ -203,6 +219,7 @@ struct fkv_status fkv_pool_create(struct fkv_context c, int32_t ordinal, uint64_
     if (!enter(c, &s)) return s;
     CUmemoryPool made = NULL;
     int off = 0; /* an allocation never waits for another stream */
+    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
     s = STATUS(c.library, cuMemPoolCreate, &made, &props);
     if (s.code == CUDA_SUCCESS)
         s = STATUS(c.library, cuMemPoolSetAttribute, made, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
@@ -212,12 +229,13 @@ struct fkv_status fkv_pool_create(struct fkv_context c, int32_t ordinal, uint64_
         *pool = (uintptr_t)made;
     else if (made != NULL)
         functions(c.library)->cuMemPoolDestroy(made);
+    exchange(c, mode);
     return leave(c, s);
 }
 
-struct fkv_status fkv_pool_destroy(struct fkv_context c, uintptr_t pool) { WITHIN(c, cuMemPoolDestroy, (CUmemoryPool)pool); }
+struct fkv_status fkv_pool_destroy(struct fkv_context c, uintptr_t pool) { APART(c, cuMemPoolDestroy, (CUmemoryPool)pool); }
 
-struct fkv_status fkv_pool_trim(struct fkv_context c, uintptr_t pool) { WITHIN(c, cuMemPoolTrimTo, (CUmemoryPool)pool, 0); }
+struct fkv_status fkv_pool_trim(struct fkv_context c, uintptr_t pool) { APART(c, cuMemPoolTrimTo, (CUmemoryPool)pool, 0); }
 
 struct fkv_status fkv_pool_reserved(struct fkv_context c, uintptr_t pool, uint64_t *bytes) {
     WITHIN(c, cuMemPoolGetAttribute, (CUmemoryPool)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes);
@@ -247,6 +265,37 @@ struct fkv_status fkv_stream_context(struct fkv_context c, uintptr_t stream, uin
     WITHIN(c, cuStreamGetCtx, (CUstream)stream, (CUcontext *)context);
 }
 
+struct fkv_status fkv_capture_begin(struct fkv_context c, uintptr_t stream, int32_t mode) {
+    WITHIN(c, cuStreamBeginCapture_v2, (CUstream)stream, mode);
+}
+
+struct fkv_status fkv_capture_end(struct fkv_context c, uintptr_t stream, uintptr_t *graph) {
+    struct fkv_status s;
+    if (!enter(c, &s) && !enter(c, &s)) return s; /* again: nothing else can end it */
+    return leave(c, STATUS(c.library, cuStreamEndCapture, (CUstream)stream, (CUgraph *)graph));
+}
+
+struct fkv_status fkv_capture_get(struct fkv_context c, uintptr_t stream, int32_t *capturing) {
+    struct fkv_status s;
+    if (!enter(c, &s)) return s;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    s = STATUS(c.library, cuStreamIsCapturing, (CUstream)stream, &status);
+    *capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return leave(c, s);
+}
+
+struct fkv_status fkv_graph_destroy(struct fkv_context c, uintptr_t graph) { WITHIN(c, cuGraphDestroy, (CUgraph)graph); }
+
+struct fkv_status fkv_graph_instantiate(struct fkv_context c, uintptr_t graph, uintptr_t *exec) {
+    APART(c, cuGraphInstantiateWithFlags, (CUgraphExec *)exec, (CUgraph)graph, 0);
+}
+
+struct fkv_status fkv_graph_launch(struct fkv_context c, uintptr_t exec, uintptr_t stream) {
+    WITHIN(c, cuGraphLaunch, (CUgraphExec)exec, (CUstream)stream);
+}
+
+struct fkv_status fkv_exec_destroy(struct fkv_context c, uintptr_t exec) { APART(c, cuGraphExecDestroy, (CUgraphExec)exec); }
+
 struct fkv_status fkv_event_create(struct fkv_context c, int32_t timing, uintptr_t *event) {
     WITHIN(c, cuEventCreate, (CUevent *)event, timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
 }
@@ -273,21 +322,21 @@ struct fkv_status fkv_event_elapsed(struct fkv_context c, uintptr_t start, uintp
 }
 
 struct fkv_status fkv_module_load(struct fkv_context c, const void *image, uintptr_t *module) {
-    WITHIN(c, cuModuleLoadData, (CUmodule *)module, image);
+    APART(c, cuModuleLoadData, (CUmodule *)module, image);
 }
 
-struct fkv_status fkv_module_unload(struct fkv_context c, uintptr_t module) { WITHIN(c, cuModuleUnload, (CUmodule)module); }
+struct fkv_status fkv_module_unload(struct fkv_context c, uintptr_t module) { APART(c, cuModuleUnload, (CUmodule)module); }
 
 struct fkv_status fkv_module_function(struct fkv_context c, uintptr_t module, const char *name, uintptr_t *function) {
-    WITHIN(c, cuModuleGetFunction, (CUfunction *)function, (CUmodule)module, name);
+    APART(c, cuModuleGetFunction, (CUfunction *)function, (CUmodule)module, name);
 }
 
 struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, int32_t bytes) {
-    WITHIN(c, cuFuncSetAttribute, (CUfunction)function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+    APART(c, cuFuncSetAttribute, (CUfunction)function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
 }
 
 struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t function, int32_t threads, uint64_t shared, int32_t *blocks) {
-    WITHIN(c, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks, (CUfunction)function, threads, shared);
+    APART(c, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks, (CUfunction)function, threads, shared);
 }
 
 static struct fkv_status launch(struct fkv_context c, const struct fkv_launch *l) {

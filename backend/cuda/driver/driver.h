@@ -27,7 +27,7 @@ struct fkv_device {
     char name[128];
     char bus[32];
     uint64_t memory;
-    int32_t major, minor, units, shared, pools;
+    int32_t major, minor, units, shared, pools, graphs;
 };
 
 /* fkv_open loads the library of that path and returns its handle, or 0 with the
@@ -71,6 +71,15 @@ struct fkv_status fkv_stream_destroy(struct fkv_context c, uintptr_t stream);
 struct fkv_status fkv_stream_sync(struct fkv_context c, uintptr_t stream);
 struct fkv_status fkv_stream_wait(struct fkv_context c, uintptr_t stream, uintptr_t event);
 struct fkv_status fkv_stream_context(struct fkv_context c, uintptr_t stream, uintptr_t *context);
+
+struct fkv_status fkv_capture_begin(struct fkv_context c, uintptr_t stream, int32_t mode);
+/* fkv_capture_end takes the stream out of its capture, whatever it returns. */
+struct fkv_status fkv_capture_end(struct fkv_context c, uintptr_t stream, uintptr_t *graph);
+struct fkv_status fkv_capture_get(struct fkv_context c, uintptr_t stream, int32_t *capturing);
+struct fkv_status fkv_graph_destroy(struct fkv_context c, uintptr_t graph);
+struct fkv_status fkv_graph_instantiate(struct fkv_context c, uintptr_t graph, uintptr_t *exec);
+struct fkv_status fkv_graph_launch(struct fkv_context c, uintptr_t exec, uintptr_t stream);
+struct fkv_status fkv_exec_destroy(struct fkv_context c, uintptr_t exec);
 
 struct fkv_status fkv_event_create(struct fkv_context c, int32_t timing, uintptr_t *event);
 struct fkv_status fkv_event_destroy(struct fkv_context c, uintptr_t event);

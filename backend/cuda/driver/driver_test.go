@@ -64,10 +64,11 @@ func TestErrorKinds(t *testing.T) {
 		710: backend.ErrLost, 714: backend.ErrLost, 715: backend.ErrLost, 716: backend.ErrLost, 717: backend.ErrLost, 718: backend.ErrLost,
 		719: backend.ErrLost, 810: backend.ErrLost, 911: backend.ErrLost,
 		34: backend.ErrUnavailable{}, 46: backend.ErrUnavailable{}, 100: backend.ErrUnavailable{}, 101: backend.ErrUnavailable{}, 802: backend.ErrUnavailable{},
-		803: backend.ErrUnavailable{}, 804: backend.ErrUnavailable{}}
+		803: backend.ErrUnavailable{}, 804: backend.ErrUnavailable{},
+		900: backend.ErrCapture{}, 901: backend.ErrCapture{}, 905: backend.ErrCapture{}, 906: backend.ErrCapture{}, 907: backend.ErrCapture{}}
 	for code := range 1200 {
 		err := fmt.Errorf("wrapped: %w", Error{Call: "cuCall", Code: code, Name: "CUDA_ERROR_X", Text: "words"})
-		for _, kind := range []error{backend.ErrOutOfMemory, backend.ErrLost, backend.ErrUnavailable{}} {
+		for _, kind := range []error{backend.ErrOutOfMemory, backend.ErrLost, backend.ErrUnavailable{}, backend.ErrCapture{}} {
 			require.Equal(t, kinds[code] == kind, errors.Is(err, kind), "code %d, %v", code, kind)
 		}
 	}

@@ -31,7 +31,8 @@ func (e Error) Error() string {
 
 // Unwrap is the backend's error that the code stands for: ErrOutOfMemory, ErrLost
 // for a context that no call can repair, ErrUnavailable for a driver or device
-// that cannot be used; nil for any other.
+// that cannot be used, ErrCapture for what a stream that is being captured does not
+// take; nil for any other.
 func (e Error) Unwrap() error {
 	switch e.Code {
 	case C.CUDA_ERROR_OUT_OF_MEMORY:
@@ -42,6 +43,9 @@ func (e Error) Unwrap() error {
 		C.CUDA_ERROR_MISALIGNED_ADDRESS, C.CUDA_ERROR_INVALID_ADDRESS_SPACE, C.CUDA_ERROR_INVALID_PC,
 		C.CUDA_ERROR_LAUNCH_FAILED, C.CUDA_ERROR_MPS_CLIENT_TERMINATED, C.CUDA_ERROR_EXTERNAL_DEVICE:
 		return backend.ErrLost
+	case C.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, C.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, C.CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+		C.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, C.CUDA_ERROR_CAPTURED_EVENT:
+		return backend.ErrCapture{Op: e.Call, Do: "call it before the capture or after it"}
 	case C.CUDA_ERROR_INVALID_CONTEXT: // a neighbour in the process has reset the device
 		if e.Call == "cuCtxPushCurrent_v2" {
 			return backend.ErrLost

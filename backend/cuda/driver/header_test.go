@@ -59,7 +59,7 @@ func read(t *testing.T, name string) string {
 func prototypes(calls string) string {
 	return `#include <cuda.h>
 #define CALL(name, parameters) _Static_assert(__builtin_types_compatible_p(__typeof__(&name), CUresult (*) parameters), #name " differs");
-#define POOL_CALL CALL
+#define OPTIONAL_CALL CALL
 ` + calls
 }
 

@@ -25,6 +25,9 @@ import (
 // minVersion is CUDA 11.0, the first with everything that is not optional here.
 const minVersion = 11000
 
+// GraphVersion is CUDA 11.4, the first with Device.Graphs.
+const GraphVersion = 11040
+
 // Library is an initialised driver library. It is never unloaded. It is safe for
 // concurrent use.
 type Library struct {
@@ -88,6 +91,7 @@ type Device struct {
 	Units        int    // multiprocessors
 	MaxShared    int    // bytes of shared memory that a block can have
 	Pools        bool   // stream-ordered memory pools are there
+	Graphs       bool   // captured work can be made into something to launch
 }
 
 // Device describes device i of Len.
@@ -97,5 +101,6 @@ func (l *Library) Device(i int) (Device, error) {
 		return Device{}, err
 	}
 	return Device{Ordinal: i, Name: C.GoString(&d.name[0]), Bus: C.GoString(&d.bus[0]), Memory: int64(d.memory),
-		Major: int(d.major), Minor: int(d.minor), Units: int(d.units), MaxShared: int(d.shared), Pools: d.pools != 0}, nil
+		Major: int(d.major), Minor: int(d.minor), Units: int(d.units), MaxShared: int(d.shared), Pools: d.pools != 0,
+		Graphs: d.graphs != 0 && l.version >= GraphVersion}, nil
 }

@@ -126,6 +126,7 @@ func (d *Device[B, S, E, R]) Forget(b B, after func(s S) error) error {
 	}
 	own.freed = true
 	delete(d.buffers, b)
+	d.forget(b)
 	if !own.imported {
 		d.allocated -= int64(own.size)
 	}

@@ -7,7 +7,7 @@
 //
 // One lock is held by who makes or ends something on the device, and may wait for the
 // device meanwhile (Lock, Unlock). It is taken first. The other orders the release of
-// buffers and the ends of streams after the operations that enqueue: those hold it for
+// buffers and the ends of streams and graphs after the operations that enqueue: those hold it for
 // reading (Begin, End), and nobody waits for the device with it, but for what a driver's
 // calls wait for by themselves, as room in a full queue. Who waits holds only the stream
 // or event that must not end (Hold, Release).
@@ -35,13 +35,16 @@ type Device[B buffer, S stream, E member, R error] struct {
 	buffers   map[B]struct{} // live ones
 	streams   set[S]
 	events    set[E]
+	graphs    map[*Graph[B, S, E, R]]struct{} // live ones, and those that are being captured
+	captures  map[S]*Graph[B, S, E, R]        // by the stream that is being captured
 	allocated int64
 }
 
 // New returns the state of a device that was opened under a name: "cuda:0".
 func New[B buffer, S stream, E member, R error](name string, caps backend.Caps) *Device[B, S, E, R] {
 	return &Device[B, S, E, R]{name: name, caps: caps, buffers: map[B]struct{}{},
-		streams: set[S]{"stream", map[S]struct{}{}}, events: set[E]{"event", map[E]struct{}{}}}
+		streams: set[S]{"stream", map[S]struct{}{}}, events: set[E]{"event", map[E]struct{}{}},
+		graphs: map[*Graph[B, S, E, R]]struct{}{}, captures: map[S]*Graph[B, S, E, R]{}}
 }
 
 // Name is what the device was opened as.
@@ -103,8 +106,8 @@ func (d *Device[B, S, E, R]) Lock(op string) error {
 // Unlock ends what Lock began.
 func (d *Device[B, S, E, R]) Unlock() { d.life.Unlock() }
 
-// Close waits for the work of all streams and ends everything that lives: streams,
-// events, buffers, which release gives back, and then the rest in its order. Nothing is
+// Close waits for the work of all streams and ends everything that lives: captures,
+// graphs, streams, events, buffers, which release gives back, and then the rest in its order. Nothing is
 // left out because of an error, of which the first is returned, unless it is the loss
 // of the device and was reported before. Closing twice is ErrClosed.
 func (d *Device[B, S, E, R]) Close(release func(B) error, rest ...func() error) error {
@@ -118,7 +121,9 @@ func (d *Device[B, S, E, R]) Close(release func(B) error, rest ...func() error) 
 	}
 	d.closed = true
 	buffers, streams, events := d.buffers, d.streams.live, d.events.live
+	captures, graphs := d.captures, d.graphs
 	d.buffers, d.streams.live, d.events.live, d.allocated = nil, nil, nil, 0
+	d.captures, d.graphs = nil, nil
 	d.mu.Unlock()
 
 	reported := d.lost.Load()
@@ -128,8 +133,17 @@ func (d *Device[B, S, E, R]) Close(release func(B) error, rest ...func() error) 
 			first = err
 		}
 	}
+	for _, g := range captures {
+		_, err := g.recorder.End(false)
+		done(err)
+	}
 	for s := range streams { // all of them, before the first is destroyed: one may wait for another
 		done(s.member().alone(s.Drain))
+	}
+	for g := range graphs {
+		if g.exec != nil { // or it was being captured
+			done(g.exec.Destroy())
+		}
 	}
 	for s := range streams {
 		done(s.member().alone(s.Destroy))

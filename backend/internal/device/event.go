@@ -31,7 +31,7 @@ func (d *Device[B, S, E, R]) BeginEvent(op string, e E) error {
 // BeginMark is Begin for what a stream does with an event.
 func (d *Device[B, S, E, R]) BeginMark(op string, s S, e backend.Event) (E, error) {
 	var own E
-	_, _, err := d.Begin(op, s)
+	_, _, err := d.BeginNow(op, "its events are before the capture or after it", s)
 	if err != nil {
 		return own, err
 	}

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"errors"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/operands"
@@ -9,17 +11,31 @@ import (
 // Begin starts an operation on s: until End, no buffer is freed, s is not
 // destroyed, and the device stays open. It returns the check of the operation's
 // operands. With an error there is nothing to end.
-func (d *Device[B, S, E, R]) Begin(op string, s backend.Stream) (operands.Operands[B, *Device[B, S, E, R]], S, error) {
+func (d *Device[B, S, E, R]) Begin(op string, s backend.Stream) (operands.Operands[B, owner[B, S, E, R]], S, error) {
 	d.mu.RLock()
 	var own S
+	var graph *Graph[B, S, E, R]
 	err := d.open(op)
 	if err == nil {
 		own, err = d.streams.find(d, d.name, op, s)
 	}
 	if err != nil {
 		d.mu.RUnlock()
+	} else if len(d.captures) > 0 {
+		graph = d.captures[own]
 	}
-	return operands.Operands[B, *Device[B, S, E, R]]{Owner: d, Op: op}, own, err
+	return operands.Operands[B, owner[B, S, E, R]]{Owner: owner[B, S, E, R]{d, graph}, Op: op}, own, err
+}
+
+// BeginNow is Begin for what is done at once and cannot be captured: ErrCapture, with what
+// to do, on a stream that is.
+func (d *Device[B, S, E, R]) BeginNow(op, do string, s backend.Stream) (operands.Operands[B, owner[B, S, E, R]], S, error) {
+	ops, own, err := d.Begin(op, s)
+	if err == nil && ops.Owner.graph != nil {
+		d.End()
+		err = backend.ErrCapture{Op: op, Do: do}
+	}
+	return ops, own, err
 }
 
 // Use is Begin for what needs no stream.
@@ -32,12 +48,12 @@ func (d *Device[B, S, E, R]) Use(op string) error {
 	return err
 }
 
-// End ends what Begin, BeginBuffer, BeginEvent, BeginMark, Use or Info began.
+// End ends what Begin, BeginNow, BeginBuffer, BeginEvent, BeginMark, Use or Info began.
 func (d *Device[B, S, E, R]) End() { d.mu.RUnlock() }
 
 // Hold begins a wait of the host: until s.Release, s is not destroyed.
 func (d *Device[B, S, E, R]) Hold(op string, s S) error {
-	_, _, err := d.Begin(op, s)
+	_, _, err := d.BeginNow(op, "wait before the capture or after it", s)
 	if err == nil {
 		s.member().waiting.RLock()
 		d.End()
@@ -76,7 +92,7 @@ func (d *Device[B, S, E, R]) Sync(op string, s S) error {
 	return d.collected(op, s)
 }
 
-// CloseStream waits for the work of s and destroys it.
+// CloseStream waits for the work of s and destroys it and its graphs.
 func (d *Device[B, S, E, R]) CloseStream(s S) error {
 	const op = "close stream"
 	if err := d.drain(op, s); err != nil {
@@ -92,8 +108,9 @@ func (d *Device[B, S, E, R]) CloseStream(s S) error {
 	d.End()
 	d.mu.Lock()
 	d.streams.remove(s)
+	graphs := d.removeGraphs(s)
 	d.mu.Unlock()
-	return d.Failed(op, s.member().alone(s.Destroy))
+	return d.Failed(op, s.member().alone(func() error { return errors.Join(destroyGraphs(graphs), s.Destroy()) }))
 }
 
 // EachStream calls do with every stream; the caller holds Lock, or has begun an operation,

@@ -21,7 +21,7 @@ type Transfer[B buffer, S stream, E member, R error] struct {
 // Transfer checks a transfer of some bytes from or to element off of b, which the caller
 // calls name, and holds s until the caller releases it.
 func (d *Device[B, S, E, R]) Transfer(op string, s backend.Stream, name string, b B, off, bytes int) (t Transfer[B, S, E, R], err error) {
-	ops, own, err := d.Begin(op, s)
+	ops, own, err := d.BeginNow(op, "transfer before the capture and around each launch", s)
 	if err != nil {
 		return t, err
 	}

@@ -23,6 +23,8 @@ type Device[B launch.Buffer] struct {
 	NoEvent  backend.Event
 	// Driver matches what List says that the device is driven by.
 	Driver string
+	// Graphs says that the device can capture.
+	Graphs bool
 	// Standin is what makes the device fail; nil where it is a real one.
 	Standin *Standin
 }

@@ -81,11 +81,12 @@ func Exercise[B backend.Buffer](be backend.Backend[B]) (err error) {
 func testFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
 	c := d.standin(t)
 	for _, f := range c.Failures {
-		t.Run(f.Name, func(t *testing.T) { d.everywhere(t, c, f) })
+		t.Run(f.Name, func(t *testing.T) { d.everywhere(t, c, f, Exercise[B]) })
 	}
 }
 
-func (d *Device[B]) everywhere(t *testing.T, c *Standin, f Failure) {
+// everywhere lets f meet each place of what exercise does.
+func (d *Device[B]) everywhere(t *testing.T, c *Standin, f Failure, exercise func(backend.Backend[B]) error) {
 	start := c.Live()
 	step := 1
 	if raceDetector { // which makes everything slow and finds the same in a part of it
@@ -97,7 +98,7 @@ func (d *Device[B]) everywhere(t *testing.T, c *Standin, f Failure) {
 		be, err := d.Open(0)
 		opened := err == nil
 		if opened {
-			err = Exercise(be)
+			err = exercise(be)
 		}
 		met := c.Injected() > before
 		f.Next(0)
@@ -118,7 +119,7 @@ func (d *Device[B]) everywhere(t *testing.T, c *Standin, f Failure) {
 		if !opened {
 			be = d.openNow(t)
 		}
-		require.NoError(t, Exercise(be), "after failure %d, which was %v", n, err)
+		require.NoError(t, exercise(be), "after failure %d, which was %v", n, err)
 		require.NoError(t, be.Close())
 		require.Equal(t, start, c.Live(), "left after failure %d, which was %v", n, err)
 		c.Check(t, err)

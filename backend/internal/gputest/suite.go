@@ -6,12 +6,15 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
+// check is a test and what it checks.
+type check[B launch.Buffer] struct {
+	name string
+	run  func(t *testing.T, d *Device[B])
+}
+
 // Run runs every test on a device, as a subtest named after what it checks.
 func Run[B launch.Buffer](t *testing.T, d Device[B]) {
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T, d *Device[B])
-	}{
+	checks := []check[B]{
 		{"alloc is aligned and counted", testAlloc[B]},
 		{"alloc errors", testAllocErrors[B]},
 		{"freed memory is allocated again", testFreedMemory[B]},
@@ -36,9 +39,26 @@ func Run[B launch.Buffer](t *testing.T, d Device[B]) {
 		{"garbage in device memory", testGarbage[B]},
 		{"attention after failures", testAttendAfterFailures[B]},
 		{"failures anywhere", testFailures[B]},
+		{"graphs or none", testCapture[B]},
 		{"lost device", testLost[B]},
 		{"loss found by close", testLossFoundByClose[B]},
-	} {
+	}
+	if d.Graphs {
+		checks = append(checks, []check[B]{
+			{"graphs repeat steps", testReplay[B]},
+			{"graphs freeze arguments", testFrozen[B]},
+			{"graphs refuse what they cannot repeat", testRefusedInCapture[B]},
+			{"graphs of records that fail", testFailedRecord[B]},
+			{"graphs of freed buffers", testFreedInGraph[B]},
+			{"graphs are closed", testGraphClose[B]},
+			{"graphs report what is not finite", testGraphNonFinite[B]},
+			{"launching a graph allocates nothing", testGraphsAllocateNothing[B]},
+			{"graphs beside others", testGraphsBesideOthers[B]},
+			{"graphs and failures", testGraphFailures[B]},
+			{"graphs on a lost device", testGraphLost[B]},
+		}...)
+	}
+	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, &d) })
 	}
 }

@@ -2,7 +2,7 @@
 // their symbols. They do what NVIDIA documents. Where that leaves the outcome open, they
 // refuse what some hardware would let pass, and count it (control.h): memory that is used
 // outside of the order of its streams, of another device, or after it was freed; copies that
-// overlap; pinned memory that is freed under a copy.
+// overlap; pinned memory that is freed under a copy; a graph that is destroyed under way.
 //
 // With FKV_CHECK_CUDA_H the types are NVIDIA's, so that the compiler compares these
 // prototypes and the definitions with the real ones.
@@ -69,7 +69,15 @@ CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuStreamQuery(CUstream stream);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context);
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status);
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
+CUresult cuGraphDestroy(CUgraph graph);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+CUresult cuGraphExecDestroy(CUgraphExec exec);
 
 CUresult cuEventCreate(CUevent *event, unsigned flags);
 CUresult cuEventDestroy_v2(CUevent event);

@@ -8,10 +8,10 @@
 namespace standin {
 
 // Entry names the function. One that gives something back never fails on request: a
-// caller has no way to try again.
+// caller has no way to try again. An unsafe one is forbidden to threads that capture.
 struct Entry {
     const char *name;
-    bool can_fail = true;
+    bool can_fail = true, unsafe = false;
 };
 
 // call runs body under the lock, if the driver is initialised.
@@ -29,7 +29,8 @@ template <class Body> CUresult call(Entry entry, Body body) {
         return CUDA_ERROR_UNKNOWN;
     }
     try {
-        return body(m);
+        CUresult allowed = entry.unsafe ? m.allow_unsafe() : CUDA_SUCCESS;
+        return allowed == CUDA_SUCCESS ? body(m) : allowed;
     } catch (const std::bad_alloc &) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -109,5 +109,8 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 
 CUresult cuCtxSynchronize(void) {
-    return in_context({__func__}, [](Machine &m, const ContextRef &context) { return m.settle_all(*context); });
+    return in_context({__func__}, [](Machine &m, const ContextRef &context) {
+        CUresult allowed = m.allow_all(*context);
+        return allowed == CUDA_SUCCESS ? m.settle_all(*context) : allowed;
+    });
 }

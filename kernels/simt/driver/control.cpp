@@ -59,6 +59,8 @@ int fkv_standin_count(fkv_standin_counts *counts, size_t size) {
         c.events = m.events.size();
         c.modules = m.modules.size();
         c.pools = m.pools.size();
+        c.graphs = m.graphs.size();
+        c.execs = m.execs.size();
         c.launches = m.launches;
         c.injected = m.injected;
         c.misuse = m.misuse;

@@ -12,7 +12,7 @@
 struct fkv_standin_counts {
     uint64_t device_allocations, device_bytes;
     uint64_t host_allocations, host_bytes;
-    uint64_t contexts, streams, events, modules, pools;
+    uint64_t contexts, streams, events, modules, pools, graphs, execs;
     uint64_t launches; /* accepted */
     uint64_t injected; /* failures that were asked for and have happened */
     uint64_t misuse;   /* calls that hardware would let pass and suffer from later */

@@ -50,17 +50,44 @@ CUresult host_side(Machine &m, const char *call, const void *pointer, size_t byt
     return CUDA_SUCCESS;
 }
 
-// enqueue adds the copy to the stream and to what uses both ends.
-OpRef enqueue(Machine &m, Stream &stream, const Side &dst, const Side &src, size_t bytes) {
-    // Both allocations stay mapped until the copy has run.
-    OpRef op = m.scheduler.add(stream, [dst, src, bytes] {
-        memcpy(dst.data, src.data, bytes);
+// pinned_side finds pinned memory again that host_side has found before.
+CUresult pinned_side(Machine &m, const char *call, uintptr_t pointer, size_t bytes, Side *side) {
+    CUresult result = host_side(m, call, reinterpret_cast<void *>(pointer), bytes, side);
+    if (result == CUDA_SUCCESS && !side->allocation)
+        return m.misused(std::string(call) + ": a graph copies " + bytes_at(bytes, pointer) + ", which are not pinned any more");
+    return result;
+}
+
+enum class Memory { DEVICE, PINNED };
+
+// End is where a copy begins or ends.
+struct End {
+    uintptr_t address;
+    Memory memory;
+};
+
+CUresult find(Machine &m, const char *call, const Stream &stream, End end, size_t bytes, Side *side) {
+    return end.memory == Memory::DEVICE ? device_side(m, call, stream, end.address, bytes, side)
+                                        : pinned_side(m, call, end.address, bytes, side);
+}
+
+// copy is the operation that copies between memory of which the stand-in knows both ends.
+Node copy(const char *call, End dst, End src, size_t bytes) {
+    return [=](Machine &m, const Stream &stream, Work *work) {
+        Side to, from;
+        CUresult result = find(m, call, stream, dst, bytes, &to);
+        if (result == CUDA_SUCCESS)
+            result = find(m, call, stream, src, bytes, &from);
+        if (result != CUDA_SUCCESS)
+            return result;
+        // Both allocations stay mapped until the copy has run.
+        work->uses = {to.allocation, from.allocation};
+        work->run = [to, from, bytes] {
+            memcpy(to.data, from.data, bytes);
+            return CUDA_SUCCESS;
+        };
         return CUDA_SUCCESS;
-    });
-    for (const Side *side : {&dst, &src})
-        if (side->allocation)
-            side->allocation->used.add(stream.id, stream.number);
-    return op;
+    };
 }
 
 // to_device begins a copy from host memory; wait: as the call without a stream does it.
@@ -68,25 +95,28 @@ CUresult to_device(Machine &m, const char *call, const StreamRef &stream, CUdevi
                    size_t bytes, bool wait) {
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (bytes == 0)
-        return CUDA_SUCCESS;
+    CUresult result = m.allow(*stream, wait ? Use::RUN : Use::RECORD);
+    if (result != CUDA_SUCCESS || bytes == 0)
+        return result;
     Side to, from;
-    CUresult result = device_side(m, call, *stream, dst, bytes, &to);
-    if (result == CUDA_SUCCESS)
-        result = host_side(m, call, src, bytes, &from);
+    result = host_side(m, call, src, bytes, &from);
     if (result != CUDA_SUCCESS)
         return result;
     if (from.allocation) {
-        OpRef op = enqueue(m, *stream, to, from, bytes);
-        return wait ? m.settle(*stream->context, op) : CUDA_SUCCESS;
+        OpRef op;
+        result = m.submit(*stream, copy(call, {dst, Memory::DEVICE}, {uintptr_t(src), Memory::PINNED}, bytes), &op);
+        return wait && result == CUDA_SUCCESS ? m.settle(*stream->context, op) : result;
     }
-    // Pageable memory is staged at the call. Even the call without a stream returns before
-    // the bytes have reached the device; it only waits for what was there earlier.
-    if (wait) {
+    // Pageable memory is staged at the call, which a graph cannot repeat. Even the call without
+    // a stream returns before the bytes have reached the device; it only waits for what was
+    // there earlier.
+    result = m.allow(*stream, Use::RUN);
+    if (result == CUDA_SUCCESS)
+        result = device_side(m, call, *stream, dst, bytes, &to);
+    if (result == CUDA_SUCCESS && wait)
         result = m.settle(*stream->context, stream->last);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
+    if (result != CUDA_SUCCESS)
+        return result;
     auto staged = std::make_shared<std::vector<unsigned char>>(from.data, from.data + bytes);
     m.scheduler.add(*stream, [to, staged] {
         memcpy(to.data, staged->data(), staged->size());
@@ -101,16 +131,29 @@ CUresult to_host(Machine &m, const char *call, const StreamRef &stream, void *ds
                  bool wait) {
     if (!stream)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (bytes == 0)
-        return CUDA_SUCCESS;
+    CUresult result = m.allow(*stream, wait ? Use::RUN : Use::RECORD);
+    if (result != CUDA_SUCCESS || bytes == 0)
+        return result;
     Side to, from;
-    CUresult result = device_side(m, call, *stream, src, bytes, &from);
-    if (result == CUDA_SUCCESS)
-        result = host_side(m, call, dst, bytes, &to);
+    result = host_side(m, call, dst, bytes, &to);
     if (result != CUDA_SUCCESS)
         return result;
-    OpRef op = enqueue(m, *stream, to, from, bytes);
-    return wait || !to.allocation ? m.settle(*stream->context, op) : CUDA_SUCCESS;
+    OpRef op;
+    if (to.allocation) {
+        result = m.submit(*stream, copy(call, {uintptr_t(dst), Memory::PINNED}, {src, Memory::DEVICE}, bytes), &op);
+        return wait && result == CUDA_SUCCESS ? m.settle(*stream->context, op) : result;
+    }
+    result = m.allow(*stream, Use::RUN);
+    if (result == CUDA_SUCCESS)
+        result = device_side(m, call, *stream, src, bytes, &from);
+    if (result != CUDA_SUCCESS)
+        return result;
+    op = m.scheduler.add(*stream, [to, from, bytes] {
+        memcpy(to.data, from.data, bytes);
+        return CUDA_SUCCESS;
+    });
+    from.allocation->used.add(stream->id, stream->number);
+    return m.settle(*stream->context, op);
 }
 
 } // namespace
@@ -122,7 +165,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CU
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) {
-    return in_context({__func__}, [&, name = __func__](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&, name = __func__](Machine &m, const ContextRef &context) {
         return to_device(m, name, context->legacy, dst, src, bytes, true);
     });
 }
@@ -134,7 +177,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, CUstream
 }
 
 CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes) {
-    return in_context({__func__}, [&, name = __func__](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&, name = __func__](Machine &m, const ContextRef &context) {
         return to_host(m, name, context->legacy, dst, src, bytes, true);
     });
 }
@@ -144,17 +187,11 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CU
         StreamRef s = m.stream(context, stream);
         if (!s)
             return CUDA_ERROR_INVALID_HANDLE;
-        if (bytes == 0)
-            return CUDA_SUCCESS;
-        Side to, from;
-        CUresult result = device_side(m, name, *s, dst, bytes, &to);
-        if (result == CUDA_SUCCESS)
-            result = device_side(m, name, *s, src, bytes, &from);
-        if (result != CUDA_SUCCESS)
+        CUresult result = m.allow(*s, Use::RECORD);
+        if (result != CUDA_SUCCESS || bytes == 0)
             return result;
         if (dst < src + bytes && src < dst + bytes)
             return m.misused(std::string(name) + ": source and destination overlap");
-        enqueue(m, *s, to, from, bytes);
-        return CUDA_SUCCESS;
+        return m.submit(*s, copy(name, {dst, Memory::DEVICE}, {src, Memory::DEVICE}, bytes));
     });
 }

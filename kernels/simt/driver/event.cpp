@@ -3,6 +3,18 @@
 
 using namespace standin;
 
+namespace {
+
+// uncaptured refuses an event that was last recorded in a capture: it is no point in time.
+CUresult uncaptured(Event &event) {
+    if (!event.captured)
+        return CUDA_SUCCESS;
+    event.captured->invalid = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+} // namespace
+
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
     return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
         constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
@@ -33,7 +45,11 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
         StreamRef s = m.stream(context, stream);
         if (!e || !s || e->context != s->context)
             return CUDA_ERROR_INVALID_HANDLE;
-        e->recorded = m.scheduler.add(*s, nullptr);
+        CUresult result = m.allow(*s, Use::RECORD);
+        if (result != CUDA_SUCCESS)
+            return result;
+        e->captured = s->capture;
+        e->recorded = s->capture ? nullptr : m.scheduler.add(*s, nullptr);
         return CUDA_SUCCESS;
     });
 }
@@ -41,14 +57,16 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 CUresult cuEventQuery(CUevent event) {
     return in_context({__func__}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Event> e = m.events.find(event);
-        return e ? m.poll(*e->context, e->recorded) : CUDA_ERROR_INVALID_HANDLE;
+        CUresult result = e ? uncaptured(*e) : CUDA_ERROR_INVALID_HANDLE;
+        return result == CUDA_SUCCESS ? m.poll(*e->context, e->recorded) : result;
     });
 }
 
 CUresult cuEventSynchronize(CUevent event) {
     return in_context({__func__}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Event> e = m.events.find(event);
-        return e ? m.settle(*e->context, e->recorded) : CUDA_ERROR_INVALID_HANDLE;
+        CUresult result = e ? uncaptured(*e) : CUDA_ERROR_INVALID_HANDLE;
+        return result == CUDA_SUCCESS ? m.settle(*e->context, e->recorded) : result;
     });
 }
 
@@ -60,7 +78,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
         if (!from || !to || from->context != to->context)
             return CUDA_ERROR_INVALID_HANDLE;
         if (((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING) != 0 || !from->recorded || !to->recorded)
-            return CUDA_ERROR_INVALID_HANDLE;
+            return from && to && (from->captured || to->captured) ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_HANDLE;
         if (!from->recorded->done || !to->recorded->done)
             return CUDA_ERROR_NOT_READY;
         std::chrono::duration<float, std::milli> elapsed = to->recorded->finished - from->recorded->finished;

@@ -98,14 +98,21 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
             m.injected++;
             return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
         }
-        m.launches++;
-        m.scheduler.add(*s, [&m, ready] { return ready->run(m); });
-        return CUDA_SUCCESS;
+        result = m.allow(*s, Use::RECORD);
+        if (result != CUDA_SUCCESS)
+            return result;
+        return m.submit(*s, [ready, function](Machine &m, const Stream &, Work *work) {
+            if (!m.functions.find(function))
+                return m.misused(std::string(ready->kernel->name) + ": a graph has a kernel whose module was unloaded");
+            work->launch = true;
+            work->run = [&m, ready] { return ready->run(m); };
+            return CUDA_SUCCESS;
+        });
     });
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Function> f = m.functions.find(function);
         if (!f)
             return CUDA_ERROR_INVALID_HANDLE;

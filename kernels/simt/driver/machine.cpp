@@ -79,6 +79,7 @@ CUresult Machine::settled(Context &context) {
             allocation->born.forget(stream);
             allocation->used.forget(stream);
         }
+        execs.each([stream](Exec &exec) { exec.used.forget(stream); });
     });
     return context.error;
 }
@@ -88,7 +89,8 @@ void Machine::destroy(const ContextRef &context) {
     context->destroyed = true;
     scheduler.close(*context);
     functions.remove_of(*context);
-    size_t left = streams.remove_of(*context) + events.remove_of(*context) + modules.remove_of(*context);
+    size_t left = streams.remove_of(*context) + events.remove_of(*context) + modules.remove_of(*context) +
+                  graphs.remove_of(*context) + execs.remove_of(*context);
     std::vector<AllocationRef> owned;
     for (const auto &[address, allocation] : allocations)
         if (allocation->context == context)

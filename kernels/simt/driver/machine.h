@@ -12,6 +12,7 @@
 #include "../core/mapping.h"
 #include "../simt.h"
 #include "api.h"
+#include "graph.h"
 #include "queue.h"
 #include "settings.h"
 
@@ -43,7 +44,8 @@ using ContextRef = std::shared_ptr<Context>;
 struct Event {
     ContextRef context;
     unsigned flags = 0;
-    OpRef recorded; // null: never
+    OpRef recorded;                    // null: never, or in a capture
+    std::shared_ptr<Capture> captured; // that it was last recorded in; null: none
 };
 
 struct Module {
@@ -130,6 +132,9 @@ struct Countdown {
     bool fires() { return left != 0 && --left == 0; }
 };
 
+// Use is what a call wants of a stream: what can become part of a graph, or what cannot.
+enum class Use { RECORD, RUN };
+
 struct Machine {
     std::mutex mutex;
     Settings settings;
@@ -143,6 +148,8 @@ struct Machine {
     Table<CUmodule, Module> modules;
     Table<CUfunction, Function> functions;
     Table<CUmemoryPool, Pool> pools;
+    Table<CUgraph, Graph> graphs;
+    Table<CUgraphExec, Exec> execs;
     std::map<uintptr_t, AllocationRef> allocations; // by their first byte
 
     Countdown fail_alloc, fail_launch, fail_call;
@@ -171,6 +178,16 @@ struct Machine {
 
     // allocation is the one that holds the address, null when there is none.
     AllocationRef allocation(uintptr_t address) const;
+
+    // allow refuses a use of a stream, a wait for all streams of a context, or a call that
+    // capturing threads must not make, and makes the captures invalid that forbid it.
+    CUresult allow(Stream &stream, Use use);
+    CUresult allow_all(const Context &context);
+    CUresult allow_unsafe();
+
+    // submit enqueues an operation on a stream, or adds it to what the stream captures: op
+    // is left alone then.
+    CUresult submit(Stream &stream, const Node &node, OpRef *op = nullptr);
 
     // settle waits for op and does what the driver does whenever the host waits.
     CUresult settle(Context &context, const OpRef &op);

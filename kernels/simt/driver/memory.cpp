@@ -59,7 +59,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         if (pointer == nullptr || bytes == 0)
             return CUDA_ERROR_INVALID_VALUE;
         AllocationRef allocation = m.allocate(context, bytes);
@@ -71,7 +71,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &context) {
         AllocationRef allocation = m.allocation(pointer);
         if (!allocation || allocation->begin() != pointer || allocation->host)
             return CUDA_ERROR_INVALID_VALUE;
@@ -92,7 +92,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
 }
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         constexpr unsigned known = 1 | 2 | 4; // portable, mapped, write-combined
         if (pointer == nullptr || bytes == 0 || (flags & ~known) != 0)
             return CUDA_ERROR_INVALID_VALUE;
@@ -105,7 +105,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
 }
 
 CUresult cuMemFreeHost(void *pointer) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &) {
         AllocationRef allocation = m.allocation(reinterpret_cast<uintptr_t>(pointer));
         if (!allocation || allocation->memory.data() != pointer || !allocation->host)
             return CUDA_ERROR_INVALID_VALUE;

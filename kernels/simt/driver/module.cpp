@@ -9,7 +9,7 @@
 using namespace standin;
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         if (module == nullptr || image == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         CUresult result = check_image(image, m.settings.major, m.settings.minor);
@@ -23,7 +23,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &context) {
         std::shared_ptr<Module> found = m.modules.find(module);
         if (!found || found->context != context)
             return CUDA_ERROR_INVALID_HANDLE;
@@ -35,7 +35,7 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         std::shared_ptr<Module> found = m.modules.find(module);
         if (!found || found->context != context)
             return CUDA_ERROR_INVALID_HANDLE;
@@ -57,7 +57,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Function> f = m.functions.find(function);
         if (!f)
             return CUDA_ERROR_INVALID_HANDLE;

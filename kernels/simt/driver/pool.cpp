@@ -32,7 +32,7 @@ bool valid(Machine &m, const CUmemPoolProps &props) {
 } // namespace
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
-    return call({__func__}, [&](Machine &m) {
+    return call({__func__, true, true}, [&](Machine &m) {
         if (!m.settings.pools)
             return CUDA_ERROR_NOT_SUPPORTED;
         if (pool == nullptr || props == nullptr || !valid(m, *props))
@@ -45,7 +45,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-    return with_pool({__func__, false}, pool, [&](Machine &m, const PoolRef &p) {
+    return with_pool({__func__, false, true}, pool, [&](Machine &m, const PoolRef &p) {
         p->handle = nullptr; // what is still allocated keeps the pool
         p->trim(0);
         m.pools.remove(pool);
@@ -101,7 +101,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
-    return with_pool({__func__}, pool, [&](Machine &, const PoolRef &p) {
+    return with_pool({__func__, true, true}, pool, [&](Machine &, const PoolRef &p) {
         p->trim(keep);
         return CUDA_SUCCESS;
     });
@@ -117,6 +117,9 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPoo
             return CUDA_ERROR_INVALID_HANDLE;
         if (pointer == nullptr || bytes == 0 || !p || p->device != s->context->device)
             return CUDA_ERROR_INVALID_VALUE;
+        CUresult allowed = m.allow(*s, Use::RUN); // drivers make nodes of a graph of it, from CUDA 11.4 on
+        if (allowed != CUDA_SUCCESS)
+            return allowed;
         AllocationRef allocation = m.allocate(s->context, bytes, p);
         if (!allocation)
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -137,6 +140,9 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
         AllocationRef allocation = m.allocation(pointer);
         if (!allocation || allocation->begin() != pointer || !allocation->pool || allocation->freed)
             return CUDA_ERROR_INVALID_VALUE;
+        CUresult allowed = m.allow(*s, Use::RUN);
+        if (allowed != CUDA_SUCCESS)
+            return allowed;
         Clock now = m.scheduler.order(*s);
         if (!now.covers(allocation->born))
             return m.misused("cuMemFreeAsync: the stream does not wait for the allocation");

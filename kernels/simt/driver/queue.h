@@ -13,6 +13,7 @@
 
 namespace standin {
 
+struct Capture;
 struct Context;
 
 // Op is one operation of a stream. Without work it is only a place in the order, as
@@ -35,6 +36,7 @@ struct Stream {
     bool legacy = false;       // waits for all blocking streams of its context, and they for it
     bool blocking = false;
     bool destroyed = false;
+    std::shared_ptr<Capture> capture; // null: it runs what is enqueued
     std::deque<OpRef> queue;
     OpRef last; // null: none yet
     Clock clock;
@@ -75,6 +77,11 @@ public:
     // seen: the host knows that what is before clock has ended.
     void seen(const Clock &clock) { host.join(clock); }
     bool host_covers(const Clock &clock) const { return host.covers(clock); }
+
+    template <class F> void each(F f) const {
+        for (const auto &[id, stream] : streams)
+            f(*stream);
+    }
 
     // drop ends all operations of a context without running them.
     void drop(const Context &context);

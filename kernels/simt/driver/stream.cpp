@@ -3,6 +3,23 @@
 
 using namespace standin;
 
+namespace {
+
+// captured_wait is a wait on a capturing stream, or for an event of one. Drivers let a
+// capture spread over several streams so; here it stays on its own.
+CUresult captured_wait(Stream &stream, Event &event) {
+    if (stream.capture && stream.capture == event.captured)
+        return CUDA_SUCCESS; // the order of the stream
+    for (Capture *capture : {stream.capture.get(), event.captured.get()})
+        if (capture != nullptr)
+            capture->invalid = true;
+    if (!event.captured)
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    return stream.capture ? CUDA_ERROR_STREAM_CAPTURE_MERGE : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+} // namespace
+
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
     return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
         if (stream == nullptr || flags > CU_STREAM_NON_BLOCKING)
@@ -18,6 +35,8 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
         StreamRef s = m.streams.find(stream);
         if (!s)
             return CUDA_ERROR_INVALID_HANDLE;
+        if (s->capture)
+            return m.misused("cuStreamDestroy_v2: the stream is being captured");
         s->destroyed = true; // work under way goes on
         m.streams.remove(stream);
         return CUDA_SUCCESS;
@@ -27,14 +46,16 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
 CUresult cuStreamSynchronize(CUstream stream) {
     return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
         StreamRef s = m.stream(context, stream);
-        return s ? m.settle(*s->context, s->last) : CUDA_ERROR_INVALID_HANDLE;
+        CUresult result = s ? m.allow(*s, Use::RUN) : CUDA_ERROR_INVALID_HANDLE;
+        return result == CUDA_SUCCESS ? m.settle(*s->context, s->last) : result;
     });
 }
 
 CUresult cuStreamQuery(CUstream stream) {
     return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
         StreamRef s = m.stream(context, stream);
-        return s ? m.poll(*s->context, s->last) : CUDA_ERROR_INVALID_HANDLE;
+        CUresult result = s ? m.allow(*s, Use::RUN) : CUDA_ERROR_INVALID_HANDLE;
+        return result == CUDA_SUCCESS ? m.poll(*s->context, s->last) : result;
     });
 }
 
@@ -46,9 +67,12 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
             return CUDA_ERROR_INVALID_HANDLE;
         if (flags != 0)
             return CUDA_ERROR_INVALID_VALUE;
-        if (e->recorded)
+        CUresult result = m.allow(*s, Use::RECORD);
+        if (result == CUDA_SUCCESS && (s->capture || e->captured))
+            return captured_wait(*s, *e);
+        if (result == CUDA_SUCCESS && e->recorded)
             m.scheduler.add(*s, nullptr, e->recorded);
-        return CUDA_SUCCESS;
+        return result;
     });
 }
 
@@ -60,17 +84,6 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *owner) {
         if (owner == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         *owner = s->context->handle;
-        return CUDA_SUCCESS;
-    });
-}
-
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
-        if (!m.stream(context, stream))
-            return CUDA_ERROR_INVALID_HANDLE;
-        if (status == nullptr)
-            return CUDA_ERROR_INVALID_VALUE;
-        *status = CU_STREAM_CAPTURE_STATUS_NONE; // there is nothing here to capture with
         return CUDA_SUCCESS;
     });
 }

@@ -1,0 +1,3 @@
+// Package graph shows a decode step that is captured once and launched for each token,
+// on devices that have graphs.
+package graph
