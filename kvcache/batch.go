@@ -19,6 +19,7 @@ type Batch[B backend.Buffer] struct {
 	stream  backend.Stream
 	fence   *fence // of the last step: its index vectors may still be read
 	mass    bool
+	fixed   fixed
 	written []bool // layers that got their rows in this step
 	foreign bool   // kernels of the runner's own write, too: see Index
 	index   index[B]
@@ -103,6 +104,8 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 		return fmt.Errorf("kvcache: add: %w", ErrForeign)
 	case n <= 0:
 		return backend.ErrShape{Op: "add", What: "no tokens: a sequence without any is left out of the step"}
+	case b.fixed.admits(len(b.entries), n) != nil:
+		return b.fixed.admits(len(b.entries), n)
 	case seq.recent != nil:
 		if err := seq.idle("add"); err != nil {
 			return err

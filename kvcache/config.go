@@ -80,6 +80,10 @@ type Config struct {
 	// eviction: 4 bytes a token and KV head, and a second pass over the keys in steps with
 	// AccumulateMass, which is then on from the start.
 	Scores bool
+	// MinShared is the fewest tokens that sequences of a step have in common, in the blocks
+	// that they share, for attention to read those once for all of them; 0: as many as pay
+	// on the device, −1: it never does. See backend.AttendShape.
+	MinShared int
 	// BlockSize is the tokens of a block, a power of two. Paged only.
 	BlockSize int
 	// Capacity is the most tokens a sequence may have.
@@ -204,6 +208,7 @@ func (c Config) checkModel() error {
 		{"Layers", c.Layers, 1}, {"KVHeads", c.KVHeads, 1}, {"HeadDim", c.HeadDim, 1}, {"QHeads", c.QHeads, 0},
 		{"VHeadDim", c.VHeadDim, 0}, {"BlockSize", c.BlockSize, 0}, {"Capacity", c.Capacity, 0},
 		{"MaxSeqs", c.MaxSeqs, 0}, {"Blocks", c.Blocks, 0}, {"Residual", c.Residual, 0}, {"StepTokens", c.StepTokens, 0},
+		{"MinShared", c.MinShared, -1},
 	} {
 		if f.v < f.least || f.v > maxSetting {
 			return badConfig(f.name, f.v, fmt.Sprintf("accepts %d to %d", f.least, maxSetting))

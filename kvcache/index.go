@@ -83,7 +83,11 @@ func (ix *index[B]) fill(b *Batch[B]) {
 	for i := range b.entries {
 		ix.stride = max(ix.stride, ceilDiv(b.entries[i].context(), slots))
 	}
-	table := slices.Grow(ix.tables.host, len(b.entries)*ix.stride)[:len(b.entries)*ix.stride]
+	seqs := len(b.entries)
+	if b.fixed.seqs > 0 {
+		seqs, ix.stride = b.fixed.seqs, ceilDiv(b.pool.cfg.Capacity, slots)
+	}
+	table := slices.Grow(ix.tables.host, seqs*ix.stride)[:seqs*ix.stride]
 	for i := range b.entries {
 		e := &b.entries[i]
 		context := e.context()
@@ -95,7 +99,9 @@ func (ix *index[B]) fill(b *Batch[B]) {
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
 	}
+	clear(table[len(b.entries)*ix.stride:])
 	ix.tables.host = table
+	ix.pad(b.fixed)
 }
 
 // fillRows appends the positions and the slots of an entry's rows. The tokens of queries
@@ -121,8 +127,12 @@ func (ix *index[B]) fillRows(e *entry[B], context, slots int, queries bool) {
 }
 
 // planAttend asks the device how it divides the step.
-func (ix *index[B]) planAttend(p *Pool[B], m Mask, mass bool) error {
+func (ix *index[B]) planAttend(p *Pool[B], m Mask, mass, fixed bool) error {
 	c := &p.cfg
+	var table []uint32 // where common prefixes are to be looked for
+	if c.MinShared > 0 || c.MinShared == 0 && !fixed {
+		table = ix.tables.host
+	}
 	if ix.divisions == nil {
 		ix.divisions = make([]division[B], len(p.formats))
 	}
@@ -132,6 +142,7 @@ func (ix *index[B]) planAttend(p *Pool[B], m Mask, mass bool) error {
 			QHeads: c.QHeads, KVHeads: c.KVHeads, KDim: c.HeadDim, VDim: c.VHeadDim, BlockSize: c.slots(),
 			Format: p.formats[i], ContextLens: ix.lens.host, QueryLens: ix.queries,
 			NonCausal: c.Residual > 0, Window: m.Window, SinkTokens: m.SinkTokens, Mass: mass, Work: d.work.host[:0],
+			Table: table, TableStride: ix.stride, MinShared: max(c.MinShared, 0), Fixed: fixed,
 		})
 		if err != nil {
 			return err

@@ -56,7 +56,7 @@ func (b *Batch[B]) plan() error {
 		}
 	}
 	b.index.fill(b)
-	err := b.index.planAttend(p, b.layerMask(), b.mass)
+	err := b.index.planAttend(p, b.layerMask(), b.mass, b.fixed.seqs > 0)
 	if err == nil {
 		err = b.order()
 	}

@@ -1,0 +1,186 @@
+package kvcache
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// fixedSeqs is the sequences of all steps of a fixed batch in these tests.
+const fixedSeqs = 4
+
+// script is a run of decode steps in which sequences come, fork, and go. Steps of a fixed batch
+// have NaN in the rows of sequences that are not there.
+type script struct {
+	*rig[buffer]
+	fixed, replayed bool
+	graph           backend.Graph
+	operands        [4]buffer // q, k, v, out
+	seqs            []*Sequence[buffer]
+	out             [][]float32 // of each layer of each step, the rows that are there
+}
+
+// opening is a script on a device of its own. Capturing needs a device that can.
+func opening(t *testing.T, cfg Config, fixed, replayed bool) *script {
+	s := &script{rig: deviceRig(t, cfg), fixed: fixed, replayed: replayed}
+	c, n := s.pool.Config(), fixedSeqs*cfg.Layers
+	for i, width := range []int{c.QHeads * c.HeadDim, c.KVHeads * c.HeadDim, c.KVHeads * c.VHeadDim, c.QHeads * c.VHeadDim} {
+		s.operands[i] = s.vector(s.s, make([]float32, n*width))
+	}
+	if fixed {
+		require.NoError(t, s.step.Fix(fixedSeqs, 1))
+	}
+	return s
+}
+
+// decode runs a step of one token for each of the script's sequences.
+func (s *script) decode(turn uint32) {
+	n, c := len(s.seqs), s.pool.Config()
+	require.NoError(s.t, s.step.Reset())
+	var ids []uint32
+	for i, seq := range s.seqs {
+		ids = append(ids, 100*turn+uint32(i))
+		require.NoError(s.t, s.step.Add(seq, ids[i:]))
+	}
+	require.NoError(s.t, s.step.Plan(s.s))
+	for i, width := range []int{c.QHeads * c.HeadDim, c.KVHeads * c.HeadDim, c.KVHeads * c.VHeadDim} {
+		for l := range c.Layers {
+			host := rows(ids, l+10*i, width, 1, i == 2)
+			for len(host) < fixedSeqs*width {
+				host = append(host, float32(math.NaN()))
+			}
+			require.NoError(s.t, backend.Upload(s.be, s.s, s.operands[i], l*fixedSeqs*width, host))
+		}
+	}
+	switch {
+	case s.replayed && s.graph == nil:
+		graph, err := backend.Capture(s.be, s.s, s.layers)
+		require.NoError(s.t, err)
+		s.graph = graph
+		fallthrough
+	case s.replayed:
+		require.NoError(s.t, s.step.Replay(s.graph))
+	default:
+		require.NoError(s.t, s.layers())
+	}
+	width := c.QHeads * c.VHeadDim
+	for l := range c.Layers {
+		out := make([]float32, fixedSeqs*width)
+		require.NoError(s.t, backend.Download(s.be, s.s, out, s.operands[3], l*fixedSeqs*width))
+		s.out = append(s.out, out[:n*width])
+		if s.fixed {
+			require.Equal(s.t, make([]float32, len(out)-n*width), out[n*width:], "rows of sequences that are not there")
+		}
+	}
+	require.NoError(s.t, s.step.Commit())
+}
+
+// layers enqueues the layers of a step.
+func (s *script) layers() error {
+	c := s.pool.Config()
+	part := func(i, layer, width int) backend.Rows[buffer] {
+		return backend.Rows[buffer]{Buf: s.operands[i], Offset: layer * fixedSeqs * width}
+	}
+	var err error
+	for l := range c.Layers {
+		q := part(0, l, c.QHeads*c.HeadDim)
+		err = errors.Join(err, s.step.AppendRotatedRows(l, q, part(1, l, c.KVHeads*c.HeadDim), part(2, l, c.KVHeads*c.VHeadDim)),
+			s.step.AttendTo(l, q, backend.Outputs[buffer]{Rows: part(3, l, c.QHeads*c.VHeadDim)}))
+	}
+	return err
+}
+
+// run plays the script and closes it.
+func (s *script) run() [][]float32 {
+	s.seqs = append(s.seqs, s.open())
+	for turn := range uint32(24) {
+		switch turn {
+		case 9, 14: // two forks of nine and fourteen tokens, and somebody else
+			fork, err := s.seqs[0].Fork()
+			require.NoError(s.t, err)
+			s.seqs = append(s.seqs, fork)
+		case 17:
+			s.seqs = append(s.seqs, s.open())
+		case 20:
+			require.NoError(s.t, s.seqs[0].Release())
+			s.seqs = s.seqs[1:]
+		}
+		s.decode(turn)
+	}
+	if s.graph != nil {
+		require.NoError(s.t, s.graph.Close())
+	}
+	for _, seq := range s.seqs {
+		require.NoError(s.t, seq.Release())
+	}
+	require.NoError(s.t, s.step.Close())
+	s.free(s.operands[:]...)
+	s.close()
+	return s.out
+}
+
+// Steps of one size, with empty sequences, give what steps of their own sizes give, and where
+// they are captured and replayed the very same.
+func TestFixedSteps(t *testing.T) {
+	for _, layout := range []Layout{Contiguous, Paged} {
+		for _, shared := range []int{-1, 0, 4} {
+			cfg := small(layout)
+			cfg.MinShared = shared
+			t.Run(layout.String(), func(t *testing.T) {
+				want, fixed := opening(t, cfg, false, false).run(), opening(t, cfg, true, false).run()
+				require.Len(t, fixed, len(want))
+				for i := range want {
+					require.InDeltaSlice(t, want[i], fixed[i], 1e-5)
+				}
+				probe := deviceRig(t, cfg)
+				graph, err := backend.Capture(probe.be, probe.s, func() error { return nil })
+				can := !errors.Is(err, backend.ErrUnsupported{})
+				if can {
+					require.NoError(t, errors.Join(err, graph.Close()))
+				}
+				require.NoError(t, probe.step.Close())
+				probe.close()
+				if can {
+					require.Equal(t, fixed, opening(t, cfg, true, true).run())
+				}
+			})
+		}
+	}
+}
+
+// The size of a batch is kept to, and nothing else can be replayed.
+func TestFixedMisuse(t *testing.T) {
+	r := deviceRig(t, small(Paged))
+	a, b, c := r.open(), r.open(), r.open()
+	require.ErrorIs(t, r.step.Fix(2, 0), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Fix(-1, 1), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Fix(math.MaxInt, 2), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Replay(nil), ErrStep{}, "not planned")
+	require.NoError(t, r.step.Fix(2, 2))
+	require.ErrorIs(t, r.step.Add(a, []uint32{1}), backend.ErrShape{})
+	require.NoError(t, r.step.Add(a, []uint32{1, 2}))
+	require.ErrorIs(t, r.step.Fix(3, 1), ErrStep{})
+	require.NoError(t, r.step.Add(b, []uint32{1, 2}))
+	require.ErrorIs(t, r.step.Add(c, []uint32{1, 2}), backend.ErrShape{})
+	require.NoError(t, r.step.Reset())
+	require.NoError(t, r.step.Fix(0, 0))
+	require.NoError(t, r.feed(feed[buffer]{c, []uint32{1, 2, 3}}))
+	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
+	require.ErrorIs(t, r.step.Replay(nil), ErrStep{}, "steps that differ")
+	require.NoError(t, errors.Join(r.step.Reset(), a.Release(), b.Release(), c.Release(), r.step.Close()))
+	r.close()
+
+	cfg := small(Paged)
+	cfg.K, cfg.V, cfg.Act, cfg.Residual, cfg.StepTokens = backend.Int8, backend.Int8, backend.F32, 12, 8
+	if !testDevice().Supports(backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}) {
+		return
+	}
+	r = deviceRig(t, cfg)
+	require.ErrorIs(t, r.step.Fix(1, 1), backend.ErrUnsupported{})
+	require.NoError(t, r.step.Close())
+	r.close()
+}
