@@ -50,7 +50,7 @@ func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error
 	p.work = c.header(s.Work[:0])
 	var chunks [Kinds]int
 	for kind := range Kinds {
-		chunks[kind] = p.chunk(kind, s.KVHeads, capacity[kind])
+		chunks[kind] = p.chunk(kind, max(capacity[kind]/s.KVHeads, 1))
 	}
 	p.cut(&chunks)
 	room := p.room(&s, capacity)
@@ -82,7 +82,7 @@ type planner struct {
 	fixed             bool
 	see               Visibility
 	saved             int // keys that a group has to save
-	sharing           *sharing
+	*sharing
 
 	work        []uint32
 	parts       int // of the tiles of several parts
@@ -126,25 +126,6 @@ func (p *planner) keysOf(seq, row, end int) Keys {
 	return keys
 }
 
-// chunk is how many keys a part of a kind's tiles should have at most: an even
-// share of all for every block that the device runs at once.
-func (p *planner) chunk(kind Kind, kvHeads, capacity int) int {
-	keys, step := 0.0, tileRows[kind]
-	for seq := range p.queries {
-		rows := p.rowsOf(seq, kind)
-		for row := 0; row < rows; row += step {
-			keys += float64(p.keysOf(seq, row, min(row+step, rows)).Count())
-		}
-	}
-	for i := range p.sharing.groups {
-		if g := &p.sharing.groups[i]; g.kind == kind {
-			keys += float64((g.end - g.key) * g.tiles())
-		}
-	}
-	share := math.Ceil(keys * float64(kvHeads) / float64(max(capacity, 1)))
-	return max(minKeys, roundUp(int(min(share, math.MaxUint32)), keyStep))
-}
-
 // split appends the items of a kind, longest first, so that the short ones fill
 // the gaps at the end, and empty ones up to room. It returns their number.
 func (p *planner) split(kind Kind, chunk, room int) uint32 {
@@ -157,10 +138,17 @@ func (p *planner) split(kind Kind, chunk, room int) uint32 {
 	}
 	p.sharedItems(kind)
 	items := itemsOf(p.work[first:])
-	slices.SortFunc(items, func(a, b abi.AttendItem) int {
-		return cmp.Or(cmp.Compare(b.KeyEnd-b.Key, a.KeyEnd-a.Key), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Row, b.Row), cmp.Compare(a.Part, b.Part))
-	})
+	slices.SortFunc(items, longer)
 	return p.pad(first, abi.ItemWords, room)
+}
+
+// longer orders items by their lengths, and those of one length in any way that is always the
+// same.
+func longer(a, b abi.AttendItem) int {
+	if by := cmp.Compare(b.KeyEnd-b.Key, a.KeyEnd-a.Key); by != 0 {
+		return by
+	}
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Row, b.Row), cmp.Compare(a.Part, b.Part))
 }
 
 // tile appends the items of rows [row, end) of a sequence. Rows that see no key

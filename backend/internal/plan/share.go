@@ -46,6 +46,7 @@ type sharing struct {
 	groups  []group  // those that others lie in come first
 	rows    int      // of all groups
 	tiles   int
+	lengths []uint32 // of the tiles of a kind, in keys
 }
 
 var sharings = sync.Pool{New: func() any { return new(sharing) }}
