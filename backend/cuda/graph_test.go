@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 
@@ -131,6 +132,26 @@ func TestRefusedInACaptureOfTheOwner(t *testing.T) {
 	require.Equal(t, []uint32{7, 0}, got)
 	require.NoError(t, be.Free(b))
 	require.NoError(t, be.Free(more))
+}
+
+// What a runner enqueues on the stream by itself is in the graph as well.
+func TestCaptureOfTheRunnersOwnWork(t *testing.T) {
+	be := open(t)
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	b, err := be.Alloc(backend.U32, 2)
+	require.NoError(t, err)
+	p, cu := driver.Ptr(b.Place().At), driver.Stream(s.Handle().Addr)
+	g, err := be.Capture(s, func() error {
+		return errors.Join(be.Fill(s, b, 0, 1, 7), be.ctx.Copy(p+4, p, 4, cu), be.Fill(s, b, 0, 1, 8))
+	})
+	require.NoError(t, err)
+	require.NoError(t, g.Launch())
+	got := make([]uint32, 2)
+	require.NoError(t, backend.Download(be, s, got, b, 0))
+	require.Equal(t, []uint32{8, 7}, got)
+	require.NoError(t, s.Close())
+	require.NoError(t, be.Free(b))
 }
 
 // A runner that calls the driver behind the capture's back may break it: that is an
