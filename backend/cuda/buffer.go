@@ -83,10 +83,10 @@ func (be *Backend) Free(b *Buffer) error {
 
 // outlive makes memory that is released from here on stay for what is enqueued on s.
 func (be *Backend) outlive(s *stream) error {
-	if err := s.uncaptured("free"); err != nil {
-		return err
-	}
 	if !s.capturing {
+		if err := s.uncaptured("free"); err != nil {
+			return err
+		}
 		if err := be.ctx.Record(s.tail, s.cu); err != nil {
 			return err
 		}

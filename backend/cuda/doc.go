@@ -26,11 +26,11 @@
 // nothing to other threads and streams. Its launches are on the stream that it was captured
 // from; what its kernels cannot quantize is reported by that stream's Sync.
 //
-// A runner that captures a stream of its own and has imported it gets the operations into
-// his graph, in any mode: kernels are loaded, and page-locked memory is taken, in the
+// A runner that captures a stream of its own, which it has imported, gets the operations
+// into its graph, in any mode: kernels are loaded, and page-locked memory is taken, in the
 // relaxed mode of the thread. What cannot be in a graph (Upload, Download, events, Sync, a
-// Copy that overlaps itself), and Free of any buffer, is ErrCapture until his capture has
-// ended. Which buffers his graph uses nobody here knows: he keeps them as long as it.
+// Copy that overlaps itself), and Free of any buffer, is ErrCapture until that capture has
+// ended. Which buffers the graph uses nobody here knows: the runner keeps them as long.
 //
 // # A lost device
 //

@@ -43,7 +43,7 @@ func emulator(c *standin.Control) *gputest.Standin {
 			{Name: "out of memory", Next: c.FailAlloc, Accepted: func(err error) bool { return errors.Is(err, backend.ErrOutOfMemory) }},
 			{Name: "refused launch", Next: c.FailLaunch, Accepted: func(err error) bool {
 				var refused driver.Error
-				return errors.As(err, &refused) && refused.Call == "cuLaunchKernel"
+				return errors.As(err, &refused) && (refused.Call == "cuLaunchKernel" || refused.Call == "cuGraphLaunch")
 			}},
 			{Name: "failed call", Next: c.FailCall, Accepted: func(err error) bool {
 				return errors.As(err, new(driver.Error)) || errors.Is(err, backend.ErrUnsupported{}) // an image that was refused

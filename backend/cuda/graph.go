@@ -15,7 +15,9 @@ var _ backend.Capturer = (*Backend)(nil)
 
 // Capture makes a CUDA graph of what record enqueues on s: see backend.Capture.
 // ErrUnsupported on the default stream, and where the driver is older than CUDA 11.4. On
-// an imported stream ErrCapture, too, while its owner captures it.
+// an imported stream ErrCapture, too, while its owner captures it. What a program enqueues
+// on the CUstream by other means while record runs, such as a model's kernels, is in the
+// graph, too; whether its memory lives as long is the program's affair.
 func (be *Backend) Capture(s backend.Stream, record func() error) (backend.Graph, error) {
 	if !be.ctx.Device.Graphs {
 		lib, err := library()

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 
@@ -104,12 +105,12 @@ func TestStepWithinACaptureOfTheOwner(t *testing.T) {
 func TestRefusedInACaptureOfTheOwner(t *testing.T) {
 	be := open(t)
 	n := newNative(t, be)
-	b, err := be.Alloc(backend.U32, 2)
+	b, err := be.Alloc(backend.U32, 3)
 	require.NoError(t, err)
 	e, err := be.NewEvent()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close()) }()
-	earlier, err := be.Capture(n.s, func() error { return be.Fill(n.s, b, 0, 2, 0) })
+	earlier, err := be.Capture(n.s, func() error { return be.Fill(n.s, b, 0, 3, 0) })
 	require.NoError(t, err, "of ours")
 	require.NoError(t, earlier.Launch())
 	require.NoError(t, n.s.Sync())
@@ -117,7 +118,7 @@ func TestRefusedInACaptureOfTheOwner(t *testing.T) {
 	require.NoError(t, be.Fill(n.s, b, 0, 1, 7))
 	for name, err := range map[string]error{
 		"upload": be.Upload(n.s, b, 0, make([]byte, 4)), "download": be.Download(n.s, make([]byte, 4), b, 0),
-		"sync": n.s.Sync(), "record": n.s.Record(e), "wait": n.s.Wait(e), "close": n.s.Close(), "free": be.Free(b),
+		"overlap": be.Copy(n.s, b, 1, b, 0, 2), "sync": n.s.Sync(), "record": n.s.Record(e), "wait": n.s.Wait(e), "close": n.s.Close(), "free": be.Free(b),
 		"capture": second(be.Capture(n.s, func() error { return nil })), "launch": earlier.Launch(), "close graph": earlier.Close(),
 	} {
 		require.ErrorIs(t, err, backend.ErrCapture{}, name)
@@ -126,11 +127,31 @@ func TestRefusedInACaptureOfTheOwner(t *testing.T) {
 	require.NoError(t, err, "of no stream")
 	n.repeat(t, 1)
 	require.NoError(t, earlier.Close())
-	got := make([]uint32, 2)
+	got := make([]uint32, 3)
 	require.NoError(t, backend.Download(be, n.s, got, b, 0))
-	require.Equal(t, []uint32{7, 0}, got)
+	require.Equal(t, []uint32{7, 0, 0}, got)
 	require.NoError(t, be.Free(b))
 	require.NoError(t, be.Free(more))
+}
+
+// What a runner enqueues on the stream by itself is in the graph as well.
+func TestCaptureOfTheRunnersOwnWork(t *testing.T) {
+	be := open(t)
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	b, err := be.Alloc(backend.U32, 2)
+	require.NoError(t, err)
+	p, cu := driver.Ptr(b.Place().At), driver.Stream(s.Handle().Addr)
+	g, err := be.Capture(s, func() error {
+		return errors.Join(be.Fill(s, b, 0, 1, 7), be.ctx.Copy(p+4, p, 4, cu), be.Fill(s, b, 0, 1, 8))
+	})
+	require.NoError(t, err)
+	require.NoError(t, g.Launch())
+	got := make([]uint32, 2)
+	require.NoError(t, backend.Download(be, s, got, b, 0))
+	require.Equal(t, []uint32{8, 7}, got)
+	require.NoError(t, s.Close())
+	require.NoError(t, be.Free(b))
 }
 
 // A runner that calls the driver behind the capture's back may break it: that is an

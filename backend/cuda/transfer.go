@@ -68,6 +68,9 @@ func (s *stream) Scratch(size int) (launch.Place, error) {
 	if s.capturing {
 		return launch.Place{}, backend.ErrCapture{Op: "copy", Do: "copy between places that do not overlap"}
 	}
+	if err := s.uncaptured("copy"); err != nil {
+		return launch.Place{}, err
+	}
 	p, err := s.be.memory.scratch(size, s.cu)
 	return launch.Place{At: uint64(p)}, err
 }

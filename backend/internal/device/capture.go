@@ -64,8 +64,9 @@ func (d *Device[B, S, E, R]) beginCapture(op string, s backend.Stream, recorder 
 	if err != nil {
 		return nil, err
 	}
-	d.End()                                  // life is held: the stream stays
-	if _, err := d.status(own); err != nil { // kernels that quantize report there: none may be made during the capture
+	d.End() // life is held: the stream stays
+	// Kernels that quantize report to it, and memory is not made in a capture.
+	if _, err := d.status(own); err != nil {
 		return nil, d.Failed(op, err)
 	}
 	g := &Graph[B, S, E, R]{device: d, stream: own, recorder: recorder(own), uses: map[B]string{}}

@@ -67,8 +67,16 @@ func testFrozen[B launch.Buffer](t *testing.T, d *Device[B]) {
 // What a graph cannot repeat is refused while it is captured, and harms neither the
 // capture nor the stream; what is of no stream, or of another, goes on.
 func testRefusedInCapture[B launch.Buffer](t *testing.T, d *Device[B]) {
-	be := d.open(t)
-	s, other := newStream(t, be), newStream(t, be)
+	be, caller := d.open(t), d.open(t)
+	imported, err := be.ImportStream(newStream(t, caller).Handle())
+	require.NoError(t, err)
+	t.Run("own", func(t *testing.T) { refusedInCapture(t, be, newStream(t, be)) })
+	t.Run("imported", func(t *testing.T) { refusedInCapture(t, be, imported) })
+	require.NoError(t, imported.Close())
+}
+
+func refusedInCapture[B backend.Buffer](t *testing.T, be backend.Backend[B], s backend.Stream) {
+	other := newStream(t, be)
 	b := bufferOf(t, be, s, backend.U32, []uint32{1, 2, 3, 4})
 	e, err := be.NewEvent()
 	require.NoError(t, err)

@@ -84,7 +84,7 @@ func (c *step[B]) written() []B {
 	return out
 }
 
-// testReplay: a step that was captured once leaves the same bits as the operations do, in
+// A step that was captured once leaves the same bits as the operations do, in
 // every step of a model, also in its erased form.
 func testReplay[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)

@@ -115,7 +115,14 @@ func (c *step[B]) operations() map[string]func() error {
 // a launch or two.
 func BenchmarkStep[B launch.Buffer](b *testing.B, d Device[B]) {
 	c := newStep(b, d.open(b), launch.Formats[0])
-	for name, do := range c.operations() {
+	operations := c.operations()
+	if d.Graphs {
+		g, err := backend.Capture(c.be, c.s, c.all)
+		require.NoError(b, err)
+		defer func() { require.NoError(b, g.Close()) }()
+		operations["all"], operations["graph of all"] = c.all, g.Launch
+	}
+	for name, do := range operations {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

@@ -24,10 +24,10 @@ struct fkv_standin_counts {
 extern "C" {
 #endif
 
-/* From now on the n-th allocation (of device or pinned memory), launch, or call of any
- * kind but those that give something back fails once: with CUDA_ERROR_OUT_OF_MEMORY,
- * CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, CUDA_ERROR_UNKNOWN. A failed call has done nothing.
- * 0: none fails. */
+/* From now on the n-th allocation (of device or pinned memory), launch (of a kernel or a
+ * graph), or call of any kind but those that give something back fails once: with
+ * CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, CUDA_ERROR_UNKNOWN. A
+ * failed call has done nothing, but for the end of a capture. 0: none fails. */
 void fkv_standin_fail_alloc(uint64_t n);
 void fkv_standin_fail_launch(uint64_t n);
 void fkv_standin_fail_call(uint64_t n);

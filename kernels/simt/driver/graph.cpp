@@ -42,6 +42,10 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
                 return result;
             all.push_back(std::move(work));
         }
+        if (m.fail_launch.fires()) {
+            m.injected++;
+            return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+        }
         for (const Work &work : all)
             m.launches += work.launch;
         auto run = std::make_shared<std::vector<Work>>(std::move(all));
