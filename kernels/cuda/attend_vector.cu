@@ -1,4 +1,5 @@
-// Attention of items of at most FKV_VECTOR_ROWS rows: one query of a small group.
+// Attention of items of at most FKV_VECTOR_ROWS rows: one query of a small group. Codes that
+// are computed with in 16 bits are left to tensor cores.
 #include "team.cuh"
 
 namespace fkv {
@@ -13,6 +14,4 @@ FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, bf16, bf16)
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, f32)
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, f16)
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f16, quant)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, bf16, quant)
 FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, quant)

@@ -19,7 +19,7 @@ func Plan(caps backend.Caps, s backend.AttendShape, resident func(Kernel) (int, 
 	}
 	var capacity plan.Capacity
 	for kind := range plan.Kinds {
-		if !plan.Has(kind, s.Format.Act) {
+		if !plan.Has(kind, s.Format) {
 			continue
 		}
 		n, err := resident(Attention(kind, s.Format, s.KDim, s.VDim, Paged))

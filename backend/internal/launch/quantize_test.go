@@ -143,7 +143,7 @@ func TestAttendQuantCalls(t *testing.T) {
 	f := backend.Format{Act: backend.F16, K: backend.FP8E4M3, V: backend.Int4}
 	s, c := newStep(t, f), newCalls()
 	require.NoError(t, Attend(c, s.attend))
-	require.Equal(t, "fkv_attend_vector_f16_quant_64_64_paged", c.List()[0].Kernel.Symbol())
+	require.Equal(t, "fkv_attend_decode_f16_quant_64_64_paged", c.List()[0].Kernel.Symbol())
 	last := &c.List()[len(c.List())-1]
 	require.Equal(t, "fkv_attend_mass_f16_quant_64_64", last.Kernel.Symbol())
 	for i := range c.List() {
@@ -158,7 +158,9 @@ func TestAttendQuantCalls(t *testing.T) {
 	other.Plan.Work = newStep(t, backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}).attend.Plan.Work
 	require.ErrorContains(t, Attend(c, other), "plan: was not made for these heads and types")
 	for kind := range plan.Kinds {
-		require.Equal(t, kind != plan.Prefill, plan.Has(kind, backend.F32), "as for f32 itself")
+		f32 := backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}
+		require.Equal(t, kind != plan.Prefill, plan.Has(kind, f32), "as for f32 itself")
+		require.Equal(t, kind != plan.Vector, plan.Has(kind, f), "codes are for matrix units")
 	}
 }
 

@@ -67,7 +67,7 @@ func Reachable() []Kernel {
 			add(attentionMass(f, dims[0], dims[1]))
 			for kind := range plan.Kinds {
 				for _, l := range []Layout{Paged, Contiguous} {
-					if plan.Has(kind, f.Act) {
+					if plan.Has(kind, f) {
 						add(Attention(kind, f, dims[0], dims[1], l))
 					}
 				}

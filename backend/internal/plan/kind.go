@@ -19,24 +19,33 @@ const (
 
 var tileRows = [Kinds]int{Vector: abi.VectorRows, Decode: abi.DecodeRows, Prefill: abi.PrefillRows}
 
-// Has reports whether there are kernels of a kind for an activation type.
-func Has(k Kind, act backend.DType) bool { return k != Prefill || act != backend.F32 }
+// Has reports whether there are kernels of a kind for a format. Codes are always multiplied by
+// matrix units where activations have 16 bits: making elements of them is work enough.
+func Has(k Kind, f backend.Format) bool {
+	switch k {
+	case Vector:
+		return f.Act == backend.F32 || !f.K.Quantized()
+	case Prefill:
+		return f.Act != backend.F32
+	}
+	return true
+}
 
 // kindOf is the kind for the rows of a sequence. Matrix units take 16-bit
 // activations, and pay from four rows on.
-func kindOf(act backend.DType, rows int) Kind {
+func kindOf(f backend.Format, rows int) Kind {
 	switch {
-	case act == backend.F32 && rows <= abi.VectorRows, rows < abi.VectorRows:
+	case f.Act == backend.F32 && rows <= abi.VectorRows, rows < abi.VectorRows && Has(Vector, f):
 		return Vector
-	case act == backend.F32 || rows <= abi.DecodeRows:
+	case f.Act == backend.F32 || rows <= abi.DecodeRows:
 		return Decode
 	}
 	return Prefill
 }
 
 // largest is the kind with the largest tiles.
-func largest(act backend.DType) Kind {
-	if Has(Prefill, act) {
+func largest(f backend.Format) Kind {
+	if Has(Prefill, f) {
 		return Prefill
 	}
 	return Decode

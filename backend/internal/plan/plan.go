@@ -36,7 +36,7 @@ type Capacity [Kinds]int
 
 // Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0].
 func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error) {
-	p := planner{queries: s.QueryLens, contexts: s.ContextLens, act: s.Format.Act, group: s.QHeads / s.KVHeads,
+	p := planner{queries: s.QueryLens, contexts: s.ContextLens, format: s.Format, group: s.QHeads / s.KVHeads,
 		block: s.BlockSize, fixed: s.Fixed, see: Visible(s.NonCausal, s.Window, s.SinkTokens)}
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
 		Seqs: len(s.QueryLens), See: p.see, Mass: s.Mass}
@@ -77,7 +77,7 @@ func shapeError(format string, args ...any) error {
 // planner is a plan in the making.
 type planner struct {
 	queries, contexts []uint32
-	act               backend.DType
+	format            backend.Format
 	group, block      int // query heads of a KV head, and slots of a block
 	fixed             bool
 	see               Visibility
@@ -98,7 +98,7 @@ func (p *planner) count() (tokens int, err error) {
 		if !ok || uint64(rows) > math.MaxUint32 {
 			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
 		}
-		tiles += ceilDiv(rows, tileRows[kindOf(p.act, rows)])
+		tiles += ceilDiv(rows, tileRows[kindOf(p.format, rows)])
 		if tiles > maxTiles || uint64(tokens) > math.MaxUint32 {
 			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
 		}
@@ -109,7 +109,7 @@ func (p *planner) count() (tokens int, err error) {
 // rowsOf is the rows of a sequence, 0 if they are of another kind.
 func (p *planner) rowsOf(seq int, kind Kind) int {
 	rows := int(p.queries[seq]) * p.group
-	if kindOf(p.act, rows) != kind {
+	if kindOf(p.format, rows) != kind {
 		return 0
 	}
 	return rows

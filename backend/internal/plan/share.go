@@ -88,7 +88,7 @@ func (p *planner) share(s *backend.AttendShape) {
 // it is a single tile. One of more tiles reads its keys for a tile's worth of rows anyway.
 func (p *planner) common(seq int) int {
 	rows := int(p.queries[seq]) * p.group
-	if rows == 0 || rows > tileRows[kindOf(p.act, rows)] {
+	if rows == 0 || rows > tileRows[kindOf(p.format, rows)] {
 		return 0
 	}
 	return max(int(p.contexts[seq])-int(p.queries[seq]), 0) / p.block
@@ -152,9 +152,9 @@ func (p *planner) meet(s *backend.AttendShape, seqs []uint64, begin, depth int) 
 // largest tiles, so that they are one launch.
 func (p *planner) groupKind(rows int) Kind {
 	if p.fixed {
-		return largest(p.act)
+		return largest(p.format)
 	}
-	return kindOf(p.act, rows)
+	return kindOf(p.format, rows)
 }
 
 // pays reports whether sequences are to be read as one over keys. There are never more tiles
