@@ -175,11 +175,11 @@ func (b *Batch[B]) AppendRows(layer int, k, v backend.Rows[B]) error {
 	if b.recent != nil {
 		return b.recent.AppendRows(layer, k, v)
 	}
-	p, err := b.appendParams(layer, k, v)
-	if err != nil {
+	var p backend.AppendParams[B]
+	if err := b.appendParams(&p, layer, k, v); err != nil {
 		return err
 	}
-	return b.append(layer, p)
+	return b.append(layer, &p)
 }
 
 // AppendQueries is Append for any configuration: q [tokens, query heads, head dim], which
@@ -194,11 +194,11 @@ func (b *Batch[B]) AppendQueriesRows(layer int, q, k, v backend.Rows[B]) error {
 	if b.recent != nil {
 		return b.recent.AppendQueriesRows(layer, q, k, v)
 	}
-	p, err := b.appendParams(layer, k, v)
-	if err != nil {
+	var p backend.AppendParams[B]
+	if err := b.appendParams(&p, layer, k, v); err != nil {
 		return err
 	}
-	return b.appendWith(layer, p, q)
+	return b.appendWith(layer, &p, q)
 }
 
 // AppendRotated is Append for a runner that leaves RoPE to the library: q and k
@@ -213,19 +213,19 @@ func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
 	if b.recent != nil {
 		return b.recent.AppendRotatedRows(layer, q, k, v)
 	}
-	p, err := b.appendParams(layer, k, v)
-	if err != nil {
+	var p backend.AppendParams[B]
+	if err := b.appendParams(&p, layer, k, v); err != nil {
 		return err
 	}
 	if !b.pool.rope.Table.Set {
 		return backend.ErrUnsupported{Op: "append rotated", Why: "Config.RoPE is not set"}
 	}
 	p.Rope, p.Positions = b.pool.rope, b.index.positions.buf
-	return b.appendWith(layer, p, q)
+	return b.appendWith(layer, &p, q)
 }
 
 // appendWith is append with queries beside the keys.
-func (b *Batch[B]) appendWith(layer int, p backend.AppendParams[B], q backend.Rows[B]) error {
+func (b *Batch[B]) appendWith(layer int, p *backend.AppendParams[B], q backend.Rows[B]) error {
 	if err := b.pool.checkType("append", "q", q.Buf); err != nil {
 		return err
 	}
@@ -233,29 +233,29 @@ func (b *Batch[B]) appendWith(layer int, p backend.AppendParams[B], q backend.Ro
 	return b.append(layer, p)
 }
 
-func (b *Batch[B]) append(layer int, p backend.AppendParams[B]) error {
+func (b *Batch[B]) append(layer int, p *backend.AppendParams[B]) error {
 	if p.Cache.K.Hadamard && p.QHeads == 0 {
 		return backend.ErrUnsupported{Op: "append", Why: "Config.Hadamard turns the queries, too; use AppendQueries or AppendRotated"}
 	}
-	if err := b.pool.be.Append(b.stream, p); err != nil {
+	if err := b.pool.be.Append(b.stream, *p); err != nil {
 		return b.enqueued(err)
 	}
 	b.written[layer] = true
 	return nil
 }
 
-func (b *Batch[B]) appendParams(layer int, k, v backend.Rows[B]) (backend.AppendParams[B], error) {
+// appendParams fills p, which is zero and, as all parameters, too large to be handed around.
+func (b *Batch[B]) appendParams(p *backend.AppendParams[B], layer int, k, v backend.Rows[B]) error {
 	if err := b.want("append", stepPlanned); err != nil {
-		return backend.AppendParams[B]{}, err
+		return err
 	}
 	if err := firstOf(b.pool.checkLayer("append", layer),
 		firstOf(b.pool.checkType("append", "k", k.Buf), b.pool.checkType("append", "v", v.Buf))); err != nil {
-		return backend.AppendParams[B]{}, err
+		return err
 	}
-	return backend.AppendParams[B]{
-		Cache: b.pool.layers[layer].view, Tokens: b.index.tokens(),
-		K: k, V: v, Slots: b.index.slots.buf.Buf, Saturate: b.pool.cfg.Saturate,
-	}, nil
+	p.Cache, p.Tokens, p.Slots = b.pool.layers[layer].view, b.index.tokens(), b.index.slots.buf.Buf
+	p.K, p.V, p.Saturate = k, v, b.pool.cfg.Saturate
+	return nil
 }
 
 // Attend computes a layer's attention for the step's queries [tokens, query heads,

@@ -53,5 +53,8 @@ func (c *Context) Launch(l *Launch) error {
 // LaunchAll is Launch for one after another, with one call from Go to C and one change of
 // the thread's context. None is tried behind one that was refused.
 func (c *Context) LaunchAll(launches []Launch) error {
+	if len(launches) == 0 {
+		return nil
+	}
 	return c.check(C.fkv_launch(c.c, (*C.struct_fkv_launch)(unsafe.Pointer(unsafe.SliceData(launches))), C.size_t(len(launches))))
 }
