@@ -8,7 +8,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -137,18 +136,21 @@ func (p *planner) split(kind Kind, chunk, room int) uint32 {
 		}
 	}
 	p.sharedItems(kind)
-	items := itemsOf(p.work[first:])
-	slices.SortFunc(items, longer)
+	p.sharing.sort(itemsOf(p.work[first:]))
 	return p.pad(first, abi.ItemWords, room)
 }
 
-// longer orders items by their lengths, and those of one length in any way that is always the
-// same.
-func longer(a, b abi.AttendItem) int {
-	if by := cmp.Compare(b.KeyEnd-b.Key, a.KeyEnd-a.Key); by != 0 {
-		return by
+// sort puts long items first, and leaves those of one length in their order. Numbers sort
+// faster than items.
+func (sh *sharing) sort(items []abi.AttendItem) {
+	sh.keys, sh.items = sh.keys[:0], append(sh.items[:0], items...)
+	for i := range items {
+		sh.keys = append(sh.keys, uint64(^(items[i].KeyEnd-items[i].Key))<<32|uint64(i))
 	}
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Row, b.Row), cmp.Compare(a.Part, b.Part))
+	slices.Sort(sh.keys)
+	for i, key := range sh.keys {
+		items[i] = sh.items[uint32(key)]
+	}
 }
 
 // tile appends the items of rows [row, end) of a sequence. Rows that see no key

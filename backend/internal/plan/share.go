@@ -39,7 +39,7 @@ type member struct {
 	base  int // the first of its partial rows
 }
 
-// sharing is who shares what in a plan, kept to be used again.
+// sharing is who shares what in a plan, and other memory that is kept to be used again.
 type sharing struct {
 	order   []uint64 // sequences side by side that share; above 32 bits, what they are sorted by
 	members []member // [seqs]
@@ -47,6 +47,8 @@ type sharing struct {
 	rows    int      // of all groups
 	tiles   int
 	lengths []uint32 // of the tiles of a kind, in keys
+	keys    []uint64 // by which items are sorted
+	items   []abi.AttendItem
 }
 
 var sharings = sync.Pool{New: func() any { return new(sharing) }}
