@@ -36,7 +36,7 @@ template <class T> struct Merge {
     }
 
     __device__ float weight(uint32_t part, float top) const {
-        float x = part < parts ? lse[part * step] : NEG_INF;
+        float x = lse[part * step];
         return x == NEG_INF ? 0 : exp2_fast((x - top) * LOG2E);
     }
 
@@ -46,7 +46,7 @@ template <class T> struct Merge {
             const uint32_t dim = begin + lane * N;
             float x[N] = {};
             for (uint32_t first = 0; first < parts; first += 32) {
-                const float share = weight(first + lane, top) * factor;
+                const float share = first + lane < parts ? weight(first + lane, top) * factor : 0;
                 const uint32_t end = min(parts - first, 32u);
 #pragma unroll 1
                 for (uint32_t part = 0; part < end; part += AHEAD) add(x, share, first, part, dim);

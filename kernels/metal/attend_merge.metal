@@ -31,7 +31,7 @@ struct Merge {
     }
 
     float weight(uint32_t part, float top) const {
-        const float x = part < parts ? lse[part * step] : NEG_INF;
+        const float x = lse[part * step];
         return x == NEG_INF ? 0 : exp2((x - top) * LOG2E);
     }
 
@@ -41,7 +41,7 @@ struct Merge {
             const uint32_t dim = begin + lane * N;
             float4 x = float4(0);
             for (uint32_t first = 0; first < parts; first += LANES) {
-                const float share = weight(first + lane, top) * factor;
+                const float share = first + lane < parts ? weight(first + lane, top) * factor : 0;
                 const uint32_t end = min(parts - first, uint32_t(LANES));
                 for (uint32_t part = 0; part < end; part += AHEAD) x += sum_of(share, first, part, dim);
             }
