@@ -14,8 +14,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// Into however many parts a plan cuts the contexts, odd numbers too, the result is
-// that of none.
+// Into however many parts a plan cuts the contexts, odd numbers too, and whether it reads once
+// what sequences have in common, the result is that of none.
 func testSplits[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
 	for _, f := range append(launch.Formats[:5:5], // the plain ones
@@ -30,7 +30,10 @@ func testSplits[B launch.Buffer](t *testing.T, d *Device[B]) {
 				require.Zero(t, call.Plan.Parts)
 				whole := c.run(call)
 				limit := map[backend.DType]float64{backend.F32: 2e-6, backend.F16: 1e-3, backend.BF16: 8e-3}[f.Act]
-				for _, blocks := range []int{7, 1000} {
+				for _, blocks := range []int{7, 1000, 8, 1001} {
+					if blocks == 8 {
+						c.share()
+					}
 					call := c.call(blocks)
 					require.Positive(t, call.Plan.Parts)
 					split := c.run(call)
@@ -90,9 +93,14 @@ func testAttendAfterFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
 // blocks, kernels stay inside the operands: the stand-in guards them.
 func testGarbage[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
-	for _, f := range []backend.Format{launch.Formats[0], launch.Formats[2],
+	for i, f := range []backend.Format{launch.Formats[0], launch.Formats[0], launch.Formats[2], launch.Formats[2],
 		{Act: backend.F16, K: backend.Int4Channel, V: backend.Int4}, {Act: backend.F32, K: backend.Int8, V: backend.Int4}} {
-		c := newScene(t, be, f, plan.Visibility{Window: 270, SinkTokens: 50})
+		see := plan.Visibility{Window: 270, SinkTokens: 50}
+		if i%2 == 1 {
+			see = plan.Visibility{}
+		}
+		c := newScene(t, be, f, see)
+		c.share() // where there is no window
 		call := c.call(1000)
 		rng := rand.New(rand.NewPCG(3, 4))
 		for _, b := range []B{call.Work.Buf, call.Batch.ContextLens, call.Batch.QueryOffsets.Buf, call.Batch.Table.Buf} {

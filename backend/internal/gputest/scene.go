@@ -16,7 +16,8 @@ import (
 // scene is an attention call whose plan the test makes.
 type scene[B launch.Buffer] struct {
 	*step[B]
-	t testing.TB
+	t     testing.TB
+	table []uint32 // whose rows begin alike
 }
 
 // newScene is a batch with items of every kind that the types have: decode, verify
@@ -31,13 +32,14 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	c.shape = backend.AttendShape{QHeads: qHeads, KVHeads: kvHeads, KDim: dim, VDim: dim, BlockSize: block, Format: f, Mass: true,
 		ContextLens: []uint32{300, 600, 280, 0}, QueryLens: []uint32{1, 5, 20, 1},
 		NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens}
-	const tokens, stride = 27, 38
+	const tokens, stride, common = 27, 38, 16
 	rng := rand.New(rand.NewPCG(1, 2))
-	var table []uint32
 	for range c.shape.ContextLens { // blocks are shared: only the mass is the worse for it
+		row := len(c.table)
 		for _, id := range rng.Perm(blocks)[:stride] {
-			table = append(table, uint32(id))
+			c.table = append(c.table, uint32(id))
 		}
+		copy(c.table[row:], c.table[:common])
 	}
 	stored := f
 	if f.K.Quantized() {
@@ -52,11 +54,16 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	c.attend = backend.AttendParams[B]{Cache: cache, Q: backend.Dense(c.random(rng, f.Act, tokens*qHeads*dim)), QHeads: qHeads, Scale: 0.125,
 		Mask: backend.Mask[B]{NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens,
 			SinkLogits: backend.Some(c.random(rng, backend.F32, qHeads))},
-		Batch: backend.Ragged[B]{Seqs: 4, Tokens: tokens, Table: backend.Some(c.words(table)), TableStride: stride,
+		Batch: backend.Ragged[B]{Seqs: 4, Tokens: tokens, Table: backend.Some(c.words(c.table)), TableStride: stride,
 			ContextLens: c.words(c.shape.ContextLens), QueryOffsets: backend.Some(c.words([]uint32{0, 1, 6, 26, 27}))},
 		Out: backend.Outputs[B]{Rows: backend.Dense(c.alloc(f.Act, tokens*qHeads*dim)), LSE: backend.Some(c.alloc(backend.F32, tokens*qHeads)),
 			Mass: backend.Some(c.alloc(backend.F32, blocks*kvHeads*block))}}
 	return c
+}
+
+// share makes plans read once what the sequences have in common.
+func (c *scene[B]) share() {
+	c.shape.Table, c.shape.TableStride, c.shape.MinShared = c.table, c.attend.Batch.TableStride, 64
 }
 
 // packed is a cache in the types of f.
