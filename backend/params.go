@@ -124,7 +124,8 @@ type AttendShape struct {
 	// pay on the device.
 	MinShared int
 	// Fixed makes a plan whose launches, and the lengths of Work and Workspace, are the same
-	// whatever ContextLens, Table and what is in it are: what a Graph needs. Parts of it are empty.
+	// whatever ContextLens and the blocks in Table are: what a Graph needs. All else stays, also
+	// whether there is a Table, and TableStride. Parts of the plan are empty.
 	Fixed bool
 }
 

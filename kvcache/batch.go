@@ -396,15 +396,16 @@ func (b *Batch[B]) used(f *fence) {
 	b.fence = f.hold()
 }
 
-// Close resets the step and frees its index vectors.
+// Close resets the step and frees its index vectors, and what was captured.
 func (b *Batch[B]) Close() error {
 	p := b.pool
+	forgotten := b.fixed.forget() // waits for the device
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.state == stepClosed || p.closed.Load() {
 		return fmt.Errorf("kvcache: batch: %w", ErrClosed)
 	}
-	err := b.reset()
+	err := firstOf(forgotten, b.reset())
 	b.used(nil)
 	b.index.free(p.be) // the device waits as it must
 	b.tiers.free(p.be)

@@ -2,7 +2,9 @@ package kvcache
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +20,7 @@ const fixedSeqs = 4
 type script struct {
 	*rig[buffer]
 	fixed, replayed bool
-	graph           backend.Graph
+	captured        bool
 	operands        [4]buffer // q, k, v, out
 	seqs            []*Sequence[buffer]
 	out             [][]float32 // of each layer of each step, the rows that are there
@@ -57,13 +59,13 @@ func (s *script) decode(turn uint32) {
 		}
 	}
 	switch {
-	case s.replayed && s.graph == nil:
-		graph, err := backend.Capture(s.be, s.s, s.layers)
-		require.NoError(s.t, err)
-		s.graph = graph
+	case s.replayed && !s.captured:
+		require.NoError(s.t, s.step.Capture(s.layers))
+		require.ErrorIs(s.t, s.step.Commit(), ErrStep{}, "a capture runs nothing")
+		s.captured = true
 		fallthrough
 	case s.replayed:
-		require.NoError(s.t, s.step.Replay(s.graph))
+		require.NoError(s.t, s.step.Replay())
 	default:
 		require.NoError(s.t, s.layers())
 	}
@@ -111,9 +113,6 @@ func (s *script) run() [][]float32 {
 		}
 		s.decode(turn)
 	}
-	if s.graph != nil {
-		require.NoError(s.t, s.graph.Close())
-	}
 	for _, seq := range s.seqs {
 		require.NoError(s.t, seq.Release())
 	}
@@ -130,21 +129,13 @@ func TestFixedSteps(t *testing.T) {
 		for _, shared := range []int{-1, 0, 4} {
 			cfg := small(layout)
 			cfg.MinShared = shared
-			t.Run(layout.String(), func(t *testing.T) {
+			t.Run(fmt.Sprint(layout, " MinShared ", shared), func(t *testing.T) {
 				want, fixed := opening(t, cfg, false, false).run(), opening(t, cfg, true, false).run()
 				require.Len(t, fixed, len(want))
 				for i := range want {
 					require.InDeltaSlice(t, want[i], fixed[i], 1e-5)
 				}
-				probe := deviceRig(t, cfg)
-				graph, err := backend.Capture(probe.be, probe.s, func() error { return nil })
-				can := !errors.Is(err, backend.ErrUnsupported{})
-				if can {
-					require.NoError(t, errors.Join(err, graph.Close()))
-				}
-				require.NoError(t, probe.step.Close())
-				probe.close()
-				if can {
+				if captures(t, cfg) {
 					require.Equal(t, fixed, opening(t, cfg, true, true).run())
 				}
 			})
@@ -152,14 +143,133 @@ func TestFixedSteps(t *testing.T) {
 	}
 }
 
-// The size of a batch is kept to, and nothing else can be replayed.
+// captures tells whether the test device has graphs.
+func captures(t *testing.T, cfg Config) bool {
+	r := deviceRig(t, cfg)
+	graph, err := backend.Capture(r.be, r.s, func() error { return nil })
+	if err == nil {
+		require.NoError(t, graph.Close())
+	}
+	require.NoError(t, r.step.Close())
+	r.close()
+	if !errors.Is(err, backend.ErrUnsupported{}) {
+		require.NoError(t, err)
+	}
+	return err == nil
+}
+
+// What was captured is replayed only for steps that are the same: of its size, on its stream, with
+// its outputs. A layer that is left out is noticed.
+func TestReplayMisuse(t *testing.T) {
+	cfg := small(Paged)
+	if !captures(t, cfg) {
+		r := deviceRig(t, cfg)
+		a := r.open()
+		require.NoError(t, r.step.Fix(1, 1))
+		require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
+		require.ErrorIs(t, r.step.Capture(func() error { return nil }), backend.ErrUnsupported{})
+		require.ErrorIs(t, r.step.Replay(), ErrStep{})
+		require.NoError(t, errors.Join(r.step.Reset(), a.Release(), r.step.Close()))
+		r.close()
+		return
+	}
+	s := opening(t, cfg, true, true)
+	s.seqs = append(s.seqs, s.open())
+	s.decode(1)
+	plan := func(stream backend.Stream) {
+		require.NoError(t, s.step.Reset())
+		require.NoError(t, s.step.Add(s.seqs[0], []uint32{7}))
+		require.NoError(t, s.step.Plan(stream))
+	}
+	other, err := s.be.NewStream()
+	require.NoError(t, err)
+	plan(other)
+	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "another stream")
+	s.step.AccumulateMass(true)
+	plan(s.s)
+	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "with attention mass")
+	s.step.AccumulateMass(false)
+	failed := errors.New("of a layer")
+	plan(s.s)
+	require.ErrorIs(t, s.step.Capture(func() error { return failed }), failed)
+	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "what was captured before is gone")
+	require.ErrorIs(t, s.step.Capture(func() error { return nil }), ErrStep{}, "no layer is written")
+	require.ErrorIs(t, s.step.Replay(), ErrStep{})
+	require.NoError(t, s.step.Capture(s.layers))
+	require.NoError(t, s.step.Replay())
+	require.NoError(t, s.step.Commit())
+	require.NoError(t, s.step.Reset())
+	require.NoError(t, s.step.Fix(fixedSeqs, 1))
+	plan(s.s)
+	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "Fix forgets")
+	require.NoError(t, s.step.Capture(s.layers))
+	require.NoError(t, s.step.Reset())
+	require.NoError(t, errors.Join(s.seqs[0].Release(), s.step.Close(), other.Close()))
+	s.free(s.operands[:]...)
+	s.close()
+}
+
+// spy notes what plans were asked for.
+type spy struct {
+	backend.Backend[buffer]
+	shapes []backend.AttendShape
+}
+
+func (s *spy) PlanAttend(shape backend.AttendShape) (backend.AttendPlan, error) {
+	noted := shape
+	noted.Table = slices.Clone(shape.Table)
+	s.shapes = append(s.shapes, noted)
+	return s.Backend.PlanAttend(shape)
+}
+
+// Plans get the tables of the step, where common prefixes may be read once.
+func TestPlansGetTables(t *testing.T) {
+	for minShared, want := range map[int]bool{-1: false, 0: true, 4: true} {
+		for _, fix := range []bool{false, true} {
+			cfg := small(Paged)
+			cfg.MinShared = minShared
+			watched := &spy{Backend: openDevice(t)}
+			r := newRig[buffer](t, watched, cfg)
+			a := r.open()
+			require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 9)}))
+			b, err := a.Fork()
+			require.NoError(t, err)
+			if fix {
+				require.NoError(t, r.step.Reset())
+				require.NoError(t, r.step.Fix(3, 1))
+			}
+			require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{5}}, feed[buffer]{b, []uint32{6}}))
+			require.NoError(t, r.commit())
+			shape := watched.shapes[len(watched.shapes)-1]
+			require.Equal(t, fix, shape.Fixed)
+			require.Equal(t, max(minShared, 0), shape.MinShared)
+			if fix && minShared == 0 {
+				want = false
+			}
+			if !want {
+				require.Nil(t, shape.Table)
+			} else {
+				require.Equal(t, shape.Table[:2], shape.Table[shape.TableStride:][:2], "two whole blocks of the fork")
+				require.NotEqual(t, shape.Table[2], shape.Table[shape.TableStride+2])
+				require.Len(t, shape.Table, len(shape.ContextLens)*shape.TableStride)
+			}
+			require.NoError(t, errors.Join(a.Release(), b.Release(), r.step.Close()))
+			r.close()
+		}
+	}
+}
+
+// The size of a batch is kept to.
 func TestFixedMisuse(t *testing.T) {
 	r := deviceRig(t, small(Paged))
 	a, b, c := r.open(), r.open(), r.open()
 	require.ErrorIs(t, r.step.Fix(2, 0), backend.ErrShape{})
 	require.ErrorIs(t, r.step.Fix(-1, 1), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Fix(2, 41), backend.ErrShape{}, "more than a sequence has")
+	require.ErrorIs(t, r.step.Fix(41, 1), backend.ErrShape{}, "more than there are blocks")
 	require.ErrorIs(t, r.step.Fix(math.MaxInt, 2), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Replay(nil), ErrStep{}, "not planned")
+	require.ErrorIs(t, r.step.Replay(), ErrStep{}, "not planned")
+	require.ErrorIs(t, r.step.Capture(nil), ErrStep{}, "not planned")
 	require.NoError(t, r.step.Fix(2, 2))
 	require.ErrorIs(t, r.step.Add(a, []uint32{1}), backend.ErrShape{})
 	require.NoError(t, r.step.Add(a, []uint32{1, 2}))
@@ -170,7 +280,8 @@ func TestFixedMisuse(t *testing.T) {
 	require.NoError(t, r.step.Fix(0, 0))
 	require.NoError(t, r.feed(feed[buffer]{c, []uint32{1, 2, 3}}))
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
-	require.ErrorIs(t, r.step.Replay(nil), ErrStep{}, "steps that differ")
+	require.ErrorIs(t, r.step.Replay(), ErrStep{}, "steps that differ")
+	require.ErrorIs(t, r.step.Capture(nil), ErrStep{}, "steps that differ")
 	require.NoError(t, errors.Join(r.step.Reset(), a.Release(), b.Release(), c.Release(), r.step.Close()))
 	r.close()
 

@@ -101,7 +101,7 @@ func (ix *index[B]) fill(b *Batch[B]) {
 	}
 	clear(table[len(b.entries)*ix.stride:])
 	ix.tables.host = table
-	ix.pad(b.fixed)
+	ix.pad(&b.fixed)
 }
 
 // fillRows appends the positions and the slots of an entry's rows. The tokens of queries

@@ -106,11 +106,13 @@ struct Task {
     // row is row r of the item; one beyond its last sees nothing before a causal mask.
     __device__ Row row(uint32_t r) const {
         uint32_t packed = item.row + min(r, item.rows - 1);
-        Sequence from = own;
+        Sequence from = {};
         if (shared) {
             const uint32_t *word = shared_row(r);
             packed = word[1];
             from.read(at, args, word[0], slots);
+        } else {
+            from = own;
         }
         const uint32_t query = packed / group;
         int64_t position = from.ctx - from.queries + query;

@@ -10,7 +10,11 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = KDIM + VDIM > 320 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16; // two stages fit a block
     static constexpr int STAGES = 2;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    static constexpr int BLOCKS = 1;
+#else
     static constexpr int BLOCKS = KDIM <= 128 && VDIM <= 128 ? 3 : 1; // on a multiprocessor: 168 registers
+#endif
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32, STRIP_PAD>;
     using Result = States<WARPS, STRIP_ROWS, VDIM>;
     static constexpr int QUERIES = STRIP_ROWS * Stream::KEY_STRIDE * int(sizeof(T));

@@ -40,7 +40,7 @@ template <class T> struct Walk {
 
     // add gives a key, number i of the span, its mass.
     __device__ void add(int i, float x) const {
-        if (i < span.count) atomicAdd(mass + pages.row(span.at(i)), x);
+        if (span.has(i)) atomicAdd(mass + pages.row(span.at(i)), x);
     }
 };
 

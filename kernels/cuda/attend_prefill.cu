@@ -10,7 +10,8 @@ namespace fkv {
 template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = FKV_PREFILL_ROWS / STRIP_ROWS, THREADS = 32 * WARPS, BLOCKS = 1;
-    static constexpr int KEYS = KDIM > 128 ? 32 : 64, STAGES = 1;
+    // Of tiles, as many keys as shared memory has room for, and fewer where decoding takes registers.
+    static constexpr int KEYS = KDIM > 192 && std::is_same_v<S, quant> ? 16 : KDIM > 128 ? 32 : 64, STAGES = 1;
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, THREADS, STRIP_PAD>;
     static constexpr int QUERIES = FKV_PREFILL_ROWS * Stream::KEY_STRIDE * int(sizeof(T));
     static constexpr int SHARED = QUERIES + Stream::BYTES;
@@ -35,7 +36,8 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
             if (seen) strip.mix(s, values, lane);
         }
         strip.total();
-        end(strip, Output<T>{at, args, task}, scoring, from, lane);
+        Task same(at, args); // read again: what it says is not held in registers meanwhile
+        if (same.read(PAGED, FKV_PREFILL_ROWS) && same.writable()) end(strip, Output<T>{at, args, same}, scoring, from, lane);
     }
 
     __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Output<T> &out, const Scoring &scoring, int from, int lane) {

@@ -14,7 +14,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * STRIDE * int(sizeof(T));
     static_assert(DIM / 2 + (DIM + 31) / 32 * 4 <= DIM + 4, "codes of a byte and one word take the most");
     static constexpr int LEAVES = leaves<KEYS>, EACH = KEYS / LEAVES, UNITS = DIM / UNIT;
-    static constexpr bool WHOLE = KEYS % LEAF == 0; // the words of channels fit behind the codes
+    static constexpr bool WHOLE = KEYS % LEAF == 0 && DIM <= 128; // the words of channels fit behind the codes, and in registers
 
     // A piece is what a copy takes: 16 bytes, but of 4-bit codes 8 where a row is no multiple of 16.
     static constexpr bool HALVES = DIM % 32 != 0;
@@ -62,7 +62,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                 unpack4(decoded + key * STRIDE + unit * UNIT, type, mine, own_words[key * own + (unit >> spread)]);
             });
         } else if (type.floats()) {
-            const float scale = __uint_as_float(words[head]) * (type.type == FKV_E4M3 ? 256 : 1);
+            const float scale = __uint_as_float(words[head]);
             each<THREADS>(lane, [&](int key, int unit) {
                 const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
                 unpack_floats(decoded + key * STRIDE + unit * UNIT, type, mine, scale);

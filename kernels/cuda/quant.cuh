@@ -139,20 +139,29 @@ struct Decoder {
     }
 };
 
-// values is what the codes of a unit with one word are worth.
-__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word) {
-    if (type.floats()) {
-        const Float8 format(type.type == FKV_E4M3);
-        const float scale = __uint_as_float(word);
-#pragma unroll
-        for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, format.value(codes.at[i / 4] >> 8 * (i % 4)));
-        return;
-    }
+// integer_values is what the integer codes of a unit with one word are worth, and float_values that of
+// 8-bit floats with a scale.
+__device__ inline void integer_values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word) {
     const Decoder decoder(type, word);
     const Codes bytes = unfold(codes, type.nibbles());
     const uint32_t flip = type.balanced() ? 0x80808080 : 0; // adds 128 to signed codes
 #pragma unroll
     for (int i = 0; i < UNIT; i++) x[i] = decoder.element(bytes.at[i / 4] ^ flip, i % 4);
+}
+
+__device__ inline void float_values(float (&x)[UNIT], const Storage &type, const Codes &codes, float scale) {
+    const Float8 format(type.type == FKV_E4M3);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, format.value(codes.at[i / 4] >> 8 * (i % 4)));
+}
+
+// values is either.
+__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word) {
+    if (type.floats()) {
+        float_values(x, type, codes, __uint_as_float(word));
+    } else {
+        integer_values(x, type, codes, word);
+    }
 }
 
 // channel_values is values of codes with a word each.

@@ -12,11 +12,15 @@ constexpr int64_t MOST_KEYS = 1 << 30;
 constexpr int LEAF = FKV_LEAF_KEYS;
 
 // Span is positions [begin, begin+sinks) and, after a hole, [begin+sinks+hole, …),
-// count in all: walked by number, so that no tile is spent on the hole.
+// count in all: walked by number, so that no tile is spent on the hole. Leaves at its edges are
+// whole, with keys [shut, shut+closed) that are not part of it.
 struct Span {
     int begin, sinks, hole, count;
+    int shut, closed;
 
     __device__ int at(int i) const { return begin + i + (i < sinks ? 0 : hole); }
+
+    __device__ bool has(int i) const { return i < count && uint32_t(at(i) - shut) >= uint32_t(closed); }
 };
 
 // Sight is a mask without its values: the rule of who sees whom.
@@ -54,15 +58,18 @@ struct Sight {
         return low > last(final) || (low >= sinks && last(first) - high >= 0 && uint32_t(last(first) - high) >= window);
     }
 
-    // span is the part of [key, end) that queries first to final see together, and what of it
-    // fills the leaves at a window's edges: they lie together in memory, and so move together.
+    // span is the part of [key, end) that queries first to final see together: every key
+    // of it is seen by at least one.
     __device__ Span span(int first, int final, uint32_t key, uint32_t end, int ctx) const {
         int low = int(min(key, uint32_t(ctx))), high = int(min(end, uint32_t(ctx)));
         int64_t reach = int64_t(last(first)) + 1 - window;
-        int open = reach > 0 ? int(reach) / LEAF * LEAF : 0; // of the window
-        int closed = min(high, min((sinks + LEAF - 1) / LEAF * LEAF, open)), begin = max(low, open);
+        int open = reach > 0 ? int(reach) : 0; // of the window
+        int closed = min(high, min(sinks, open)), begin = max(low, open);
         high = min(high, last(final) + 1);
-        Span s = {low, max(closed - low, 0), 0, 0};
+        Span s = {low, 0, 0, 0, max(closed, low), 0};
+        s.closed = max(begin - s.shut, 0);
+        closed = min((s.shut + LEAF - 1) / LEAF * LEAF, begin), begin = max(begin / LEAF * LEAF, closed);
+        if (s.closed > 0) s.sinks = max(closed - low, 0);
         s.hole = begin - low - s.sinks;
         s.count = s.sinks + max(high - begin, 0);
         return s;

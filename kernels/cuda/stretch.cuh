@@ -18,7 +18,7 @@ struct Stretch {
     const Span &span;
     int first;
 
-    __device__ bool has(int key) const { return first + key < span.count; }
+    __device__ bool has(int key) const { return span.has(first + key); }
 
     // row and panel are where a key's row lies; those of a key that is not there are not used.
     __device__ int64_t row(int key) const { return has(key) ? pages.row(span.at(first + key)) : 0; }
@@ -27,9 +27,10 @@ struct Stretch {
     // run reports whether keys [key, key+n) are there and lie one behind the other, from row
     // begin on.
     __device__ bool run(int key, int n, int64_t &begin) const {
-        if (!has(key + n - 1)) return false;
+        if (first + key + n > span.count) return false;
         const int at = span.at(first + key);
         if (span.at(first + key + n - 1) != at + n - 1 || !pages.together(at, n)) return false;
+        if (at < span.shut + span.closed && at + n > span.shut && span.closed > 0) return false;
         begin = pages.row(at);
         return true;
     }

@@ -7,7 +7,8 @@ namespace fkv {
 
 // Blend makes elements of integer codes with one product and sum each. A code stands in the
 // second byte of a float of 2^15, which least takes off again: that rounds to 1/128 of what
-// a code is worth at most, and is for elements of 16 bits. f32 has Decoder.
+// a code is worth at most, and is for elements of 16 bits. f32 has Decoder. Steps beyond 5e33, of
+// values that only bfloat16 has, make least infinite.
 struct Blend {
     static constexpr uint32_t ONE = 0x47000000; // 2^15
 
@@ -30,7 +31,7 @@ template <class T> __device__ inline void unpack8(T *to, const Storage &type, co
     const uint32_t flip = type.balanced() ? 0x80808080 : 0;
     float x[UNIT];
     if constexpr (sizeof(T) == 4) {
-        values(x, type, codes, word);
+        integer_values(x, type, codes, word);
     } else {
         const Blend blend(type, word);
 #pragma unroll
@@ -53,7 +54,7 @@ struct Nibbles {
 template <class T> __device__ inline void unpack4(T *to, const Storage &type, uint32_t codes, uint32_t word) {
     float x[UNIT];
     if constexpr (sizeof(T) == 4) {
-        values(x, type, {{codes, 0}}, word);
+        integer_values(x, type, {{codes, 0}}, word);
     } else {
         const Blend blend(type, word);
         const Nibbles nibbles(codes);
@@ -64,9 +65,10 @@ template <class T> __device__ inline void unpack4(T *to, const Storage &type, ui
 }
 
 // unpack_floats makes elements of 8-bit floats: as halves, whose exponents have another bias,
-// so that scale, times 2^8 for E4M3, makes up for it. E4M3 has a NaN of its own.
-template <class T> __device__ inline void unpack_floats(T *to, const Storage &type, const Codes &codes, float scale) {
+// so that the scale, times 2^8 for E4M3, makes up for it. E4M3 has a NaN of its own.
+template <class T> __device__ inline void unpack_floats(T *to, const Storage &type, const Codes &codes, float head_scale) {
     const bool e4m3 = type.type == FKV_E4M3;
+    const float scale = e4m3 ? head_scale * 256 : head_scale;
     float x[UNIT];
     uint32_t nan = 0;
 #pragma unroll
@@ -79,7 +81,7 @@ template <class T> __device__ inline void unpack_floats(T *to, const Storage &ty
         x[i + 1] = __fmul_rn(to_float(both[1]), scale);
         if (i % 4 == 0) nan |= (bytes & 0x7f7f7f7f) + 0x01010101;
     }
-    if (e4m3 && (nan & 0x80808080) != 0) values(x, type, codes, __float_as_uint(scale * (1 / 256.f)));
+    if (e4m3 && ((nan & 0x80808080) != 0 || scale > MOST)) float_values(x, type, codes, head_scale);
     store(to, x);
 }
 

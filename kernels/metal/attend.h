@@ -122,11 +122,13 @@ struct Task {
     // row is row r of the item; one beyond its last sees nothing before a causal mask.
     Row row(uint32_t r) const {
         uint32_t packed = item.row + min(r, item.rows - 1);
-        Sequence from = own;
+        Sequence from = {};
         if (shared) {
             const device uint32_t *word = shared_row(r);
             packed = word[1];
             from.read(call, word[0], slots);
+        } else {
+            from = own;
         }
         const uint32_t query = packed / group;
         const int64_t position = r < item.rows ? from.ctx - from.queries + query : -1;

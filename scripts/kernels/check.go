@@ -14,7 +14,7 @@ import (
 // What the compiled kernels may take at most.
 const (
 	maxKernels = 400
-	maxBytes   = 16 << 20
+	maxBytes   = 24 << 20
 	maxShared  = 99 << 10 // of a block, static and dynamic: what PTX for compute_80 finds on any later GPU
 )
 

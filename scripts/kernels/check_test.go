@@ -92,7 +92,7 @@ func TestCheckFiles(t *testing.T) {
 			large := strings.Repeat("x", maxBytes)
 			put(t, dir, "fill.fatbin", large)
 			m.Families[1].Sum = sum([]byte(large))
-		}, []string{"want at most 16777216"}},
+		}, []string{"want at most 25165824"}},
 		"too many kernels": {func(_ string, m *manifest.Manifest) {
 			m.Kernels = make([]manifest.Kernel, maxKernels+1)
 			for i := range m.Kernels {

@@ -66,6 +66,9 @@ func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error
 	if !ok || !fits || uint64(rows) > math.MaxUint32 {
 		return backend.AttendPlan{}, shapeError("workspace: %d tokens of %d heads are too many", c.Tokens, s.QHeads)
 	}
+	if uint64(len(p.work)) > math.MaxUint32 {
+		return backend.AttendPlan{}, shapeError("query lengths: %d tokens are too many for one step", c.Tokens)
+	}
 	return backend.AttendPlan{Work: p.work, Items: items, Parts: p.parts, Workspace: space.Len, Mass: s.Mass}, nil
 }
 
@@ -80,7 +83,6 @@ type planner struct {
 	group, block      int // query heads of a KV head, and slots of a block
 	fixed             bool
 	see               Visibility
-	saved             int // keys that a group has to save
 	*sharing
 
 	work        []uint32

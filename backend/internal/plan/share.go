@@ -9,10 +9,15 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// leastSaved is the bytes of keys and values that a group has to save its step where
-// the caller does not say what pays: about what the launch of its items and of the merge
-// takes in time.
-const leastSaved = 8 << 20
+const (
+	// leastSaved is the bytes of keys and values that a group has to save its step where
+	// the caller does not say what pays, beside those of its partial rows: about what the launch of
+	// its items and of the merge takes in time.
+	leastSaved = 8 << 20
+	// maxNested is how many groups a sequence is in, on average at most: each has partial rows for
+	// all of its rows.
+	maxNested = 4
+)
 
 // A group is sequences whose tables are the same over a run of keys, all of which are
 // before their queries. Its keys are read once for all of their rows, as parts of each of
@@ -44,7 +49,8 @@ type sharing struct {
 	order   []uint64 // sequences side by side that share; above 32 bits, what they are sorted by
 	members []member // [seqs]
 	groups  []group  // those that others lie in come first
-	rows    int      // of all groups
+	rows    int      // of all groups, and the most there may be
+	most    int
 	tiles   int
 	lengths []uint32 // of the tiles of a kind, in keys
 	keys    []uint64 // by which items are sorted
@@ -55,7 +61,7 @@ var sharings = sync.Pool{New: func() any { return new(sharing) }}
 
 // begin empties sh for n sequences.
 func (sh *sharing) begin(n int) {
-	sh.order, sh.groups, sh.rows, sh.tiles = sh.order[:0], sh.groups[:0], 0, 0
+	sh.order, sh.groups, sh.rows, sh.most, sh.tiles = sh.order[:0], sh.groups[:0], 0, 0, 0
 	sh.members = slices.Grow(sh.members[:0], n)[:n]
 	clear(sh.members)
 }
@@ -72,15 +78,11 @@ func (p *planner) share(s *backend.AttendShape) {
 	if !shares(s) {
 		return
 	}
-	p.saved = s.MinShared
-	if p.saved == 0 {
-		bits := s.KDim*s.Format.K.Bits() + s.VDim*s.Format.V.Bits()
-		p.saved = ceilDiv(leastSaved, max(s.KVHeads*(bits/8), 1))
-	}
 	sh := p.sharing
-	for seq := range s.QueryLens {
+	for seq, queries := range s.QueryLens {
 		if p.common(seq) > 0 {
 			sh.order = append(sh.order, uint64(seq))
+			sh.most += maxNested * int(queries) * p.group
 		}
 	}
 	p.descend(s, sh.order, 0, 0)
@@ -99,6 +101,9 @@ func (p *planner) common(seq int) int {
 // descend makes groups of sequences whose blocks up to depth are the same, and of which
 // no group has those from block begin on.
 func (p *planner) descend(s *backend.AttendShape, seqs []uint64, begin, depth int) {
+	if p.sharing.rows == p.sharing.most || p.sharing.tiles == len(p.queries) {
+		return
+	}
 	n := 0 // those that go on, by their next block; groups have the others, too
 	for i, seq := range seqs {
 		if seq = uint64(uint32(seq)); p.common(int(seq)) > depth {
@@ -163,13 +168,16 @@ func (p *planner) groupKind(rows int) Kind {
 // of groups than of sequences.
 func (p *planner) pays(s *backend.AttendShape, seqs, rows, keys int) bool {
 	tiles := ceilDiv(rows, tileRows[p.groupKind(rows)])
-	if keys < 1 || tiles >= seqs || p.sharing.tiles+tiles > len(p.queries) {
+	if keys < 1 || tiles >= seqs || p.sharing.tiles+tiles > len(p.queries) || p.sharing.rows+rows > p.sharing.most {
 		return false
 	}
 	if s.MinShared > 0 {
-		return keys >= p.saved
+		return keys >= s.MinShared
 	}
-	return keys >= minKeys && keys >= ceilDiv(p.saved, seqs-tiles)
+	const written = 2 * 4 // partial rows are f32, and read again
+	heads, key := float64(s.KVHeads), float64(s.KDim*s.Format.K.Bits()+s.VDim*s.Format.V.Bits())/8
+	saved, cost := heads*key*float64(keys)*float64(seqs-tiles), heads*written*float64(rows)*float64(s.VDim)
+	return keys >= minKeys && saved >= leastSaved+cost
 }
 
 // alike is how many elements a and b, which are as long, have in common from the start.

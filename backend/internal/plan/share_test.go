@@ -57,7 +57,8 @@ func TestSharedIsReadOnce(t *testing.T) {
 		{8, 8192, 128, 8, 8, 1},    // 64 are one
 		{2, 8192, 128, 8, 8, 1},    // 16 are one of decode
 		{2, 1024, 128, 8, 8, 2},    // saves 4 MB
-		{2, 2048, 128, 8, 8, 1},    // saves 8 MB
+		{2, 2048, 128, 8, 8, 2},    // saves 8 MB, and writes partial rows
+		{2, 2176, 128, 8, 8, 1},    // saves more
 		{64, 112, 5, 8, 8, 64},     // too few keys
 		{64, 128, 5, 8, 8, 8},      // enough of them
 		{1, 8192, 128, 8, 8, 1},    // nobody to share with
@@ -116,6 +117,21 @@ func TestSharedNests(t *testing.T) {
 		}
 		require.Equal(t, want, of, "keys %v", key)
 	}
+}
+
+// Forks of a trunk, each a block after the other, nest without end, and groups do not.
+func TestSharedNestsSoDeep(t *testing.T) {
+	const n = 256
+	s := sharedStep(n, 16*n, 16, 4, 8)
+	for i := range s.ContextLens {
+		s.ContextLens[i] = uint32(16*(i+1) + 1)
+	}
+	plan, err := Attend(s, Capacity{264, 396, 264})
+	require.NoError(t, err)
+	work, err := Read(plan.Work, callOf(s))
+	require.NoError(t, err)
+	require.Positive(t, work.Shared.Count)
+	require.LessOrEqual(t, work.Shared.Count, uint32(maxNested*n*4))
 }
 
 // The launches of a plan of fixed size, and its lengths, do not depend on contexts and tables.
