@@ -104,6 +104,8 @@ func borderSpecs() []attendSpec {
 		small("sequences without queries", sequence{0, 0}, sequence{2, 20}, sequence{0, 33}),
 		small("window of one key", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window = 1 }),
 		small("window as long as the context", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window = 40 }),
+		small("window in blocks of 8", sequence{1, 70}, sequence{3, 61}).with(func(s *attendSpec) { s.layout, s.mask.window, s.mask.sinkTokens = layoutAxis[0], 9, 3 }),
+		small("window far from the sinks", sequence{1, 170}, sequence{3, 161}).with(func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 21, 5 }),
 		small("window beyond the context", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window = 1 << 30 }),
 		small("window of one block", sequence{33, 64}).with(func(s *attendSpec) { s.mask.window = 16 }),
 		small("sinks overlap the window", sequence{9, 40}).with(func(s *attendSpec) { s.mask.window, s.mask.sinkTokens = 8, 36 }),

@@ -21,6 +21,9 @@ func quantizedSpecs(caps backend.Caps) []attendSpec {
 		small("prefill, shared", sequence{17, 40}, sequence{2, 30}).with(oneGroup).with(func(s *attendSpec) {
 			s.layout, s.output = layoutAxis[0], outputAxis[3]
 		}),
+		small("decode, a shared prefix", sequence{1, 50}, sequence{1, 57}, sequence{1, 49}).with(func(s *attendSpec) {
+			s.prefixes = []prefix{{0, 0}, {0, 32}, {0, 48}}
+		}),
 		small("every mask", sequence{5, 40}, sequence{1, 33}).with(func(s *attendSpec) {
 			s.mask = maskAxis[len(maskAxis)-1]
 			s.mask.window = 17

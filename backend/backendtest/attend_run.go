@@ -16,6 +16,7 @@ type attendRun[B backend.Buffer] struct {
 	r       *rig[B]
 	cache   *cache[B]
 	tables  [][]int // blocks of each sequence
+	unseen  int     // a block of poison
 	q, out  *vectors[B]
 	lse     *region[B] // nil: not asked for
 	mass    *region[B]
@@ -101,6 +102,9 @@ func (a *attendRun[B]) layBlocks() {
 		copy(a.tables[1][:(len(a.tables[1])+1)/2], a.tables[0])
 	}
 	a.join()
+	if a.layout.block > 0 {
+		a.unseen = order[0]
+	}
 }
 
 // slot is where token i of a sequence lies.
@@ -161,7 +165,7 @@ func (a *attendRun[B]) random(n int) []float32 {
 }
 
 // batch uploads the sequences. Entries of the table that no context reaches hold
-// poison.
+// poison, and those that no query sees name a block of poison.
 func (a *attendRun[B]) batch() backend.Ragged[B] {
 	b := backend.Ragged[B]{Seqs: len(a.seqs), Tokens: a.tokens()}
 	lens, offsets := []uint32{}, []uint32{0}
@@ -185,13 +189,24 @@ func (a *attendRun[B]) batch() backend.Ragged[B] {
 	table := a.r.region("block table", backend.U32, 0, len(a.seqs)*b.TableStride)
 	for i, blocks := range a.tables {
 		ids := make([]uint32, len(blocks))
-		for j, id := range blocks {
-			ids[j] = uint32(id)
+		for j := range blocks {
+			ids[j] = uint32(a.entry(i, j))
 		}
 		table.set(i*b.TableStride, backend.BytesOf(ids))
 	}
 	b.Table = backend.Some(table.buf)
 	return b
+}
+
+// entry is the block of a sequence's table, or one of poison where no query sees it: between
+// sink tokens and the window of the first query.
+func (a *attendRun[B]) entry(seq, i int) int {
+	m, s, block := a.attendSpec.mask, a.seqs[seq], a.cache.block
+	oldest := s.context - s.queries - m.window + 1 // that the first query sees
+	if m.window > 0 && a.layout.block > 0 && a.prefixes == nil && !a.output.shared && i*block >= m.sinkTokens && (i+1)*block <= oldest {
+		return a.unseen
+	}
+	return a.tables[seq][i]
 }
 
 func (a *attendRun[B]) mask() backend.Mask[B] {

@@ -71,8 +71,8 @@ func (a *attendRun[B]) tell(s *backend.AttendShape) {
 	s.TableStride = a.params.Batch.TableStride
 	s.Table = make([]uint32, len(a.seqs)*s.TableStride)
 	for i, blocks := range a.tables {
-		for j, id := range blocks {
-			s.Table[i*s.TableStride+j] = uint32(id)
+		for j := range blocks {
+			s.Table[i*s.TableStride+j] = uint32(a.entry(i, j))
 		}
 	}
 }

@@ -80,7 +80,7 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
     // load begins to copy a plane of a tile; one after the last is an empty group.
     template <int PLANE> __device__ void load(int ahead) {
         const Stretch keys{pages, span, (tile + ahead * stride) * KEYS};
-        if (keys.has(0)) plane<PLANE>().template load<THREADS>(slot(PLANE, wrap(stage + ahead)), keys, lane);
+        if (keys.any()) plane<PLANE>().template load<THREADS>(slot(PLANE, wrap(stage + ahead)), keys, lane);
         copy_commit();
     }
 };

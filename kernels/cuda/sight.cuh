@@ -66,11 +66,14 @@ struct Sight {
         int open = reach > 0 ? int(reach) : 0; // of the window
         int closed = min(high, min(sinks, open)), begin = max(low, open);
         high = min(high, last(final) + 1);
-        Span s = {low, 0, 0, 0, max(closed, low), 0};
-        s.closed = max(begin - s.shut, 0);
-        closed = min((s.shut + LEAF - 1) / LEAF * LEAF, begin), begin = max(begin / LEAF * LEAF, closed);
-        if (s.closed > 0) s.sinks = max(closed - low, 0);
-        s.hole = begin - low - s.sinks;
+        closed = max(closed, low);
+        Span s = {low, 0, 0, 0, closed, begin - closed};
+        if (s.closed > 0) {
+            closed = min((closed + LEAF - 1) / LEAF * LEAF, begin);
+            begin = max(begin / LEAF * LEAF, closed);
+        }
+        s.sinks = closed - low;
+        s.hole = begin - closed;
         s.count = s.sinks + max(high - begin, 0);
         return s;
     }

@@ -18,6 +18,7 @@ struct Stretch {
     const Span &span;
     int first;
 
+    __device__ bool any() const { return first < span.count; }
     __device__ bool has(int key) const { return span.has(first + key); }
 
     // row and panel are where a key's row lies; those of a key that is not there are not used.

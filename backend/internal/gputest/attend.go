@@ -89,6 +89,20 @@ func testAttendAfterFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
 	}
 }
 
+// Queries that are not numbers give no numbers, and read nothing else.
+func testNaN[B launch.Buffer](t *testing.T, d *Device[B]) {
+	be := d.open(t)
+	for _, f := range []backend.Format{launch.Formats[0], launch.Formats[2], {Act: backend.F16, K: backend.Int8, V: backend.Int4}} {
+		c := newScene(t, be, f, plan.Visibility{})
+		for _, blocks := range []int{1, 7, 1000} {
+			call := c.call(blocks)
+			require.NoError(t, be.Fill(c.s, call.Q.Buf, 0, call.Q.Buf.Len(), math.NaN()))
+			got := c.run(call)
+			require.True(t, math.IsNaN(float64(got.rows[0])))
+		}
+	}
+}
+
 // Whatever stands in device memory where the host put work, lengths, offsets and
 // blocks, kernels stay inside the operands: the stand-in guards them.
 func testGarbage[B launch.Buffer](t *testing.T, d *Device[B]) {

@@ -37,6 +37,7 @@ func Run[B launch.Buffer](t *testing.T, d Device[B]) {
 		{"operands that kernels cannot take", testOperands[B]},
 		{"splits agree", testSplits[B]},
 		{"garbage in device memory", testGarbage[B]},
+		{"queries of NaN", testNaN[B]},
 		{"attention after failures", testAttendAfterFailures[B]},
 		{"failures anywhere", testFailures[B]},
 		{"graphs or none", testCapture[B]},
