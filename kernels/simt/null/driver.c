@@ -13,7 +13,7 @@
 
 /* The prototypes, so that the definitions below are those that the backend calls. */
 #define CALL(name, parameters) CUresult name parameters;
-#define POOL_CALL CALL
+#define OPTIONAL_CALL CALL
 #include "calls.h"
 
 #define MEMORY (80ull << 30)
@@ -104,6 +104,17 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
     return CUDA_SUCCESS;
 }
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) { return *context = (CUcontext)ALIGN, CUDA_SUCCESS; }
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) { return CUDA_SUCCESS; }
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) { return MADE(graph); }
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+    return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) { return CUDA_SUCCESS; }
+CUresult cuGraphDestroy(CUgraph graph) { return CUDA_SUCCESS; }
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) { return MADE(exec); }
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) { return CUDA_SUCCESS; }
+CUresult cuGraphExecDestroy(CUgraphExec exec) { return CUDA_SUCCESS; }
 
 CUresult cuEventCreate(CUevent *event, unsigned int flags) { return MADE(event); }
 CUresult cuEventDestroy_v2(CUevent event) { return CUDA_SUCCESS; }
