@@ -24,10 +24,10 @@ type Capturer interface {
 // Merge, Gather, Copy, Fill, CopyBlocks, MoveSlots, ConvertBlocks and Rotate. They are
 // checked as ever and none of them runs. A device that cannot capture is ErrUnsupported.
 //
-// The arguments are frozen: buffers, sizes, scalars, and how many items of each kind an
-// AttendPlan has, and parts. What changes from step to step are the contents of buffers:
-// slots, positions, block tables, lengths, and the Work of a plan with the same counts,
-// are uploaded to the same buffers before each Launch.
+// The arguments are frozen: buffers, sizes, scalars, and how many items an AttendPlan has. With
+// AttendShape.Fixed that is the same for all contexts. What changes from step to step are the
+// contents of buffers: slots, positions, block tables, lengths, and the Work of such a plan, are
+// uploaded to the same buffers before each Launch.
 //
 // While record runs, its goroutine has s. What cannot be repeated is refused there:
 // Upload, Download, a Copy that overlaps itself, events, Sync, Close, Launch and another

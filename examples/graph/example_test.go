@@ -33,9 +33,9 @@ func Example() {
 	slots, lengths := zeros(backend.I64, 1), zeros(backend.U32, 1)
 
 	shape := backend.AttendShape{QHeads: 1, KVHeads: 1, KDim: dim, VDim: dim, BlockSize: capacity,
-		Format: backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, QueryLens: []uint32{1}, ContextLens: []uint32{1}}
+		Format: backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, QueryLens: []uint32{1}, ContextLens: []uint32{1}, Fixed: true}
 	plan := demo.Must(be.PlanAttend(shape))
-	work := zeros(backend.U32, max(len(plan.Work), 1))
+	work, workspace := zeros(backend.U32, max(len(plan.Work), 1)), zeros(backend.F32, max(plan.Workspace, 1))
 
 	step := func() error {
 		return errors.Join(
@@ -43,7 +43,7 @@ func Example() {
 			be.Attend(stream, backend.AttendParams[backend.AnyBuffer]{
 				Cache: cache, Batch: backend.Ragged[backend.AnyBuffer]{Seqs: 1, Tokens: 1, ContextLens: lengths},
 				Q: backend.Dense(q), QHeads: 1, Scale: 1, Out: backend.Outputs[backend.AnyBuffer]{Rows: backend.Dense(out)},
-				Plan: plan, Work: backend.Some(work),
+				Plan: plan, Work: backend.Some(work), Workspace: backend.Some(workspace),
 			}))
 	}
 	run := step
@@ -59,7 +59,7 @@ func Example() {
 	for token := range uint32(3) {
 		demo.Check(be.Fill(stream, v, 0, dim, float64(token+1))) // the model's part
 		shape.ContextLens[0] = token + 1
-		plan = demo.Must(be.PlanAttend(shape)) // as many items as the first
+		plan = demo.Must(be.PlanAttend(shape)) // as large as the first
 		demo.Check(backend.Upload(be, stream, slots, 0, []int64{int64(token)}))
 		demo.Check(backend.Upload(be, stream, lengths, 0, shape.ContextLens))
 		demo.Check(backend.Upload(be, stream, work, 0, plan.Work))
