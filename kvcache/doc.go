@@ -24,7 +24,9 @@
 // done.
 //
 // A sequence opened with a prompt starts with the blocks of its longest prefix that
-// is in the pool, whoever computed it: see [Pool.Open] and package prefix.
+// is in the pool, whoever computed it: see [Pool.Open] and package prefix. A step reads
+// what its sequences have in common once, where that pays (Config.MinShared). Where the
+// device has graphs, steps can be replayed as one launch: see [Batch.Fix].
 //
 // [KvCache] is one layer of one sequence, as a value with public fields; alone it
 // is a cache that grows. [PagedKvCache] holds plain vectors in host memory, and
