@@ -157,12 +157,14 @@ func TestPoolStaysWithinGOMAXPROCS(t *testing.T) {
 			mu.Unlock()
 			runtime.Gosched()
 		})
+		took := false // part in one of the runs: workers may be faster in others
 		for range 20 {
 			clear(by)
 			require.NoError(t, p.run(note, 200, wakeWork, c.scratch))
 			require.LessOrEqual(t, len(by), min(n, 6))
-			require.True(t, by[c.scratch])
+			took = took || by[c.scratch]
 		}
+		require.True(t, took)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestInstances(t *testing.T) {
 		require.Equal(t, strings.Contains(i.Name, "bf16"), strings.Contains(text, "\n#define FKV_BFLOAT 1\n"), "%v", i)
 		require.Equal(t, i.Out == "quant", strings.Contains(text, "\n#define FKV_QUANT 1\n"), "%v", i)
 	}
-	require.Len(t, names, 4+5+3+3+5+5+3*3+7*(8+8+8+4)) // of the calls' kinds, formats and head dims
+	require.Len(t, names, 4+5+3+3+5+5+3*3+7*(6+8+8+4)) // of the calls' kinds, formats and head dims
 }
 
 func TestInstance(t *testing.T) {

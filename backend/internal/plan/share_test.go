@@ -173,6 +173,9 @@ func TestAlike(t *testing.T) {
 }
 
 func TestSharedPlanAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector empties pools")
+	}
 	s, capacity := sharedStep(64, 2048, 128, 4, 8), Capacity{264, 396, 264}
 	first, err := Attend(s, capacity)
 	require.NoError(t, err)

@@ -1,0 +1,6 @@
+//go:build !race
+
+package plan
+
+// raceDetector is off.
+const raceDetector = false
