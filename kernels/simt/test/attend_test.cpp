@@ -66,8 +66,10 @@ constexpr Storages QUANTIZED[] = {
 
 // each_act runs f for the activations that a kind of kernel has beside quantized caches.
 template <class F> void each_act(const std::string &kind, F f) {
-    f(F16{});
-    f(BF16{});
+    if (kind != "vector") {
+        f(F16{});
+        f(BF16{});
+    }
     if (kind != "prefill") {
         f(float{});
     }
@@ -209,6 +211,7 @@ void garbage() {
         const Storages of = QUANTIZED[round % std::size(QUANTIZED)];
         Case quantized = c;
         quantized.k_storage = of.k, quantized.v_storage = of.v;
+        quantized.kind = c.kind == "vector" ? "decode" : c.kind;
         spoil(Call<F16, F16>(c));
         spoil(Call<F16, Quant>(quantized));
     }
