@@ -67,6 +67,7 @@ struct Sight {
         int closed = min(high, min(sinks, open)), begin = max(low, open);
         high = min(high, last(final) + 1);
         closed = max(closed, low);
+        if (high <= closed) begin = closed; // sinks alone, and maybe not all of them
         Span s = {low, 0, 0, 0, closed, begin - closed};
         if (s.closed > 0) {
             closed = min((closed + LEAF - 1) / LEAF * LEAF, begin);

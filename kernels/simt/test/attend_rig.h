@@ -32,6 +32,16 @@ constexpr float NO_WEIGHT = -std::numeric_limits<float>::infinity();
 // limit is how far a row may be from the reference, as a part of its norm.
 template <class A> constexpr double limit = std::is_same_v<A, float> ? 1e-5 : std::is_same_v<A, F16> ? 2e-3 : 1e-2;
 
+// lse_limit is how far a log-sum-exp may be, and mass_limit how far a mass, as a part of it. CUDA's kernels make elements of codes with one
+// rounding that the reference has not, which now and then makes the next A of one.
+#ifdef FKV_METAL
+template <class A, class S> constexpr bool blended = false;
+#else
+template <class A, class S> constexpr bool blended = std::is_same_v<S, Quant> && !std::is_same_v<A, float>;
+#endif
+template <class A, class S> constexpr double lse_limit = blended<A, S> ? limit<A> / 4 : 2e-5;
+template <class A, class S> constexpr double mass_limit = blended<A, S> ? limit<A> / 2 : 1e-4;
+
 // Call is a case with its operands.
 template <class A, class S> class Call {
   public:
@@ -111,7 +121,7 @@ template <class A, class S> class Call {
         }
         for (size_t i = 0; i < want_mass.size(); i++) {
             const double got = (*mass)[i];
-            if (!(std::fabs(got - before_mass[i] - want_mass[i]) <= 2e-5 + 1e-4 * want_mass[i])) {
+            if (!(std::fabs(got - before_mass[i] - want_mass[i]) <= 2e-5 + mass_limit<A, S> * want_mass[i])) {
                 fail("mass of slot " + std::to_string(i) + " grew by " + std::to_string(got - before_mass[i]) + ", want " + std::to_string(want_mass[i]));
             }
         }
@@ -289,7 +299,7 @@ template <class A, class S> class Call {
         }
         for (const Memory<float> *at : {lse.get(), final_lse.get()}) {
             const double got = const_cast<Memory<float> &>(*at)[token * c.q_heads + head];
-            if (!(got == want_lse || std::fabs(got - want_lse) <= 2e-5 + 0x1p-24 * std::fabs(want_lse))) {
+            if (!(got == want_lse || std::fabs(got - want_lse) <= lse_limit<A, S> + 0x1p-24 * std::fabs(want_lse))) {
                 fail(row + ": log-sum-exp " + std::to_string(got) + ", want " + std::to_string(want_lse));
             }
         }
