@@ -104,8 +104,6 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 		return fmt.Errorf("kvcache: add: %w", ErrForeign)
 	case n <= 0:
 		return backend.ErrShape{Op: "add", What: "no tokens: a sequence without any is left out of the step"}
-	case b.fixed.admits(len(b.entries), n) != nil:
-		return b.fixed.admits(len(b.entries), n)
 	case seq.recent != nil:
 		if err := seq.idle("add"); err != nil {
 			return err
@@ -121,7 +119,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	case !write && n > seq.len:
 		return backend.ErrShape{Op: "attend", What: fmt.Sprintf("%d queries: the sequence has %d tokens", n, seq.len)}
 	}
-	if err := seq.idle("add"); err != nil {
+	if err := firstOf(b.fixed.admits(len(b.entries), n), seq.idle("add")); err != nil {
 		return err
 	}
 	if p.tree != nil && write {
