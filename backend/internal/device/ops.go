@@ -14,8 +14,8 @@ func (d *Device[B, S, E, R]) run(op string, s S, err error) error {
 	return d.Failed(op, err) // also of the driver, where a stream first quantizes
 }
 
-// The operations are written out: one that is handed functions for the check and the calls takes a few
-// hundredths of a launch more, and each of them is on a hot path.
+// The operations are written out: one that is handed functions for the check and the calls
+// makes each launch longer by 10 to 30 ns (BenchmarkHost of backend/cuda).
 
 // Append is Backend.Append.
 func (d *Device[B, S, E, R]) Append(s backend.Stream, p backend.AppendParams[B]) error {
