@@ -32,15 +32,13 @@ constexpr float NO_WEIGHT = -std::numeric_limits<float>::infinity();
 // limit is how far a row may be from the reference, as a part of its norm.
 template <class A> constexpr double limit = std::is_same_v<A, float> ? 1e-5 : std::is_same_v<A, F16> ? 2e-3 : 1e-2;
 
-// lse_limit is how far a log-sum-exp may be, and mass_limit how far a mass, as a part of it. CUDA's kernels make elements of codes with one
-// rounding that the reference has not, which now and then makes the next A of one.
+// blended tells whether kernels make elements of codes with one rounding that at has not (see Plane).
+// Those of channels they make either way, so there log-sum-exps and masses are further off.
 #ifdef FKV_METAL
 template <class A, class S> constexpr bool blended = false;
 #else
 template <class A, class S> constexpr bool blended = std::is_same_v<S, Quant> && !std::is_same_v<A, float>;
 #endif
-template <class A, class S> constexpr double lse_limit = blended<A, S> ? limit<A> / 4 : 2e-5;
-template <class A, class S> constexpr double mass_limit = blended<A, S> ? limit<A> / 2 : 1e-4;
 
 // Call is a case with its operands.
 template <class A, class S> class Call {
@@ -121,7 +119,7 @@ template <class A, class S> class Call {
         }
         for (size_t i = 0; i < want_mass.size(); i++) {
             const double got = (*mass)[i];
-            if (!(std::fabs(got - before_mass[i] - want_mass[i]) <= 2e-5 + mass_limit<A, S> * want_mass[i])) {
+            if (!(std::fabs(got - before_mass[i] - want_mass[i]) <= 2e-5 + mass_limit() * want_mass[i])) {
                 fail("mass of slot " + std::to_string(i) + " grew by " + std::to_string(got - before_mass[i]) + ", want " + std::to_string(want_mass[i]));
             }
         }
@@ -245,8 +243,18 @@ template <class A, class S> class Call {
         std::memcpy(work->data() + FKV_WORK_HEADER, all.data(), all.size() * sizeof all[0]);
     }
 
+    bool either() const { return blended<A, S> && c.k_storage == FKV_INT4_CHANNEL; }
+    double lse_limit() const { return either() ? limit<A> / 4 : 2e-5; }
+    double mass_limit() const { return either() ? limit<A> / 2 : 1e-4; }
+
     // used is a stored value as kernels calculate with it: what was quantized is rounded to A.
-    static double used(double x) { return std::is_same_v<S, Quant> ? value(rounded<A>(x)) : x; }
+    static double used(Plane<S> &of, size_t row, uint32_t d) {
+        if constexpr (std::is_same_v<S, Quant>) {
+            return value(rounded<A>(blended<A, S> ? of.blended(row, d) : of.at(row, d)));
+        } else {
+            return of.at(row, d);
+        }
+    }
 
     void check_row(uint32_t seq, uint32_t i, uint32_t head, std::vector<double> &want_mass) {
         const uint32_t ctx = c.seqs[seq].ctx, kv_head = head / (c.q_heads / c.kv_heads), token = offsets[seq] + i;
@@ -259,7 +267,7 @@ template <class A, class S> class Call {
             }
             double s = 0;
             for (uint32_t d = 0; d < c.kdim; d++) {
-                s += value((*q)[token * args.q_stride + head * c.kdim + d]) * used(k->at(slot(seq, kv_head, key), d));
+                s += value((*q)[token * args.q_stride + head * c.kdim + d]) * used(*k, slot(seq, kv_head, key), d);
             }
             s *= args.scale;
             if (c.softcap > 0) {
@@ -285,7 +293,7 @@ template <class A, class S> class Call {
             const double p = std::exp(scores[key] - want_lse);
             want_mass[slot(seq, kv_head, key)] += p;
             for (uint32_t d = 0; d < c.vdim; d++) {
-                want[d] += p * used(v->at(slot(seq, kv_head, key), d));
+                want[d] += p * used(*v, slot(seq, kv_head, key), d);
             }
         }
         for (uint32_t d = 0; d < c.vdim; d++) {
@@ -299,7 +307,7 @@ template <class A, class S> class Call {
         }
         for (const Memory<float> *at : {lse.get(), final_lse.get()}) {
             const double got = const_cast<Memory<float> &>(*at)[token * c.q_heads + head];
-            if (!(got == want_lse || std::fabs(got - want_lse) <= lse_limit<A, S> + 0x1p-24 * std::fabs(want_lse))) {
+            if (!(got == want_lse || std::fabs(got - want_lse) <= lse_limit() + 0x1p-24 * std::fabs(want_lse))) {
                 fail(row + ": log-sum-exp " + std::to_string(got) + ", want " + std::to_string(want_lse));
             }
         }

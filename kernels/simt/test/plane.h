@@ -95,6 +95,21 @@ template <> class Plane<Quant> {
         return f;
     }
 
+    // blended is an element as CUDA's kernels make it for arithmetic in 16 bits: a product and a sum that
+    // are rounded once, of a code behind 2^15.
+    float blended(size_t row, uint32_t d) {
+        const uint32_t word = words[word_at(row, d)];
+        const unsigned c = code(row, d);
+        if (small_floats(storage)) {
+            return at(row, d);
+        }
+        const double by = nibbles(storage) ? step(word) / 16 : step(word);
+        const double zero = storage == FKV_INT8 ? -128 : static_cast<int16_t>(word >> 16);
+        const double counted = storage == FKV_INT8 ? static_cast<signed char>(c) + 128 : nibbles(storage) ? 16 * c : c;
+        const double least = static_cast<float>((zero - 32768) * by);
+        return static_cast<float>((32768 + counted) * by + least);
+    }
+
     // at is an element: an f32, to which the product is rounded where it is not exact.
     float at(size_t row, uint32_t d) {
         const uint32_t word = words[word_at(row, d)];
