@@ -17,3 +17,10 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
+
+// The bindings of NVIDIA's management library are heavy to compile and warn: nothing but
+// this program imports them, no pattern with ... finds it, and naming it as a tool keeps
+// the version of what it requires here.
+ignore ./cmd/ferrumkv-nvml
+
+tool github.com/ferrumkv/ferrumkv/cmd/ferrumkv-nvml

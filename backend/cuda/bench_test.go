@@ -12,9 +12,9 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/backend/cuda/nvml"
 	"github.com/ferrumkv/ferrumkv/backend/internal/gpubench"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/nvml"
 )
 
 // Every kernel against the bandwidth and the matrix rate of the device, by its own clock.
@@ -35,20 +35,17 @@ func BenchmarkKernels(b *testing.B) {
 		},
 		Matrix: []backend.DType{backend.F16, backend.BF16}, ProductFlops: 2 * 16 * 8 * 16,
 	}
-	tell(&d, be)
+	tell(b, &d, be)
 	gpubench.Run(b, d)
 }
 
-// tell is what the driver and NVML know of the device. Nothing of it is changed.
-func tell(d *gpubench.Device[*Buffer], be *Backend) {
-	reading := func() (r nvml.Reading) {
-		readings, _ := nvml.Open().Devices() // without, the figures are the same
-		for _, r = range readings {
-			if nvml.SameBus(r.Bus, be.ctx.Device.Bus) {
-				return r
-			}
-		}
-		return nvml.Reading{}
+// tell is what the driver and NVML know of the device. Nothing of it is changed. Without
+// the program that reads NVML the figures are the same.
+func tell(b *testing.B, d *gpubench.Device[*Buffer], be *Backend) {
+	reading := func() nvml.Reading {
+		readings, _ := nvml.Read(b.Context())
+		r, _ := nvml.At(be.ctx.Device.Bus, readings)
+		return r
 	}
 	lib, _ := library() // is open
 	now := reading()

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/backend/cuda/nvml"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 )
 
@@ -39,21 +39,19 @@ var library = sync.OnceValues(func() (*driver.Library, error) {
 // registered opens "cuda" and "cuda:N".
 type registered struct{}
 
-// Devices lists what the driver shows this process and the kernels can run on, with
-// the state that NVML reports of it.
+// Devices lists what the driver shows this process and the kernels can run on.
 func (registered) Devices() ([]backend.Device, error) {
-	readings, _ := nvml.Open().Devices() // a device is usable without its state
 	lib, err := library()
 	if err != nil {
-		return nil, hidden(err, readings)
+		return nil, hidden(err, driverFiles)
 	}
 	fit, err := usable(lib)
 	if err != nil {
-		return nil, hidden(err, readings)
+		return nil, hidden(err, driverFiles)
 	}
 	devices := make([]backend.Device, len(fit))
 	for i, d := range fit {
-		devices[i] = describe(lib, d, readings)
+		devices[i] = describe(lib, d)
 	}
 	return devices, nil
 }
@@ -83,32 +81,37 @@ func usable(lib *driver.Library) (fit []driver.Device, err error) {
 	return nil, err
 }
 
+// driverFiles is where NVIDIA's kernel driver describes each device of the machine,
+// whatever libraries a process finds and whichever devices it is shown.
+const driverFiles = "/proc/driver/nvidia/gpus"
+
 // hidden adds to the reason why there is no device those that the machine has all
-// the same.
-func hidden(err error, readings []nvml.Reading) error {
+// the same, in the order of their places.
+func hidden(err error, dir string) error {
 	var why backend.ErrUnavailable
-	if len(readings) == 0 || !errors.As(err, &why) {
+	if !errors.As(err, &why) {
 		return err
 	}
-	names := make([]string, len(readings))
-	for i, r := range readings {
-		names[i] = r.Name
+	var names []string
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // a good pattern
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // without, there is one name less
+		if _, rest, ok := strings.Cut(string(text), "Model:"); ok {
+			name, _, _ := strings.Cut(rest, "\n")
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	if names == nil {
+		return err
 	}
 	why.Why += fmt.Sprintf("; the machine has %s, which CUDA_VISIBLE_DEVICES or a container may hide", strings.Join(names, ", "))
 	return why
 }
 
-// describe merges what the driver and NVML, which counts devices in another order,
-// know of a device.
-func describe(lib *driver.Library, d driver.Device, readings []nvml.Reading) backend.Device {
-	out := backend.Device{Name: nameOf(d.Ordinal), Model: d.Name, Memory: d.Memory,
+// describe says what the driver knows of a device.
+func describe(lib *driver.Library, d driver.Device) backend.Device {
+	return backend.Device{Name: nameOf(d.Ordinal), Model: d.Name, Memory: d.Memory, Bus: d.Bus,
 		Driver: fmt.Sprintf("CUDA %s (%s)", lib.VersionString(), lib.Path)}
-	for _, r := range readings {
-		if nvml.SameBus(r.Bus, d.Bus) {
-			out.Condition = r.Condition()
-		}
-	}
-	return out
 }
 
 func nameOf(i int) string { return fmt.Sprintf("cuda:%d", i) }

@@ -46,6 +46,7 @@ type backendStatus struct {
 	FreeMemory  int64    `json:"free_memory,omitempty"`
 	KVTypes     []string `json:"kv_types,omitempty"`
 	Driver      string   `json:"driver,omitempty"`
+	Bus         string   `json:"bus,omitempty"`
 	Condition   string   `json:"condition,omitempty"`
 	StandIn     bool     `json:"stand_in,omitempty"`
 }
@@ -90,6 +91,7 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 	for _, e := range backend.List() {
 		d.Backends = append(d.Backends, examine(e))
 	}
+	d.readConditions(cmd.Context())
 	problems, err := d.Cache.on(f, cmd.Flags().Changed)
 	if err != nil {
 		d.Cache.Error = err.Error()
@@ -107,7 +109,7 @@ func (f doctorFlags) run(cmd *cobra.Command) error {
 
 // examine opens a device for a moment, to ask what it is.
 func examine(e backend.Entry) backendStatus {
-	s := backendStatus{Name: e.Name, Driver: e.Driver, Condition: e.Condition}
+	s := backendStatus{Name: e.Name, Driver: e.Driver, Bus: e.Bus}
 	err := e.Err
 	if err == nil {
 		var be backend.Backend[backend.AnyBuffer]

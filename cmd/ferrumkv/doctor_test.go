@@ -1,11 +1,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/internal/nvml"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
@@ -127,4 +131,39 @@ func TestDoctorSaysWhatWouldFit(t *testing.T) {
 	require.EqualError(t, tooLarge(size, "metal:0"), "the cache of 4.0 GiB does not fit the memory of metal:0, 1.0 GiB: at most 2 of 8 sequences; "+lowerSize)
 	size.Layer, size.Contiguous = true, false
 	require.EqualError(t, tooLarge(size, "metal:0"), "a layer's buffer of 4.0 GiB does not fit the largest buffer of metal:0, 1.0 GiB: at most 2 of 8 blocks; "+lowerSize)
+}
+
+// The state of the hardware is that of the device in the same place, or the reason why
+// it is not known; nobody is asked where there is no such device.
+func TestDoctorConditions(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the program that reads is a shell script here")
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	conditions := func() (all []string) {
+		d := diagnosis{Backends: []backendStatus{{Name: "cuda:0", Bus: "0000:3b:00.0"}, {Name: "cuda:1", Bus: "0000:5e:00.0"},
+			{Name: "cuda:2", Bus: "0000:01:00.0", StandIn: true}, {Name: "cpu"}}}
+		d.readConditions(t.Context())
+		for _, b := range d.Backends {
+			all = append(all, b.Condition)
+		}
+		return all
+	}
+	missing := "not known, " + nvml.ErrNotInstalled.Error()
+	require.Equal(t, []string{missing, missing, "", ""}, conditions())
+
+	write := func(script string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, nvml.Program), []byte("#!/bin/sh\n"+script), 0o755))
+	}
+	write(`echo '[{"bus": "00000000:3B:00.0", "celsius": 41, "watts": 212, "ecc_errors": 2, "throttled": ["power cap"]}]'`)
+	require.Equal(t, []string{"41 °C, 212 W, throttled: power cap, 2 uncorrected memory errors",
+		"not known: the driver's management library does not show the device", "", ""}, conditions())
+	write("echo 'ferrumkv-nvml: init: error 9' >&2; exit 1")
+	broken := "not known: ferrumkv-nvml: init: error 9"
+	require.Equal(t, []string{broken, broken, "", ""}, conditions())
+
+	write(": >" + filepath.Join(dir, "asked"))
+	(&diagnosis{Backends: []backendStatus{{Name: "cpu"}}}).readConditions(t.Context())
+	require.NoFileExists(t, filepath.Join(dir, "asked"))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,8 +34,8 @@ func rowsOf(text string) map[string][]string {
 	return rows
 }
 
-// documented are the tables of docs/quality.md. The files that they name are beside the
-// repository.
+// documented are the tables of docs/quality.md. What they name data is the external test
+// data.
 func documented(t *testing.T) (tables []qualityTable) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "quality.md"))
 	require.NoError(t, err)
@@ -43,11 +44,6 @@ func documented(t *testing.T) (tables []qualityTable) {
 		require.True(t, closed)
 		command, out, _ := strings.Cut(strings.ReplaceAll(block, "\\\n", " "), "\n")
 		args := strings.Fields(command)
-		for i, arg := range args {
-			if strings.HasPrefix(arg, "../shared/") {
-				args[i] = filepath.Join("..", "..", arg)
-			}
-		}
 		rows := rowsOf(out)
 		require.NotEmpty(t, rows, command)
 		tables = append(tables, qualityTable{args, rows})
@@ -74,9 +70,9 @@ func TestQualityDocument(t *testing.T) {
 			args, rows = append(args, "--format", strings.Join(formats, ",")), len(formats)
 		}
 		t.Run(strings.Join(args[1:], " "), func(t *testing.T) {
-			if i := slices.Index(args, "--model"); i >= 0 {
-				if _, err := os.Stat(args[i+1]); err != nil {
-					t.Skipf("without the optional test data ../shared/data beside the repository: %v", err)
+			for i, arg := range args {
+				if file, ok := strings.CutPrefix(arg, "data/"); ok {
+					args[i] = external.Path(t, file)
 				}
 			}
 			if raceEnabled {

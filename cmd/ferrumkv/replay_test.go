@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/ferrumkv/ferrumkv/internal/replay"
 	"github.com/stretchr/testify/require"
 )
@@ -111,10 +112,7 @@ func TestReplaySynthetic(t *testing.T) {
 }
 
 func TestReplayMooncake(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "shared", "data", "traces", "mooncake")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("without the optional test data ../shared/data/traces beside the repository: %v", err)
-	}
+	path := external.Path(t, "traces", "mooncake")
 	lines := jsonLines(t, succeeds(t, "replay", "--trace", path, "--capacity", "unlimited", "--policy", "infinite,adaptive,belady", "--json").stdout)
 	require.Len(t, lines, 3)
 	for _, l := range lines {

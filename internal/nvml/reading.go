@@ -6,30 +6,38 @@ import (
 	"strings"
 )
 
-// Monitor reads the state of the machine's devices.
-type Monitor interface {
-	// Devices is one reading a device; nil where the management library is missing.
-	Devices() ([]Reading, error)
-}
-
 // Reading is the state of a device at one moment. What the device does not report
 // is zero.
 type Reading struct {
-	Bus         string // PCI bus id, "00000000:3B:00.0"
-	Name        string
-	MemoryTotal int64   // bytes
-	MemoryFree  int64   // bytes
-	Celsius     int     // of the GPU
-	Watts       float64 // drawn now
-	WattsMost   float64 // that the device may draw
-	Driver      string  // version, "550.54.15"
-	State       string  // of power, "P0": the fastest
-	// Clocks now and at most, of multiprocessors and of memory.
-	SMClock, SMClockMost, MemoryClock, MemoryClockMost int // MHz
+	Bus         string  `json:"bus"` // PCI bus id, "00000000:3B:00.0"
+	Name        string  `json:"name"`
+	MemoryTotal int64   `json:"memory_total"` // bytes
+	MemoryFree  int64   `json:"memory_free"`  // bytes
+	Celsius     int     `json:"celsius"`      // of the GPU
+	Watts       float64 `json:"watts"`        // drawn now
+	WattsMost   float64 `json:"watts_most"`   // that the device may draw
+	Driver      string  `json:"driver"`       // version, "550.54.15"
+	State       string  `json:"state"`        // of power, "P0": the fastest
+	// Clocks now and at most, of multiprocessors and of memory, in MHz.
+	SMClock         int `json:"sm_clock"`
+	SMClockMost     int `json:"sm_clock_most"`
+	MemoryClock     int `json:"memory_clock"`
+	MemoryClockMost int `json:"memory_clock_most"`
 	// Uncorrected memory errors since the driver was loaded.
-	ECCErrors uint64
+	ECCErrors uint64 `json:"ecc_errors"`
 	// Why clocks are lower than they could be, "power cap"; empty: they are not.
-	Throttled []string
+	Throttled []string `json:"throttled"`
+}
+
+// At is the reading of the device at a PCI bus id. NVML counts devices in another order
+// than CUDA, and all of the machine's: their place is what both know.
+func At(bus string, readings []Reading) (r Reading, ok bool) {
+	for _, r = range readings {
+		if SameBus(r.Bus, bus) {
+			return r, true
+		}
+	}
+	return Reading{}, false
 }
 
 // Condition is what of a reading a person should know: "41 °C, 212 W, 18.1 of 79.6 GiB

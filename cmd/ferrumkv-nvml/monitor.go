@@ -1,23 +1,17 @@
-//go:build linux && cgo && !nocuda
+//go:build linux && cgo
 
-package nvml
+package main
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	state "github.com/ferrumkv/ferrumkv/internal/nvml"
 )
 
-// Open returns the monitor of the system's management library.
-func Open() Monitor { return &monitor{library: nvml.New()} }
-
-// monitor reads through go-nvml. It opens the library for the length of a call.
-type monitor struct{ library nvml.Interface }
-
-// calls orders the use of go-nvml, which writes variables of its own when it opens
-// the library.
-var calls sync.Mutex
+// devices reads every device of the machine.
+func devices() ([]state.Reading, error) { return devicesOf(nvml.New()) }
 
 // reasons are the ways in which clocks are held back, by NVML's bits. Being idle
 // and a clock that an application chose are none.
@@ -32,30 +26,29 @@ var reasons = []struct {
 	{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"},
 }
 
-// Devices reads every device of the machine. A device that cannot be read is left
-// out; an error is of the library as a whole.
-func (m *monitor) Devices() ([]Reading, error) {
-	calls.Lock()
-	defer calls.Unlock()
-	switch ret := m.library.Init(); ret {
+// devicesOf opens the library for the length of the call. A device that cannot be read
+// is left out, and a machine without the library has none; an error is of the library
+// as a whole.
+func devicesOf(library nvml.Interface) ([]state.Reading, error) {
+	switch ret := library.Init(); ret {
 	case nvml.SUCCESS:
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("nvml: init: error %d", ret)
+		return nil, fmt.Errorf("init: error %d", ret)
 	}
-	defer m.library.Shutdown()
-	count, ret := m.library.DeviceGetCount()
+	defer library.Shutdown()
+	count, ret := library.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("nvml: device count: error %d", ret)
+		return nil, fmt.Errorf("device count: error %d", ret)
 	}
-	version, ret := m.library.SystemGetDriverVersion()
+	version, ret := library.SystemGetDriverVersion()
 	if ret != nvml.SUCCESS {
 		version = ""
 	}
-	readings := make([]Reading, 0, count)
+	readings := make([]state.Reading, 0, count)
 	for i := range count {
-		d, ret := m.library.DeviceGetHandleByIndex(i)
+		d, ret := library.DeviceGetHandleByIndex(i)
 		if ret != nvml.SUCCESS {
 			continue
 		}
@@ -68,12 +61,12 @@ func (m *monitor) Devices() ([]Reading, error) {
 }
 
 // read asks a device for everything; it is useless without a bus id.
-func read(d nvml.Device) (Reading, bool) {
+func read(d nvml.Device) (state.Reading, bool) {
 	pci, ret := d.GetPciInfo()
 	if ret != nvml.SUCCESS {
-		return Reading{}, false
+		return state.Reading{}, false
 	}
-	r := Reading{Bus: text(pci.BusId[:])}
+	r := state.Reading{Bus: text(pci.BusId[:])}
 	if name, ret := d.GetName(); ret == nvml.SUCCESS {
 		r.Name = name
 	}

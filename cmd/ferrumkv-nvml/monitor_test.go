@@ -1,18 +1,22 @@
-//go:build linux && cgo && !nocuda
+//go:build linux && cgo
 
-package nvml
+package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/stretchr/testify/require"
+
+	state "github.com/ferrumkv/ferrumkv/internal/nvml"
 )
 
 // server is a machine with the devices given; nil: one that cannot be opened.
-func server(init nvml.Return, devices ...*mock.Device) (*mock.Interface, Monitor) {
-	m := &mock.Interface{
+func server(init nvml.Return, devices ...*mock.Device) *mock.Interface {
+	return &mock.Interface{
 		InitFunc:                   func() nvml.Return { return init },
 		ShutdownFunc:               func() nvml.Return { return nvml.SUCCESS },
 		DeviceGetCountFunc:         func() (int, nvml.Return) { return len(devices), nvml.SUCCESS },
@@ -24,7 +28,6 @@ func server(init nvml.Return, devices ...*mock.Device) (*mock.Interface, Monitor
 			return devices[i], nvml.SUCCESS
 		},
 	}
-	return m, &monitor{library: m}
 }
 
 // device reports everything when ret is SUCCESS, and only its place otherwise.
@@ -61,11 +64,11 @@ func device(bus string, ret nvml.Return) *mock.Device {
 }
 
 func TestDevices(t *testing.T) {
-	library, m := server(nvml.SUCCESS, device("00000000:3B:00.0", nvml.SUCCESS), nil, device("00000000:5E:00.0", nvml.ERROR_NOT_SUPPORTED))
+	library := server(nvml.SUCCESS, device("00000000:3B:00.0", nvml.SUCCESS), nil, device("00000000:5E:00.0", nvml.ERROR_NOT_SUPPORTED))
 	for range 2 {
-		readings, err := m.Devices()
+		readings, err := devicesOf(library)
 		require.NoError(t, err)
-		require.Equal(t, []Reading{
+		require.Equal(t, []state.Reading{
 			{Bus: "00000000:3B:00.0", Name: "a device", MemoryTotal: 80 << 30, MemoryFree: 70 << 30, Celsius: 41,
 				Watts: 350.5, ECCErrors: 2, Throttled: []string{"power cap", "heat"}, WattsMost: 700, Driver: "550.54.15", State: "P0",
 				SMClock: 1001, SMClockMost: 2001, MemoryClock: 1002, MemoryClockMost: 2002},
@@ -80,8 +83,8 @@ func TestEveryReasonIsHeard(t *testing.T) {
 	for _, reason := range reasons {
 		d := device("00000000:3B:00.0", nvml.SUCCESS)
 		d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return reason.bit, nvml.SUCCESS }
-		_, m := server(nvml.SUCCESS, d)
-		readings, err := m.Devices()
+		library := server(nvml.SUCCESS, d)
+		readings, err := devicesOf(library)
 		require.NoError(t, err)
 		require.Equal(t, []string{reason.text}, readings[0].Throttled)
 	}
@@ -90,31 +93,45 @@ func TestEveryReasonIsHeard(t *testing.T) {
 // Without the management library there are no readings and no error; a library
 // that fails is an error.
 func TestWithoutLibrary(t *testing.T) {
-	library, m := server(nvml.ERROR_LIBRARY_NOT_FOUND)
-	readings, err := m.Devices()
+	library := server(nvml.ERROR_LIBRARY_NOT_FOUND)
+	readings, err := devicesOf(library)
 	require.NoError(t, err)
 	require.Nil(t, readings)
 	require.Empty(t, library.ShutdownCalls())
 
-	_, m = server(nvml.ERROR_DRIVER_NOT_LOADED)
-	_, err = m.Devices()
+	library = server(nvml.ERROR_DRIVER_NOT_LOADED)
+	_, err = devicesOf(library)
 	require.Error(t, err)
 
-	library, m = server(nvml.SUCCESS)
+	library = server(nvml.SUCCESS)
 	library.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
-	_, err = m.Devices()
+	_, err = devicesOf(library)
 	require.Error(t, err)
 	require.Len(t, library.ShutdownCalls(), 1)
 }
 
 // The real library, if this machine has it, and its absence otherwise.
-func TestOpen(t *testing.T) {
-	readings, err := Open().Devices()
+func TestSystemLibrary(t *testing.T) {
+	readings, err := devices()
 	if err != nil {
 		t.Skipf("the management library does not start: %v", err)
 	}
 	for _, r := range readings {
-		require.True(t, SameBus(r.Bus, r.Bus), "%q is no bus id", r.Bus)
+		require.True(t, state.SameBus(r.Bus, r.Bus), "%q is no bus id", r.Bus)
 		require.Positive(t, r.MemoryTotal)
 	}
+}
+
+// What the program prints is what Read of internal/nvml decodes.
+func TestPrint(t *testing.T) {
+	want := []state.Reading{{Bus: "00000000:3B:00.0", Name: "a device", Celsius: 41, Throttled: []string{"heat"}}}
+	var out bytes.Buffer
+	require.NoError(t, write(&out, want))
+	var got []state.Reading
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
+	require.Equal(t, want, got)
+
+	out.Reset()
+	require.NoError(t, write(&out, nil))
+	require.Equal(t, "[]\n", out.String())
 }

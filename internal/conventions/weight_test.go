@@ -1,0 +1,51 @@
+package conventions
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/ferrumkv/ferrumkv"
+
+// list is what go list prints of packages on a platform that has all of the CUDA backend.
+func list(t *testing.T, args ...string) []string {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("without the go command")
+	}
+	cmd := exec.Command(goTool, append([]string{"list"}, args...)...)
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+// The bindings of NVIDIA's management library warn, take long to compile and bind late.
+// Nobody has them who did not ask for the program that reads it: no package, no command
+// and no test that a pattern finds.
+func TestNobodyCompilesNVML(t *testing.T) {
+	const bindings = "github.com/NVIDIA/go-nvml"
+	for _, pattern := range []string{module + "/backend/all", module + "/kvcache", module + "/cmd/ferrumkv", module + "/..."} {
+		deps := list(t, "-deps", "-test", pattern)
+		require.NotEmpty(t, deps)
+		for _, path := range deps {
+			require.False(t, strings.HasPrefix(path, bindings), "%s needs %s", pattern, path)
+		}
+	}
+	require.Contains(t, list(t, "-deps", module+"/cmd/ferrumkv-nvml"), bindings+"/pkg/nvml", "it is still what doctor's figures come from")
+}
+
+// A program that links the library gets few modules with it, and none of them for
+// command lines, tests or plots.
+func TestUsersGetFewModules(t *testing.T) {
+	modules := map[string]bool{}
+	for _, m := range list(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/backend/all", module+"/kvcache/...") {
+		modules[m] = true
+	}
+	require.Equal(t, map[string]bool{module: true, "github.com/go-gl/mathgl": true, "golang.org/x/sys": true}, modules)
+}
