@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -32,19 +33,26 @@ func (e ErrMemory) Is(target error) bool { return target == ErrOutOfMemory || is
 // ErrShape is an operand whose size, type or alignment does not fit the call.
 // errors.Is(err, ErrShape{}) matches any.
 type ErrShape struct {
-	Op   string // operation: "append"
-	What string // operand and requirement: "slots: 3 elements, need 4"
+	Package string // that found it; empty: backend
+	Op      string // operation: "append"
+	What    string // operand and requirement: "slots: 3 elements, need 4"
 }
 
-func (e ErrShape) Error() string        { return fmt.Sprintf("backend: %s: %s", e.Op, e.What) }
+func (e ErrShape) Error() string {
+	return fmt.Sprintf("%s: %s: %s", cmp.Or(e.Package, "backend"), e.Op, e.What)
+}
 func (e ErrShape) Is(target error) bool { return isKind(e, target) }
 
 // ErrUnsupported is a valid request that this device or layout cannot do.
 // errors.Is(err, ErrUnsupported{}) matches any.
-type ErrUnsupported struct{ Op, Why string }
+type ErrUnsupported struct {
+	Package string // that found it; empty: backend
+	Op      string // operation: "capture"
+	Why     string
+}
 
 func (e ErrUnsupported) Error() string {
-	return fmt.Sprintf("backend: %s is not supported: %s", e.Op, e.Why)
+	return fmt.Sprintf("%s: %s is not supported: %s", cmp.Or(e.Package, "backend"), e.Op, e.Why)
 }
 func (e ErrUnsupported) Is(target error) bool { return isKind(e, target) }
 

@@ -145,13 +145,18 @@ type AttendPlan struct {
 // Scores are scale*q·k, then SoftCap, then ALiBi, then the mask.
 type Mask[B Buffer] struct {
 	NonCausal bool // every query sees its sequence's whole context; Window and SinkTokens must be 0
-	// Window > 0: a query at position p sees only keys after p − Window …
+	// Window > 0: a query at position p sees only keys after p − Window, which are Window
+	// of them with its own …
 	Window int
 	// … and the first SinkTokens keys (StreamingLLM, arXiv:2309.17453).
 	SinkTokens int
 	SoftCap    float32 // > 0: score = SoftCap * tanh(score/SoftCap)
-	ALiBi      Opt[B]  // f32 [QHeads], slopes: score += slope * (key − query position)
-	SinkLogits Opt[B]  // f32 [QHeads]: a logit that takes probability and gives no value
+	// ALiBi is f32 [QHeads], slopes: score += slope * (key − query position).
+	ALiBi Opt[B]
+	// SinkLogits is f32 [QHeads]: a logit that takes probability and gives no value.
+	// Values of both have to be finite, else outputs may be NaN: they lie in the device's
+	// memory and are not checked. (kvcache.Config.Masks are.)
+	SinkLogits Opt[B]
 }
 
 // Outputs is where Attend writes. A query with no key to attend to gives zeros
@@ -192,8 +197,13 @@ type AttendParams[B Buffer] struct {
 // MergeParams combines Parts attention results over disjoint keys, as produced
 // by Attend into one buffer: In is [Parts, Tokens, Heads, Dim], LSE is f32
 // [Parts, Tokens, Heads]. Out is [Tokens, Heads, Dim], OutLSE f32 [Tokens, Heads].
-// In and Out are activation types, In also f32. Out may not overlap In. A part
-// with a log-sum-exp of −∞ counts for nothing, whatever finite values it holds.
+// In and Out are activation types, In also f32. Out may not overlap In.
+//
+// A part with a log-sum-exp of −∞ is empty: it counts for nothing, whatever it holds. So
+// does one of +∞, which other attention kernels write for a query that sees no key
+// (vLLM's merge_attn_states reads it alike). Where every part is empty the result is 0 and
+// its log-sum-exp −∞. A log-sum-exp of NaN makes its row NaN, and the row's log-sum-exp,
+// so that it is not mistaken for an empty one.
 type MergeParams[B Buffer] struct {
 	Parts, Tokens, Heads, Dim int
 	In                        B

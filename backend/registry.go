@@ -26,9 +26,9 @@ type Device struct {
 	// Driver is what the device is driven by beside this library: "CUDA 12.4
 	// (libcuda.so.1)"; empty when nothing is.
 	Driver string
-	// Condition is the state of the hardware: "41 °C, throttled: power cap"; empty
-	// when unknown.
-	Condition string
+	// Bus is where the device is, its PCI bus id: "0000:3b:00.0"; empty when it has none.
+	// Other programs number devices in another order, but know this.
+	Bus string
 }
 
 // Entry is one line of List: a device, or a driver that has none and why.

@@ -11,12 +11,8 @@ import (
 func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	formats := listedFormats(caps)
 	g := attendGrid(formats)
-	rows := g.each()
-	if !o.Reduced {
-		rows = g.pairs()
-	}
 	var specs []attendSpec
-	for _, row := range rows {
+	for _, row := range o.Grid.rows(g) {
 		specs = append(specs, gridSpec(row, formats))
 	}
 	// GPUs have other kernels for activations of 16 bits.
@@ -31,7 +27,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 		specs = append(specs, s.listed(caps))
 	}
 	specs = append(append(specs, dimSpecs()...), quantizedSpecs(caps)...)
-	if !o.Reduced {
+	if o.Grid.strength() >= 2 {
 		specs = append(specs, largeSpecs()...)
 	}
 	var out []check[B]

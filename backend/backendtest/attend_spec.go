@@ -193,9 +193,8 @@ func attendGrid(formats []backend.Format) grid {
 	return grid{
 		sizes: []int{len(headAxis), len(dimAxis), len(layoutAxis), len(contextAxis), len(queryAxis),
 			len(maskAxis), len(outputAxis), len(formats), 2},
-		cost:   func(row []int) int { return gridSpec(row, formats).work() },
-		cheap:  make([]int, 9), // the first value of each axis
-		budget: 80e6,
+		cost:  func(row []int) int { return gridSpec(row, formats).work() },
+		cheap: make([]int, 9), // the first value of each axis
 	}
 }
 

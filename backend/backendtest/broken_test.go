@@ -332,7 +332,7 @@ func firstFailure(t *testing.T, dev device, name string) error {
 		require.NoError(t, err)
 		return other
 	}}
-	for _, room := range rooms[*cpu.Buffer](dev.Caps(), Options{Reduced: true, MaxWork: 1 << 21}) {
+	for _, room := range rooms[*cpu.Buffer](dev.Caps(), Options{Grid: NoGrid, MaxWork: 1 << 21}) {
 		for _, c := range room.checks {
 			var skip skipped
 			if room.name != name {

@@ -37,6 +37,13 @@
 // the rest is guard elements. After each operation every buffer is downloaded
 // and compared bit by bit with what it must hold, inputs included.
 //
+// # Devices that are late, and that fail
+//
+// For tests of programs that use a device there are two that wrap another one: Late runs
+// what is enqueued when somebody waits, in an order of its own; Faulty fails when it is told,
+// runs out of memory, or is lost. Both are devices like any other: kvcache.NewPool takes
+// them (examples/failures).
+//
 // # What a device needs
 //
 // Offsets and strides of rows are multiples of 16 elements. Memory use stays

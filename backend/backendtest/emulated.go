@@ -14,15 +14,13 @@ import (
 // kernels on the CPU: right, and thousands of times slower.
 func Emulated(device backend.Info) bool { return strings.Contains(device.Device, "simt") }
 
-// emulatedWork is MaxWork on such a device: the suite then takes minutes.
-const emulatedWork = 1 << 20
-
-// OptionsFor are the options for a GPU: the reduced grid and small cases where it is
-// emulated; Apple's flush subnormal numbers. The variable FERRUM_TEST_MAXWORK replaces MaxWork.
+// OptionsFor are the options for a GPU: the grid of Values where it is emulated; Apple's flush
+// subnormal numbers. FERRUM_TEST_MAXWORK in the environment is MaxWork, for checkers that make
+// everything hundreds of times slower.
 func OptionsFor(t require.TestingT, device backend.Info) Options {
 	o := Options{Flushes: strings.HasPrefix(device.Name, "metal")}
 	if Emulated(device) {
-		o = Options{Reduced: true, MaxWork: emulatedWork}
+		o = Options{Grid: Values}
 	}
 	if limit := os.Getenv("FERRUM_TEST_MAXWORK"); limit != "" {
 		n, err := strconv.Atoi(limit)

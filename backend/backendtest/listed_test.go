@@ -33,7 +33,7 @@ func TestNarrowDeviceIsChecked(t *testing.T) {
 		return narrow{other}
 	}}
 	skips := map[string]int{}
-	for _, room := range rooms[*cpu.Buffer](b.be.Caps(), Options{Reduced: true, MaxWork: 1 << 24}) {
+	for _, room := range rooms[*cpu.Buffer](b.be.Caps(), Options{Grid: Values}) {
 		for _, c := range room.checks {
 			var skip skipped
 			err := b.attempt(c.run)
@@ -53,7 +53,7 @@ func TestNarrowDeviceIsChecked(t *testing.T) {
 		require.Less(t, skips[room.name], len(room.checks), "nothing is left of %q", room.name)
 	}
 	caps := b.be.Caps()
-	unlisted := len(attendGrid(listedFormats(caps)).each()) + len(dimSpecs()) + len(quantizedSpecs(caps)) + len(roundedQueryChecks[*cpu.Buffer](caps)) + 1
+	unlisted := len(Values.rows(attendGrid(listedFormats(caps)))) + len(dimSpecs()) + len(quantizedSpecs(caps)) + len(roundedQueryChecks[*cpu.Buffer](caps)) + 1
 	require.Equal(t, unlisted, skips["attend"], "the grid names its axes, the rest does without")
 	require.Zero(t, skips["streams"]+skips["plan"])
 }

@@ -2,7 +2,7 @@ package backendtest
 
 import (
 	"fmt"
-	"math"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
@@ -37,61 +37,14 @@ func mergeChecks[B backend.Buffer]() []check[B] {
 	for _, s := range specs {
 		out = append(out, check[B]{s.name, func(r *rig[B]) { checkMerge(r, s) }})
 	}
+	for _, s := range specs[:5] { // each pair of types
+		s.name = "a log-sum-exp of NaN" + strings.TrimPrefix(s.name, "one part")
+		out = append(out, check[B]{s.name, func(r *rig[B]) { checkMergeNaN(r, s) }})
+	}
 	for _, f := range formatAxis[:3] {
 		out = append(out, check[B]{"shared prefix and own suffixes in " + formatName(f), func(r *rig[B]) { checkCascade(r, f) }})
 	}
 	return out
-}
-
-// checkMerge merges random parts. Every fourth part of a row is empty, and every
-// fifth row has nothing but empty parts; what an empty part's vector holds must
-// not matter.
-func checkMerge[B backend.Buffer](r *rig[B], s mergeSpec) {
-	f := backend.Format{Act: s.out, K: s.out, V: s.out}
-	kDim, vDim := r.dims(s.dim, s.dim)
-	r.needs(f, kDim, vDim, 0, false)
-	s.dim = vDim
-	r.seed(s.name)
-	rows := s.tokens * s.heads
-	in := r.region("parts", s.in, 0, s.parts*rows*s.dim)
-	lse := r.region("log-sum-exp of parts", backend.F32, 0, s.parts*rows)
-	out := r.vectors("merged", s.out, s.tokens, s.heads*s.dim, s.strided)
-	p := backend.MergeParams[B]{Parts: s.parts, Tokens: s.tokens, Heads: s.heads, Dim: s.dim,
-		In: in.buf, LSE: lse.buf, Out: out.rows()}
-	var merged *region[B]
-	if s.lse {
-		merged = r.region("merged log-sum-exp", backend.F32, 0, rows)
-		p.OutLSE = backend.Some(merged.buf)
-	}
-	var wantOut, wantLSE []float64
-	for row := range rows {
-		var parts []partial
-		for i := range s.parts {
-			v, l := r.normal(s.dim), float32(8*r.rng.NormFloat64())
-			if row%5 == 4 || (row+i)%4 == 3 {
-				l = float32(math.Inf(-1))
-				v[0], v[s.dim-1] = 60000, -60000
-			}
-			at := i*rows + row
-			in.set(at*s.dim, encode(s.in, v))
-			lse.set(at, encode(backend.F32, []float32{l}))
-			parts = append(parts, partial{vector(decode(s.in, in.part(in.image, at*s.dim, s.dim))), float64(l)})
-		}
-		all := merge(parts, s.dim)
-		wantOut, wantLSE = append(wantOut, all.out.Raw()...), append(wantLSE, all.lse)
-	}
-	r.push()
-	require.NoError(r, r.be.Merge(r.s, p))
-	shape := []axisOf{{"token", s.tokens}, {"head", s.heads}}
-	got := r.fetch(out.region)
-	require.NoError(r, compareRows("merged", out.values(got), wantOut, s.dim, coarsest(s.in, s.out), shape...))
-	out.accept(got)
-	if merged != nil {
-		got := merged.part(r.fetch(merged), 0, rows)
-		require.NoError(r, compareLSE(widen(decode(backend.F32, got)), wantLSE, lseLimit, shape...))
-		merged.set(0, got)
-	}
-	r.verify()
 }
 
 // checkCascade attends over a prefix and over what follows it in two calls that

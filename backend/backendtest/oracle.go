@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/go-gl/mathgl/mgl64"
 )
@@ -116,11 +117,16 @@ type partial struct {
 	lse float64
 }
 
+// empty says that a partial result is of no keys: its log-sum-exp is infinite. The sign
+// tells kernels apart, no more.
+func (p partial) empty() bool { return math.IsInf(p.lse, 0) }
+
 // merge is the attention over all keys of some partial results: each counts as
-// much as its softmax's denominator.
+// much as its softmax's denominator. A log-sum-exp of NaN makes all of it NaN.
 func merge(parts []partial, dim int) partial {
 	sum := partial{new(mgl64.VecN), math.Inf(-1)}
 	sum.out.Zero(dim)
+	parts = slices.DeleteFunc(slices.Clone(parts), partial.empty)
 	for _, p := range parts {
 		sum.lse = max(sum.lse, p.lse)
 	}
@@ -134,7 +140,7 @@ func merge(parts []partial, dim int) partial {
 	sum.lse = top + math.Log(total)
 	weighted := mgl64.NewVecN(dim)
 	for _, p := range parts {
-		if weight := math.Exp(p.lse - sum.lse); weight > 0 {
+		if weight := math.Exp(p.lse - sum.lse); weight != 0 {
 			p.out.Mul(weighted, weight)
 			sum.out.Add(sum.out, weighted)
 		}

@@ -123,11 +123,17 @@ func TestOracleMergesNothing(t *testing.T) {
 	got := merge([]partial{none, none}, 2)
 	require.Equal(t, []float64{0, 0}, got.out.Raw())
 	require.Equal(t, math.Inf(-1), got.lse)
+	other := partial{none.out, math.Inf(1)}
+	require.Equal(t, got, merge([]partial{other, none, other}, 2), "+∞ is as empty as −∞")
 
 	one := partial{mgl64.NewVecNFromData([]float64{1, 2}), 3}
 	got = merge([]partial{none, one, none}, 2)
 	require.Equal(t, []float64{1, 2}, got.out.Raw())
 	require.InDelta(t, 3, got.lse, 1e-15)
+	require.Equal(t, got, merge([]partial{other, one, none}, 2))
+
+	got = merge([]partial{one, {one.out, math.NaN()}, none}, 2)
+	require.True(t, math.IsNaN(got.lse) && math.IsNaN(got.out.Raw()[0]), "%v", got)
 }
 
 func TestRotaryByHand(t *testing.T) {

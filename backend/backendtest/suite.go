@@ -10,19 +10,22 @@ import (
 
 // Options adjust the suite to a device.
 type Options struct {
-	// Reduced takes every value of every axis of the attention grid once, instead
-	// of every pair of values.
-	Reduced bool
-	// MaxWork skips, by name, attention cases of more multiply-adds; 0: no limit.
-	// The largest case of the full suite has 1.1e9.
+	// Grid is how much of the attention grid is tried. FERRUM_TEST_GRID=full in the environment
+	// raises it: Values to Pairs, Pairs to Triples.
+	Grid Grid
+	// MaxWork skips, by name, attention cases of more multiply-adds; 0: no limit. The
+	// largest case of the suite has 1.1e9, of the grid of Values 1e7.
 	MaxWork int
+	// TypedOnly leaves out the erased form, which is the same code for every device: one
+	// that is opened in several ways needs it once.
+	TypedOnly bool
 	// Flushes says that the device's arithmetic takes subnormal numbers for 0: rows of
 	// such numbers may then be quantized to 0.
 	Flushes bool
 }
 
 // Run checks a device against the contract of package backend, then its erased
-// form with the reduced grid. open is called several times; each call opens the
+// form without the grid. open is called several times; each call opens the
 // device anew, and the suite closes what it opened.
 func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B]) {
 	RunWith(t, open, Options{})
@@ -30,24 +33,27 @@ func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend
 
 // raceWork is MaxWork under the race detector, which makes arithmetic ten times
 // slower and finds the same races in small cases.
-const raceWork = 4e6
+const raceWork = 1 << 20
 
-// RunWith is Run with options. Under the race detector the grid is always the
-// reduced one, and large cases are skipped.
+// RunWith is Run with options. Under the race detector the grid is at most that of
+// Values, and large cases are skipped.
 func RunWith[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
+	o.Grid = o.Grid.full()
 	if raceDetector {
-		o.Reduced = true
+		if o.Grid != NoGrid {
+			o.Grid = Values
+		}
 		if o.MaxWork == 0 || o.MaxWork > raceWork {
 			o.MaxWork = raceWork
 		}
 	}
 	runForm(t, open, o)
 	var zero B
-	if _, erased := any(zero).(backend.AnyBuffer); erased {
+	if _, erased := any(zero).(backend.AnyBuffer); erased || o.TypedOnly {
 		return
 	}
 	t.Run("erased", func(t *testing.T) {
-		o.Reduced = true
+		o.Grid = NoGrid.full()
 		runForm(t, func(t testing.TB) backend.Backend[backend.AnyBuffer] { return backend.Erase(open(t)) }, o)
 	})
 }
@@ -86,6 +92,11 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 }
 
 func runForm[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
+	runChecks(t, open, o, func(string, string) bool { return true })
+}
+
+// runChecks runs those checks of the suite that are chosen, by their room and name.
+func runChecks[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options, chosen func(room, check string) bool) {
 	be := open(t)
 	b := bench[B]{be: be, open: func() backend.Backend[B] { return open(t) }, flushes: o.Flushes}
 	defer func() {
@@ -95,6 +106,9 @@ func runForm[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Bac
 	for _, room := range rooms[B](be.Caps(), o) {
 		t.Run(room.name, func(t *testing.T) {
 			for _, c := range room.checks {
+				if !chosen(room.name, c.name) {
+					continue
+				}
 				t.Run(c.name, func(t *testing.T) {
 					var skip skipped
 					switch err := b.attempt(c.run); {

@@ -49,22 +49,21 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 		queryHeads = p.QHeads
 	}
 	c := be.pool.borrow(extent{vectors: max(3*v.KVHeads*max(v.K.Dim, v.V.Dim), queryHeads*v.K.Dim)})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.append)
 	t := &c.append
-	*t = appendTask{
-		slots: view[int64](p.Slots)[:p.Tokens], rope: rotationOf(p.Rope), magnitude: p.Rope.Magnitude, saturate: p.Saturate,
-		sides: [2]appended{
-			{vectorsOf(p.K, v.KVHeads*v.K.Dim), planeOf(*v, v.K), p.Rope.Table.Set || v.K.Hadamard},
-			{vectorsOf(p.V, v.KVHeads*v.V.Dim), planeOf(*v, v.V), false},
-		},
-	}
+	t.slots, t.rope, t.magnitude, t.saturate = view[int64](p.Slots)[:p.Tokens], rotationOf(p.Rope), p.Rope.Magnitude, p.Saturate
 	keys, values := &t.sides[0], &t.sides[1]
+	keys.from.of(&p.K, p.Tokens, v.KVHeads*v.K.Dim)
+	values.from.of(&p.V, p.Tokens, v.KVHeads*v.V.Dim)
+	keys.to.of(v, &v.K)
+	values.to.of(v, &v.V)
+	keys.turned = p.Rope.Table.Set || v.K.Hadamard
 	if p.Rope.Table.Set {
 		t.positions = view[uint32](p.Positions.Buf)[:p.Tokens]
 	}
 	if queryHeads > 0 {
 		t.queryHeads = queryHeads
-		t.q = vectorsOf(p.Q, p.QHeads*v.K.Dim)
+		t.q.of(&p.Q, p.Tokens, p.QHeads*v.K.Dim)
 	}
 	if err := t.check(v); err != nil {
 		return err
@@ -118,6 +117,10 @@ func (t *appendTask) part(i int, w *scratch) {
 	if t.queryHeads > 0 {
 		x := w.vectors[:t.queryHeads*t.sides[0].to.dim]
 		for token := begin; token < end; token++ {
+			if t.q.dt == backend.F32 { // where it is
+				t.turn(of[float32](t.q.at(token, 0, len(x))), token)
+				continue
+			}
 			t.q.load(x, token, 0)
 			t.turn(x, token)
 			t.q.store(token, 0, x)
@@ -133,15 +136,27 @@ func (t *appendTask) part(i int, w *scratch) {
 func (t *appendTask) store(s *appended, token int, w *scratch) {
 	p, n := &s.to, s.to.heads*s.to.dim
 	rows := s.from.at(token, 0, n)
-	if s.to.dt != s.from.dt || s.turned { // else bit for bit
+	switch {
+	case s.to.dt == s.from.dt && !s.turned: // bit for bit
+	case s.to.dt == backend.F32:
+		rows = backend.BytesOf(t.load(s, token, w))
+	default:
 		rows = backend.BytesOf(w.vectors[n : 2*n])[:p.heads*p.row]
 		words := of[uint32](backend.BytesOf(w.vectors[2*n : 3*n]))[:p.heads*p.perRow]
 		p.encode(rows, words, t.load(s, token, w), t.saturate)
-		for head := range p.heads {
+		for head := range p.headsWithScales() {
 			copy(p.scales[p.index(int(t.slots[token]), head)*p.perRow:][:p.perRow], words[head*p.perRow:])
 		}
 	}
 	p.k.scatter(p.mem[p.index(int(t.slots[token]), 0)*p.row:], p.block*p.row, rows, p.row, t.around)
+}
+
+// headsWithScales is how many heads have rows with scales of their own.
+func (p *plane) headsWithScales() int {
+	if p.perRow == 0 {
+		return 0
+	}
+	return p.heads
 }
 
 // encode stores a row of each head side by side, with the scales of their own.

@@ -12,12 +12,17 @@ import (
 // split; and, where it is wanted, the attention mass.
 type attention struct {
 	workload
-	p            *backend.AttendParams[*Buffer]
 	k            *kernels
 	q, out       vectors
 	keys, values plane
 	fixed        bool      // Options.Reproducible
+	int8Query    bool      // queries are rounded
 	group        int       // query heads of a KV head
+	tokens       int       // of all sequences
+	scale        float32   // of products of queries and keys
+	softCap      float32   // 0: none
+	tables       []uint32  // [seqs, stride], nil: sequence i lies in block i
+	stride       int       // of tables
 	lens         []uint32  // [seqs]
 	offsets      []uint32  // [seqs+1], nil: one token a sequence
 	items        []uint32  // of the plan
@@ -25,6 +30,7 @@ type attention struct {
 	finalLSE     []float32 // [tokens, heads] for the mass, nil: not wanted
 	slopes       []float32 // ALiBi, nil: none
 	sinks        []float32 // logits, nil: none
+	small        bool      // one goroutine's, and soon done
 	mass         []float32 // [blocks, KV heads, block], nil: not wanted
 	split        partials
 	keptSpace    []float32 // of the items' kept weights
@@ -43,14 +49,14 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 		return err
 	}
 	c := be.pool.borrow(attentionExtent(&p))
-	defer be.pool.giveBack(c)
-	c.attend = p
+	defer giveBack(be.pool, c, &c.attention)
 	a := &c.attention
-	a.bind(&c.attend)
-	if err := a.check(); err != nil {
+	a.bind(&p)
+	if err := a.check(&p); err != nil {
 		return err
 	}
 	cost, items := a.cost(), len(a.items)/itemWords
+	a.small = cost < 2*smallWork
 	if err := be.pool.run(a, items*a.kvHeads, cost, c.scratch); err != nil {
 		return err
 	}
@@ -70,8 +76,8 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 	l := workload{qHeads: p.QHeads, kvHeads: p.Cache.KVHeads, block: p.Cache.BlockSize, tileRows: p.Q.Buf.be.tileRows()}
 	tile := l.tileTokens() * l.qHeads / l.kvHeads
-	rows := max(tile, min(tile, fewRows)*l.together(0))
-	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: tile * panel, rows: rows,
+	rows := max(tile, min(tile, fewRows)*min(l.kvHeads, maxTogether))
+	need := extent{q: rows * p.Cache.K.Dim, acc: rows * p.Cache.V.Dim, scores: rows * panel, rows: rows,
 		vectors: panel * max(p.Cache.K.Dim, p.Cache.V.Dim), panel: panel * p.Cache.K.Dim}
 	if p.Int8Query {
 		need.rounded, need.integers = need.q, p.Cache.K.Dim
@@ -79,20 +85,22 @@ func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 	return need
 }
 
-// bind resolves checked parameters.
+// bind resolves checked parameters into a, which is zero: field by field, which is faster than to
+// copy it.
 func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
-	v := p.Cache
-	*a = attention{
-		workload: workload{qHeads: p.QHeads, kvHeads: v.KVHeads, vDim: v.V.Dim, block: v.BlockSize, tileRows: p.Q.Buf.be.tileRows(), withMass: p.Plan.Mass,
-			see: plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)},
-		p: p, k: p.Q.Buf.be.kernels, fixed: p.Q.Buf.be.fixed, group: p.QHeads / v.KVHeads,
-		q: vectorsOf(p.Q, p.QHeads*v.K.Dim), out: vectorsOf(p.Out.Rows, p.QHeads*v.V.Dim),
-		keys: planeOf(v, v.K), values: planeOf(v, v.V),
-		lens:    view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs],
-		offsets: optional[uint32](p.Batch.QueryOffsets),
-		slopes:  optional[float32](p.Mask.ALiBi), sinks: optional[float32](p.Mask.SinkLogits),
-		lse: optional[float32](p.Out.LSE), mass: optional[float32](p.Out.Mass),
-	}
+	v, be := &p.Cache, p.Q.Buf.be
+	a.qHeads, a.kvHeads, a.vDim, a.block, a.tileRows, a.withMass = p.QHeads, v.KVHeads, v.V.Dim, v.BlockSize, be.tileRows(), p.Plan.Mass
+	a.see = plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
+	a.k, a.fixed, a.int8Query, a.group = be.kernels, be.fixed, p.Int8Query, p.QHeads/v.KVHeads
+	a.tokens, a.scale, a.softCap = p.Batch.Tokens, p.Scale, p.Mask.SoftCap
+	a.q.of(&p.Q, a.tokens, p.QHeads*v.K.Dim)
+	a.out.of(&p.Out.Rows, a.tokens, p.QHeads*v.V.Dim)
+	a.keys.of(v, &v.K)
+	a.values.of(v, &v.V)
+	a.tables, a.stride = optional[uint32](p.Batch.Table), p.Batch.TableStride
+	a.lens, a.offsets = view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs], optional[uint32](p.Batch.QueryOffsets)
+	a.slopes, a.sinks = optional[float32](p.Mask.ALiBi), optional[float32](p.Mask.SinkLogits)
+	a.lse, a.mass = optional[float32](p.Out.LSE), optional[float32](p.Out.Mass)
 	if a.lse != nil {
 		a.lse = a.lse[p.Out.LSEOffset:]
 	}
@@ -106,8 +114,8 @@ func optional[T backend.Number](o backend.Opt[*Buffer]) []T {
 	return view[T](o.Buf)
 }
 
-// tokens is the first token of a sequence and how many there are.
-func (a *attention) tokens(seq int) (first, n int) {
+// tokensOf is the first token of a sequence and how many there are.
+func (a *attention) tokensOf(seq int) (first, n int) {
 	if a.offsets == nil {
 		return seq, 1
 	}
@@ -120,8 +128,8 @@ func attendError(format string, args ...any) error {
 }
 
 // check looks at what the batch's buffers say, and that the work was made for it.
-func (a *attention) check() error {
-	batch, cache := &a.p.Batch, &a.p.Cache
+func (a *attention) check(p *backend.AttendParams[*Buffer]) error {
+	batch, cache := &p.Batch, &p.Cache
 	if err := a.checkOffsets(batch); err != nil {
 		return err
 	}
@@ -136,12 +144,12 @@ func (a *attention) check() error {
 		if uint64(ctx) > slots {
 			return attendError("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
 		}
-		_, n := a.tokens(i)
+		_, n := a.tokensOf(i)
 		sum = sum.Add(int(ctx), n)
 		if !batch.Table.Set || n == 0 {
 			continue
 		}
-		table, keys := tableOf(batch, i), a.see.Of(int(ctx), n, 0, n)
+		table, keys := a.table(i), a.see.Of(int(ctx), n, 0, n)
 		if err := table.check("attend", i, 0, keys.Sinks, cache); err != nil {
 			return err
 		}
@@ -149,7 +157,7 @@ func (a *attention) check() error {
 			return err
 		}
 	}
-	return a.checkWork(sum)
+	return a.checkWork(p, sum)
 }
 
 func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
@@ -172,8 +180,8 @@ func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
 
 // checkWork recognises the plan and checks the range of every item, so that work
 // that was overwritten cannot lead outside the operands.
-func (a *attention) checkWork(sum plan.Fingerprint) error {
-	work := optional[uint32](a.p.Work)
+func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerprint) error {
+	work := optional[uint32](p.Work)
 	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(sum) || work[2] != uint32(sum>>32) {
 		return attendError("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
 	}
@@ -185,21 +193,21 @@ func (a *attention) checkWork(sum plan.Fingerprint) error {
 		return attendError("work: %d elements, too few for %d items", len(work)+headerWords, n)
 	}
 	a.items = work[:n*itemWords]
-	space, ok := a.workspace(a.p.Batch.Tokens, rows, units)
-	if !ok || space > a.p.Plan.Workspace {
-		return attendError("workspace: %d elements were planned, the work needs more", a.p.Plan.Workspace)
+	space, ok := a.workspace(p.Batch.Tokens, rows, units)
+	if !ok || space > p.Plan.Workspace {
+		return attendError("workspace: %d elements were planned, the work needs more", p.Plan.Workspace)
 	}
 	for i := range n {
 		it := decodeItem(a.items[i*itemWords:])
 		if it.seq < 0 || it.seq >= len(a.lens) {
 			return attendError("work: item %d is out of range", i)
 		}
-		if _, n := a.tokens(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows, units) {
+		if _, n := a.tokensOf(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows, units) {
 			return attendError("work: item %d is out of range", i)
 		}
 	}
 	if space > 0 {
-		a.divide(view[float32](a.p.Workspace.Buf), rows)
+		a.divide(view[float32](p.Workspace.Buf), rows)
 	}
 	return nil
 }
@@ -207,12 +215,12 @@ func (a *attention) checkWork(sum plan.Fingerprint) error {
 // divide lays out the workspace.
 func (a *attention) divide(space []float32, rows int) {
 	if a.withMass {
-		n := a.p.Batch.Tokens * a.qHeads
+		n := a.tokens * a.qHeads
 		a.finalLSE, space = space[:n], space[n:]
 	}
 	a.split.lse, space = space[:rows], space[rows:]
 	a.keptSpace = space[rows*a.vDim:]
-	a.split.rows = vectors{k: a.out.k, mem: backend.BytesOf(space), dt: backend.F32, size: 4, stride: a.vDim}
+	a.split.rows = vectors{n: rows, k: a.out.k, mem: backend.BytesOf(space), dt: backend.F32, size: 4, stride: a.vDim}
 }
 
 // cost is the multiply-adds of the call.

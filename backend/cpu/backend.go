@@ -37,7 +37,7 @@ type Backend struct {
 
 	// mu orders Free and Close after the operations that run: those hold it for reading.
 	mu        sync.RWMutex
-	closed    bool
+	live      bool                 // opened, and not closed since
 	buffers   map[*Buffer]struct{} // live ones
 	allocated int64
 }
@@ -74,6 +74,7 @@ func Open(o Options) (*Backend, error) {
 		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), DeviceTable: true, Int8Query: int8Query()},
 		model:    modelName(),
 		maxBytes: o.MaxBytes,
+		live:     true,
 		buffers:  map[*Buffer]struct{}{},
 	}, nil
 }
@@ -119,6 +120,9 @@ func modelName() string {
 
 // Info describes the device; its memory is the budget it was opened with.
 func (be *Backend) Info() backend.Info {
+	if be.pool == nil { // the zero Backend
+		return backend.Info{}
+	}
 	be.mu.RLock()
 	defer be.mu.RUnlock()
 	info := backend.Info{Name: "cpu", Device: be.model, Kernels: be.kernels.name, Units: be.pool.threads, HostVisible: true,
@@ -138,10 +142,10 @@ func (be *Backend) Caps() backend.Caps { return be.caps }
 func (be *Backend) Close() error {
 	be.mu.Lock()
 	defer be.mu.Unlock()
-	if be.closed {
+	if !be.live {
 		return fmt.Errorf("cpu: close: device %w", backend.ErrClosed)
 	}
-	be.closed = true
+	be.live = false
 	be.pool.close()
 	var first error
 	for b := range be.buffers {
@@ -171,7 +175,7 @@ func (be *Backend) end() { be.mu.RUnlock() }
 
 // open reports whether the device is; the caller holds mu.
 func (be *Backend) open(op string) error {
-	if be.closed {
+	if !be.live {
 		return fmt.Errorf("cpu: %s: device %w", op, backend.ErrClosed)
 	}
 	return nil

@@ -15,7 +15,7 @@ func BenchmarkAttend(b *testing.B) {
 		{k: backend.Int4}, {k: backend.Int4Channel, v: backend.Int4}, {k: backend.Int8, int8Query: true}, {k: backend.Int4, int8Query: true},
 	} {
 		for _, queries := range []int{1, 64} {
-			for _, block := range []int{0, 16} {
+			for _, block := range []int{0, 16, 32} {
 				c.ctx, c.queries, c.block = []int{2048}, []int{queries}, block
 				c.qHeads, c.kvHeads, c.kDim, c.vDim, c.act = 32, 8, 128, 128, backend.F32
 				if c.v == backend.Invalid {

@@ -33,7 +33,7 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 		}
 	}
 	c := be.pool.borrow(extent{})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.blocks)
 	t := &c.blocks
 	*t = blockTask{pairs: pairs, keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V), mass: optional[float32](p.Mass)}
 	head := t.keys.block * (t.keys.row + t.values.row)
@@ -88,7 +88,7 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 		return err
 	}
 	c := be.pool.borrow(extent{})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.move)
 	t := &c.move
 	*t = moveTask{pairs: view[int64](p.Pairs)[:2*p.N], mass: optional[float32](p.Mass),
 		keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V)}

@@ -10,14 +10,14 @@ import (
 )
 
 // The CPU passes the suite that every device passes, with all kernels that the
-// processor runs. The race detector slows arithmetic down twenty times, so it watches
-// the small cases.
+// processor runs: the best of them all of it, the others each value of the grid once. What
+// differs between kernels has tests of its own, in this package.
 func TestConformance(t *testing.T) {
-	var o backendtest.Options
-	if raceDetector {
-		o = backendtest.Options{Reduced: true, MaxWork: 1 << 20}
-	}
-	for _, k := range available {
+	for i, k := range available {
+		var o backendtest.Options
+		if i > 0 {
+			o = backendtest.Options{Grid: backendtest.Values, TypedOnly: true}
+		}
 		t.Run(k.name, func(t *testing.T) {
 			backendtest.RunWith(t, func(t testing.TB) backend.Backend[*Buffer] {
 				be, err := Open(Options{Kernels: k.name})

@@ -50,7 +50,7 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 	keys := conversion{planeOf(p.From, p.From.K), planeOf(p.To, p.To.K), p.From.K.Hadamard != p.To.K.Hadamard}
 	values := conversion{from: planeOf(p.From, p.From.V), to: planeOf(p.To, p.To.V)}
 	c := be.pool.borrow(extent{vectors: max(keys.rows()*keys.to.dim, values.rows()*values.to.dim)})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.convert)
 	t := &c.convert
 	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate}
 	heads := p.From.KVHeads

@@ -40,7 +40,7 @@ func (be *Backend) copy(dst, src []byte) error {
 		return nil
 	}
 	c := be.pool.borrow(extent{})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.copy)
 	c.copy = copyTask{be.kernels, dst, src}
 	return be.pool.run(&c.copy, ceilDiv(len(dst), copyPiece), 2*len(dst), c.scratch)
 }

@@ -2,10 +2,28 @@ package cpu
 
 import "math"
 
-// finish normalises row r of a tile's heads and hands it on: to the output, or to the
-// workspace where other parts have the rest of the keys.
-func (a *attention) finish(t *tile, it item, r int, w *scratch) {
-	token, head, query := a.row(t, t.head+r/t.rows, r%t.rows)
+// finish normalises the rows of a tile's heads and hands them on: to the output, or to the
+// workspace where other parts have the rest of the keys. Those of a single query lie side by side
+// in the output.
+func (a *attention) finish(t *tile, it item, w *scratch) {
+	r, single := 0, it.parts == 1 && t.q1-t.q0 == 1
+	for first := t.head * a.group; first < (t.head+t.heads)*a.group; first += a.group {
+		for query := t.q0; query < t.q1; query++ {
+			for head := first; head < first+a.group; head++ {
+				a.finishRow(t, it, r, head, query, !single, w)
+				r++
+			}
+		}
+	}
+	if single {
+		a.out.store(t.first+t.q0, t.head*a.group*a.vDim, w.acc[:r*a.vDim])
+	}
+}
+
+// finishRow is finish for row r, of a query and one of its heads, which is stored where it is
+// asked for.
+func (a *attention) finishRow(t *tile, it item, r, head, query int, store bool, w *scratch) {
+	token := t.first + query
 	acc, top, sum := w.acc[r*a.vDim:][:a.vDim], w.top[r], w.sum[r]
 	shrink := 1.0
 	if a.sinks != nil && a.sinks[head] != negInf && a.takesSink(t, it, query) {
@@ -22,7 +40,10 @@ func (a *attention) finish(t *tile, it item, r int, w *scratch) {
 		}
 	}
 	if it.parts == 1 {
-		a.emit(token, head, acc, lse)
+		if store {
+			a.out.store(token, head*a.vDim, acc)
+		}
+		a.emit(token, head, lse)
 		return
 	}
 	row := it.base + (it.part*(it.q1-it.q0)+token-t.first-it.q0)*a.qHeads + head
@@ -40,9 +61,8 @@ func (a *attention) takesSink(t *tile, it item, query int) bool {
 	return end <= it.k1
 }
 
-// emit writes a final row.
-func (a *attention) emit(token, head int, row []float32, lse float32) {
-	a.out.store(token, head*a.vDim, row)
+// emit writes what is known of a final row beside it.
+func (a *attention) emit(token, head int, lse float32) {
 	if a.lse != nil {
 		a.lse[token*a.qHeads+head] = lse
 	}
@@ -60,11 +80,13 @@ func (c combining) part(i int, w *scratch) {
 	if it.part != 0 || it.parts < 2 {
 		return
 	}
-	first, _ := c.tokens(it.seq)
+	first, _ := c.tokensOf(it.seq)
 	rows := (it.q1 - it.q0) * c.qHeads
 	acc, row := w.acc[:c.vDim], w.vectors[:c.vDim]
 	for r := range rows {
 		lse := c.split.merge(acc, row, it.base+r, rows, it.parts)
-		c.emit(first+it.q0+r/c.qHeads, r%c.qHeads, acc, lse)
+		token, head := first+it.q0+r/c.qHeads, r%c.qHeads
+		c.out.store(token, head*c.vDim, acc)
+		c.emit(token, head, lse)
 	}
 }

@@ -32,7 +32,7 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 		return err
 	}
 	c := be.pool.borrow(extent{vectors: gatherPiece * max(p.Cache.K.Dim, p.Cache.V.Dim)})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.gather)
 	t := &c.gather
 	*t = gatherTask{keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V),
 		table: blockTable{block: p.TableOffset}, begin: p.Begin, n: p.Len}

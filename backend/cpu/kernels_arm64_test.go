@@ -66,5 +66,5 @@ func TestConformanceReduced(t *testing.T) {
 		be, err := Open(Options{Kernels: "neon"})
 		require.NoError(t, err)
 		return backend.Erase(be)
-	}, backendtest.Options{Reduced: true, MaxWork: 1 << 20})
+	}, backendtest.Options{Grid: backendtest.Values, MaxWork: 1 << 20})
 }

@@ -2,8 +2,9 @@ package cpu
 
 import "github.com/ferrumkv/ferrumkv/backend"
 
-// vectors is Rows as memory: vector i starts at element offset + i*stride.
+// vectors is n Rows as memory: vector i starts at element offset + i*stride.
 type vectors struct {
+	n              int
 	k              *kernels
 	mem            []byte
 	dt             backend.DType
@@ -11,12 +12,18 @@ type vectors struct {
 	offset, stride int // elements
 }
 
-// vectorsOf is r with its stride resolved for vectors of width elements.
-func vectorsOf(r backend.Rows[*Buffer], width int) vectors {
-	if r.Stride == 0 {
-		r.Stride = width
+// of sets v to n vectors of r with its stride resolved for width elements.
+func (v *vectors) of(r *backend.Rows[*Buffer], n, width int) {
+	v.n, v.k, v.mem, v.dt, v.size = n, r.Buf.be.kernels, r.Buf.mem, r.Buf.dt, r.Buf.dt.Bits()/8
+	if v.offset, v.stride = r.Offset, r.Stride; v.stride == 0 {
+		v.stride = width
 	}
-	return vectors{k: r.Buf.be.kernels, mem: r.Buf.mem, dt: r.Buf.dt, size: r.Buf.dt.Bits() / 8, offset: r.Offset, stride: r.Stride}
+}
+
+// vectorsOf is n vectors of r.
+func vectorsOf(r backend.Rows[*Buffer], n, width int) (v vectors) {
+	v.of(&r, n, width)
+	return v
 }
 
 // at is the memory of n elements of vector i from element col on.
@@ -26,8 +33,8 @@ func (v *vectors) at(i, col, n int) []byte {
 
 func (v *vectors) load(dst []float32, i, col int) {
 	row := stored{dt: v.dt, data: v.at(i, col, len(dst))}
-	if next := (v.offset + (i+1)*v.stride + col) * v.size; next < len(v.mem) { // which is likely wanted next
-		row.ahead = &v.mem[next]
+	if i+1 < v.n { // which is likely wanted next
+		row.ahead = &v.mem[(v.offset+(i+1)*v.stride+col)*v.size]
 	}
 	v.k.decode[v.dt](dst, row)
 }
@@ -50,9 +57,15 @@ type plane struct {
 	perBlock, perHead, perRow, shared int
 }
 
-func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) plane {
-	out := plane{k: p.Data.be.kernels, mem: p.Data.mem, dt: p.Data.dt, heads: v.KVHeads, block: v.BlockSize, dim: p.Dim, row: p.Dim * p.Data.dt.Bits() / 8,
-		hadamard: p.Hadamard, scales: optional[uint32](p.Scales)}
+func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) (out plane) {
+	out.of(&v, &p)
+	return out
+}
+
+// of sets out, which is zero, to a plane of v.
+func (out *plane) of(v *backend.CacheView[*Buffer], p *backend.Plane[*Buffer]) {
+	out.k, out.mem, out.dt, out.heads, out.block = p.Data.be.kernels, p.Data.mem, p.Data.dt, v.KVHeads, v.BlockSize
+	out.dim, out.row, out.hadamard, out.scales = p.Dim, p.Dim*p.Data.dt.Bits()/8, p.Hadamard, optional[uint32](p.Scales)
 	switch out.dt {
 	case backend.FP8E4M3, backend.FP8E5M2:
 		out.perHead, out.shared = 1, 1
@@ -63,7 +76,6 @@ func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) plane {
 		out.perHead = v.BlockSize * out.perRow
 		out.perBlock = v.KVHeads * out.perHead
 	}
-	return out
 }
 
 // at is n rows of one head from a block's offset on.
@@ -120,12 +132,12 @@ type blockTable struct {
 	block int
 }
 
-// tableOf is the table of sequence i.
-func tableOf(r *backend.Ragged[*Buffer], i int) blockTable {
-	if !r.Table.Set {
+// table is that of sequence i.
+func (a *attention) table(i int) blockTable {
+	if a.tables == nil {
 		return blockTable{block: i}
 	}
-	return blockTable{ids: view[uint32](r.Table.Buf)[i*r.TableStride:][:r.TableStride]}
+	return blockTable{ids: a.tables[i*a.stride:][:a.stride]}
 }
 
 func (t *blockTable) at(i int) int {

@@ -7,10 +7,21 @@ import (
 )
 
 // partials are attention results over disjoint keys: normalised rows
-// and the log-sum-exp of each.
+// and the log-sum-exp of each. Given ones may be of kernels that write +∞ for a query
+// that sees no key; an attention's own parts have that from an infinite score only,
+// which must show.
 type partials struct {
-	rows vectors
-	lse  []float32
+	rows  vectors
+	lse   []float32
+	given bool
+}
+
+// of is the log-sum-exp of a row.
+func (p *partials) of(row int) float32 {
+	if lse := p.lse[row]; !p.given || !math.IsInf(float64(lse), 1) {
+		return lse
+	}
+	return float32(math.Inf(-1))
 }
 
 // merge combines rows first, first+step, … into acc and returns the log-sum-exp
@@ -19,14 +30,14 @@ func (p *partials) merge(acc, row []float32, first, step, parts int) float32 {
 	clear(acc)
 	top := float32(math.Inf(-1))
 	for i := range parts {
-		top = max(top, p.lse[first+i*step])
+		top = max(top, p.of(first+i*step))
 	}
 	if math.IsInf(float64(top), -1) {
 		return top
 	}
 	var sum float64
 	for i := range parts {
-		weight := math.Exp(float64(p.lse[first+i*step]) - float64(top))
+		weight := math.Exp(float64(p.of(first+i*step)) - float64(top))
 		if weight == 0 {
 			continue
 		}
@@ -65,11 +76,11 @@ func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error
 		return err // without rows there is no bound on their dims
 	}
 	c := be.pool.borrow(extent{acc: p.Dim, vectors: p.Dim})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.merge)
 	t := &c.merge
 	*t = mergeTask{
-		in:  partials{rows: vectorsOf(backend.Dense(p.In), p.Dim), lse: view[float32](p.LSE)},
-		out: vectorsOf(p.Out, p.Heads*p.Dim), parts: p.Parts, tokens: p.Tokens, heads: p.Heads, dim: p.Dim,
+		in:  partials{rows: vectorsOf(backend.Dense(p.In), p.Parts*p.Tokens*p.Heads, p.Dim), lse: view[float32](p.LSE), given: true},
+		out: vectorsOf(p.Out, p.Tokens, p.Heads*p.Dim), parts: p.Parts, tokens: p.Tokens, heads: p.Heads, dim: p.Dim,
 	}
 	if p.OutLSE.Set {
 		t.outLSE = view[float32](p.OutLSE.Buf)

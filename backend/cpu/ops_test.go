@@ -329,7 +329,7 @@ func TestScratchForgets(t *testing.T) {
 		st := c.set(t, 1)
 		st.attend(t)
 		p := st.be.pool
-		all := []*scratch{p.calls[0].scratch}
+		all := []*scratch{p.last.Load().scratch}
 		for i := range p.scratch {
 			all = append(all, p.scratch[i].Load())
 		}

@@ -40,8 +40,9 @@ type pool struct {
 	scratch []atomic.Pointer[scratch] // of each worker
 	bell    chan struct{}             // receives once for each worker that is woken
 
+	last  atomic.Pointer[call] // that was given back, if it was not taken since
 	mu    sync.Mutex
-	calls []*call // reused: a warm dispatch allocates nothing
+	calls []*call // and others that were; reused: a warm dispatch allocates nothing
 	size  extent  // of every scratch
 
 	_       apart
@@ -77,8 +78,12 @@ func (p *pool) run(t task, parts, cost int, w *scratch) error {
 	if parts == 0 {
 		return nil
 	}
+	workers := p.helpers(parts, cost)
+	if workers == 0 {
+		return runAlone(t, parts, w)
+	}
 	j, done := w.job, 0
-	j.begin(t, parts, p.helpers(parts, cost))
+	j.begin(t, parts, workers)
 	for i, ok := j.take(0); ok; i, ok = j.take(0) {
 		p.offer(j, cost >= wakeWork)
 		j.runPart(i, w)
@@ -86,9 +91,37 @@ func (p *pool) run(t task, parts, cost int, w *scratch) error {
 	}
 	j.wait(done)
 	if failed := j.end(); failed != nil {
-		return fmt.Errorf("cpu: operands changed during the call: %v", *failed)
+		return errChanged(*failed)
 	}
 	return nil
+}
+
+// runAlone is run for work that is not worth sharing: of a small step the words that
+// goroutines would hand each other take longer than the work.
+func runAlone(t task, parts int, w *scratch) (err error) {
+	for i := 0; i < parts; i++ { // again after a part that panics
+		if e := runFrom(&i, t, parts, w); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// runFrom runs the parts from i on, which it leaves at the last one that it ran.
+func runFrom(i *int, t task, parts int, w *scratch) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errChanged(r)
+		}
+	}()
+	for ; *i < parts; *i++ {
+		t.part(*i, w)
+	}
+	return nil
+}
+
+func errChanged(reason any) error {
+	return fmt.Errorf("cpu: operands changed during the call: %v", reason)
 }
 
 // helpers is how many workers a call is shared with at most.

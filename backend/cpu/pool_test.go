@@ -2,9 +2,11 @@ package cpu
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -41,20 +43,6 @@ func newTestPool(t testing.TB, threads int) (*pool, *scratch) {
 	return p, p.borrow(extent{}).scratch
 }
 
-// await fails a test that waits for long.
-func await(t testing.TB, what string, done func() bool) {
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(50 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			t.Error("timed out:", what)
-			return
-		}
-	}
-}
-
-func awaitSleep(t testing.TB, p *pool) {
-	await(t, "workers fall asleep", func() bool { return int(p.asleep.Load()) == p.threads-1 })
-}
-
 // Any calls from any number of goroutines run every part once, and a call fails
 // if one of its parts panics.
 func TestPoolRunsEveryPartOnce(t *testing.T) {
@@ -88,7 +76,7 @@ func TestPoolRunsEveryPartOnce(t *testing.T) {
 							t.Errorf("%+v: part %d ran %d times", d, i, got)
 						}
 					}
-					p.giveBack(c)
+					giveBack(p, c, &c.copy)
 					time.Sleep(time.Duration(d.idle) * time.Microsecond)
 				}
 			})
@@ -114,33 +102,33 @@ func TestPoolPanicIsAnError(t *testing.T) {
 // can only end if each has a goroutine.
 func TestPoolWakesAllWorkers(t *testing.T) {
 	const threads = 5
-	processors(t, threads)
-	p, w := newTestPool(t, threads)
-	for range 50 {
-		awaitSleep(t, p)
-		var met atomic.Int32
-		meet := taskFunc(func(int, *scratch) {
-			met.Add(1)
-			await(t, "all parts meet", func() bool { return met.Load() == threads })
-		})
-		require.NoError(t, p.run(meet, threads, wakeWork, w))
-	}
+	asleep(t, threads, func(t *testing.T, p *pool, w *scratch) {
+		for range 50 {
+			synctest.Wait()
+			var met sync.WaitGroup
+			met.Add(threads)
+			meet := taskFunc(func(int, *scratch) {
+				met.Done()
+				met.Wait()
+			})
+			require.NoError(t, p.run(meet, threads, wakeWork, w))
+		}
+	})
 }
 
 // Work that is done before help arrives wakes nobody.
 func TestPoolLetsWorkersSleep(t *testing.T) {
-	processors(t, 4)
-	p, w := newTestPool(t, 4)
-	awaitSleep(t, p)
-	others := 0
-	count := taskFunc(func(_ int, by *scratch) {
-		if by != w {
-			others++
-		}
+	asleep(t, 4, func(t *testing.T, p *pool, w *scratch) {
+		others := 0
+		count := taskFunc(func(_ int, by *scratch) {
+			if by != w {
+				others++
+			}
+		})
+		require.NoError(t, p.run(count, 1000, wakeWork-1, w))
+		require.Zero(t, others)
+		require.EqualValues(t, 3, p.asleep.Load())
 	})
-	require.NoError(t, p.run(count, 1000, wakeWork-1, w))
-	require.Zero(t, others)
-	require.EqualValues(t, 3, p.asleep.Load())
 }
 
 // A call has as many helpers as GOMAXPROCS gives it, whatever the pool was opened with.
@@ -171,54 +159,64 @@ func TestPoolStaysWithinGOMAXPROCS(t *testing.T) {
 // A call that finds the workers busy runs on its own goroutine, and gets them when
 // they are free.
 func TestPoolBusyWorkersJoinLater(t *testing.T) {
-	processors(t, 4)
-	p, first := newTestPool(t, 2)
-	second := p.borrow(extent{}).scratch
-	awaitSleep(t, p)
-	var begun atomic.Int32
-	gate, ended := make(chan struct{}), make(chan error)
-	go func() {
-		ended <- p.run(taskFunc(func(int, *scratch) { begun.Add(1); <-gate }), 2, wakeWork, first)
-	}()
-	await(t, "the worker is busy", func() bool { return begun.Load() == 2 })
-
-	var helped atomic.Bool
-	task := taskFunc(func(i int, w *scratch) {
-		switch {
-		case w != second:
-			helped.Store(true)
-		case i == 0:
-			close(gate)
-			require.NoError(t, <-ended)
-		case i == 1:
-			await(t, "the worker joins", helped.Load)
-		}
+	asleep(t, 2, func(t *testing.T, p *pool, first *scratch) {
+		second := p.borrow(extent{}).scratch
+		var begun atomic.Int32
+		gate, ended, helped := make(chan struct{}), make(chan error), make(chan struct{})
+		go func() {
+			ended <- p.run(taskFunc(func(int, *scratch) { begun.Add(1); <-gate }), 2, wakeWork, first)
+		}()
+		synctest.Wait()
+		require.EqualValues(t, 2, begun.Load(), "the worker is busy")
+		var once sync.Once // the worker may take two parts
+		task := taskFunc(func(i int, w *scratch) {
+			switch {
+			case w != second:
+				once.Do(func() { close(helped) })
+			case i == 0:
+				close(gate)
+				require.NoError(t, <-ended)
+			case i == 1:
+				<-helped
+			}
+		})
+		require.NoError(t, p.run(task, 3, wakeWork, second))
 	})
-	require.NoError(t, p.run(task, 3, wakeWork, second))
 }
 
+// A dispatch allocates nothing, also where it wakes workers. (testing.AllocsPerRun leaves one
+// processor, so that a call would have no helpers.)
 func TestPoolRunDoesNotAllocate(t *testing.T) {
-	processors(t, 4)
-	p, w := newTestPool(t, 4)
-	task := task(taskFunc(func(int, *scratch) {}))
-	for _, pause := range []time.Duration{0, 100 * time.Microsecond} { // with workers awake, and with workers asleep
-		require.Zero(t, testing.AllocsPerRun(200, func() {
-			time.Sleep(pause)
-			_ = p.run(task, 8, wakeWork, w)
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	asleep(t, 4, func(t *testing.T, p *pool, w *scratch) {
+		var helped atomic.Bool
+		task := task(taskFunc(func(_ int, by *scratch) {
+			if by != w {
+				helped.Store(true)
+			}
+			runtime.Gosched()
 		}))
-	}
-}
-
-func TestCloseLeavesNoGoroutine(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for range 5 {
-		be, err := Open(Options{Threads: 8})
-		require.NoError(t, err)
-		require.NoError(t, be.Close())
-	}
-	deadline := time.Now().Add(5 * time.Second)
-	for runtime.NumGoroutine() > before && time.Now().Before(deadline) { // they have ended, but may still be counted
-		time.Sleep(time.Millisecond)
-	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before)
+		const runs = 1000
+		allocated := func(before func()) uint64 {
+			defer debug.SetGCPercent(debug.SetGCPercent(-1))
+			var from, to runtime.MemStats
+			runtime.ReadMemStats(&from)
+			for range runs {
+				before()
+				_ = p.run(task, 8, wakeWork, w)
+			}
+			runtime.ReadMemStats(&to)
+			return (to.Mallocs - from.Mallocs) / runs // rounded down: the runtime allocates at times
+		}
+		allocated(func() {})
+		require.Zero(t, allocated(func() {}))
+		require.Zero(t, allocated(func() {
+			for p.asleep.Load() < 3 {
+				runtime.Gosched()
+			}
+		}))
+		require.True(t, helped.Load())
+	})
 }

@@ -24,7 +24,7 @@ func openWith(t testing.TB, o Options) (*Backend, backend.Stream) {
 	s, err := be.NewStream()
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if !be.closed {
+		if be.live {
 			require.NoError(t, be.Close())
 		}
 	})

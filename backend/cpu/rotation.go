@@ -74,7 +74,7 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 		return err
 	}
 	c := be.pool.borrow(extent{vectors: p.Cache.K.Dim})
-	defer be.pool.giveBack(c)
+	defer giveBack(be.pool, c, &c.rotate)
 	t := &c.rotate
 	*t = rotateTask{keys: planeOf(p.Cache, p.Cache.K), slots: view[int64](p.Slots)[:p.N], deltas: view[int32](p.Deltas)[:p.N], rope: rotationOf(p.Rope)}
 	for i, slot := range t.slots {

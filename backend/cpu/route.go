@@ -95,6 +95,9 @@ func (k *kernels) fetchScales(runs []stored, words int) {
 // level a processor remembers too few to keep its memory busy.
 const soonKeys, laterKeys = 32, 96
 
+// fewKeys is the fewest keys that a kernel fetches others for: so many it scores at once.
+const fewKeys = 4
+
 // wideRow is how many bytes a row has from which on half of soonKeys are fetched: the first level
 // holds no more of them, of keys and of values, and what is in work.
 const wideRow = 512
@@ -109,6 +112,10 @@ func (r *route) foresee(a *attention, t *tile, h int) (f foresight) {
 	if max(a.keys.row, a.values.row) >= wideRow {
 		soon /= 2
 	}
+	if left := r.leg(0).n * (t.heads - h); left <= soon && r.leg(1).n == 0 { // of a short walk nothing is that far off
+		f.soon.leg, f.later.leg = len(r.legs), len(r.legs)
+		return f
+	}
 	f.soon.move(r, t.heads, soon)
 	f.later.move(r, t.heads, laterKeys)
 	return f
@@ -117,18 +124,20 @@ func (r *route) foresee(a *attention, t *tile, h int) (f foresight) {
 // tell adds to a run where the keys and values are that are wanted soon, and later. From there it
 // moves on by as many keys.
 func (f *foresight) tell(r *route, a *attention, t *tile, keys, values *stored) {
-	if in := f.soon.run(r); in != nil {
-		i := a.keys.number(in.block, t.head+f.soon.head, in.offset+f.soon.key)
+	if f.soon.leg == len(r.legs) {
+		return
+	}
+	n := max(keys.n, fewKeys)
+	if i, ok := f.soon.rows(r, a, t, n); ok {
 		a.keys.expect(keys, i)
 		a.values.expect(values, i)
-		f.soon.move(r, t.heads, keys.n)
 	}
-	if in := f.later.run(r); in != nil {
-		i := a.keys.number(in.block, t.head+f.later.head, in.offset+f.later.key)
+	if i, ok := f.later.rows(r, a, t, n); ok {
 		a.keys.expectLater(keys, i)
 		a.values.expectLater(values, i)
-		f.later.move(r, t.heads, keys.n)
 	}
+	f.soon.move(r, t.heads, keys.n)
+	f.later.move(r, t.heads, keys.n)
 }
 
 // place is a key of a run of a leg, for one of the heads that walk together.
@@ -153,10 +162,31 @@ func (p *place) move(r *route, heads, keys int) {
 	}
 }
 
-// run is the run of a place, nil behind the end.
-func (p *place) run(r *route) *run {
+// rows is the number of the first of n rows that lie back to back: those of the walk from a place
+// on, or, where there are fewer, the last ones. It is false where there are none. What lies after
+// the last row of a walk is never fetched: memory that nobody has written yet has no page, and some
+// processors look for that each time they are asked for a line of it.
+func (p *place) rows(r *route, a *attention, t *tile, n int) (number int, ok bool) {
 	if p.leg == len(r.legs) {
-		return nil
+		return 0, false
 	}
-	return &r.leg(p.leg).runs[p.at]
+	number = p.number(r, a, t)
+	have := p.left(r)
+	for next := *p; have < n; have += next.left(r) { // the next leg's may follow, or the next head's
+		next.move(r, t.heads, next.left(r))
+		if next.leg == len(r.legs) || next.number(r, a, t) != number+have {
+			break
+		}
+	}
+	missing := max(n-have, 0)
+	return number - missing, missing <= p.key
+}
+
+// left is how many rows of its run a place has before it.
+func (p *place) left(r *route) int { return r.leg(p.leg).runs[p.at].n - p.key }
+
+// number is that of a place's row, as planes count them.
+func (p *place) number(r *route, a *attention, t *tile) int {
+	in := &r.leg(p.leg).runs[p.at]
+	return a.keys.number(in.block, t.head+p.head, in.offset+p.key)
 }

@@ -19,7 +19,7 @@ type scorer func(dst *float32, stride, rows int, q *float32, qRow int, qScales *
 
 const (
 	rowsAtOnce  = 4
-	keysAtLeast = 4
+	keysAtLeast = fewKeys
 )
 
 // scorers is the assembly of a tier.

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/ferrumkv/ferrumkv/backend"
-)
+import "unsafe"
 
 // scratch is the memory that one goroutine works in. Its contents are those of
 // an earlier use.
@@ -85,13 +81,16 @@ type call struct {
 	convert   convertTask
 	merge     mergeTask
 	attention attention
-	attend    backend.AttendParams[*Buffer]
 }
 
 // borrow returns a call whose scratch, and that of every worker, has the extent
 // needed. It allocates when more is needed than ever before, or when more calls
 // are in progress.
 func (p *pool) borrow(need extent) *call {
+	last := p.last.Swap(nil)
+	if last != nil && last.size.max(need) == last.size { // and that of the workers is no less
+		return last
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if size := p.size.max(need); size != p.size {
@@ -100,10 +99,10 @@ func (p *pool) borrow(need extent) *call {
 		}
 		p.size = size
 	}
-	var c *call
-	if n := len(p.calls); n > 0 {
+	c := last
+	if n := len(p.calls); c == nil && n > 0 {
 		c, p.calls = p.calls[n-1], p.calls[:n-1]
-	} else {
+	} else if c == nil {
 		c = new(call)
 	}
 	if c.scratch == nil || c.size != p.size {
@@ -113,9 +112,13 @@ func (p *pool) borrow(need extent) *call {
 	return c
 }
 
-// giveBack ends a call and drops its operands, so that they are not kept alive.
-func (p *pool) giveBack(c *call) {
-	*c = call{scratch: c.scratch}
+// giveBack ends a call and drops the operands of its task, so that they are not kept alive.
+func giveBack[T any](p *pool, c *call, task *T) {
+	var zero T
+	*task = zero
+	if p.last.CompareAndSwap(nil, c) {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, c)

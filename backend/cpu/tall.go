@@ -9,7 +9,7 @@ const panel = chunk
 // tall reports whether a tile's rows meet the keys in products of matrices, which need more
 // rows than a few to pay for laying out the keys.
 func (a *attention) tall(t *tile) bool {
-	return a.k.gemm != nil && !a.fixed && t.rows > fewRows && !a.p.Int8Query && a.keys.dim%16 == 0 && a.vDim%16 == 0
+	return a.k.gemm != nil && !a.fixed && t.rows > fewRows && !a.int8Query && a.keys.dim%16 == 0 && a.vDim%16 == 0
 }
 
 // walkTall is walk for a tall tile, which is of one head: over panels of keys, each as

@@ -18,10 +18,19 @@ type tile struct {
 }
 
 func (a *attention) tile(seq, q0, q1, head, heads int) tile {
-	t := tile{seq: seq, head: head, heads: heads, q0: q0, q1: q1, ctx: int(a.lens[seq]), rows: (q1 - q0) * a.group, table: tableOf(&a.p.Batch, seq)}
-	t.first, t.n = a.tokens(seq)
+	t := tile{seq: seq, head: head, heads: heads, q0: q0, q1: q1, ctx: int(a.lens[seq]), rows: (q1 - q0) * a.group, table: a.table(seq)}
+	t.first, t.n = a.tokensOf(seq)
 	t.keys = a.see.Of(t.ctx, t.n, q0, q1)
 	return t
+}
+
+// together is how many KV heads walk the keys of a tile of so many rows side by side. Of a small
+// call all do: one walk begins and ends sooner than several.
+func (a *attention) together(rows int) int {
+	if a.small && rows <= fewRows {
+		return min(a.kvHeads, maxTogether)
+	}
+	return a.workload.together(rows)
 }
 
 // row is the token, the query head and the query's number of a head's row.
@@ -40,20 +49,29 @@ type queries struct {
 func (a *attention) queries(t *tile, w *scratch, i int) queries {
 	n := t.rows * a.keys.dim
 	q := queries{rows: w.q[i*n:][:n]}
-	if a.p.Int8Query {
+	if a.int8Query {
 		q.rounded = stored{dt: backend.Int8, dim: a.keys.dim, n: t.rows, data: w.rounded[i*n:][:n], scales: w.steps[i*t.rows:][:t.rows]}
 	}
 	return q
 }
 
-// load decodes the tile's queries.
+// load decodes the tile's queries: of a single one all heads, which lie side by side, at once.
 func (a *attention) load(t *tile, w *scratch) {
-	width := a.group * a.keys.dim
+	width, heads := a.group*a.keys.dim, 1
+	if t.q1-t.q0 == 1 {
+		heads = t.heads
+	}
+	for h := 0; h < t.heads; h += heads {
+		rows := w.q[h*t.rows*a.keys.dim:]
+		for i := range t.q1 - t.q0 {
+			a.q.load(rows[i*width:][:heads*width], t.first+t.q0+i, (t.head+h)*width)
+		}
+	}
+	if !a.int8Query {
+		return
+	}
 	for h := range t.heads {
 		q := a.queries(t, w, h)
-		for i := range t.q1 - t.q0 {
-			a.q.load(q.rows[i*width:][:width], t.first+t.q0+i, (t.head+h)*width)
-		}
 		for i := range q.rounded.scales {
 			row := q.rounded.row(i)
 			if !a.q.k.encode[row.dt](row, q.rows[i*row.dim:][:row.dim], false) {

@@ -30,9 +30,7 @@ func (a *attention) part(i int, w *scratch) {
 		a.walk(&t, it, a.k.careful, w) // something was not finite
 	}
 	w.forget()
-	for r := range t.heads * t.rows {
-		a.finish(&t, it, r, w)
-	}
+	a.finish(&t, it, w)
 }
 
 // walk is softmax over an item's keys, chunk by chunk, online: the largest score so far, the
@@ -41,6 +39,10 @@ func (a *attention) part(i int, w *scratch) {
 func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
 	acc, kept, r := w.start(t.heads*t.rows, a.vDim), a.keptOf(it), &w.route
 	r.begin(a, t, it)
+	if a.small && r.leg(0).n > 0 && r.leg(1).n == 0 && kept.weights == nil {
+		a.walkShort(t, acc, k, w)
+		return k.exact || k.finite(acc)
+	}
 	scores := w.scores[:t.rows*chunk]
 	for c := 0; r.leg(0).n > 0; c++ {
 		for h := range t.heads {
@@ -59,6 +61,29 @@ func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
 	return k.exact || k.finite(acc)
 }
 
+// walkShort is a walk of a small call along a single leg, which there is nothing to fetch ahead
+// for: its heads score, weigh and mix one after another, and weigh together.
+func (a *attention) walkShort(t *tile, acc []float32, k *kernels, w *scratch) {
+	l, by := w.route.leg(0), float32(1)
+	keys, values := w.runs(len(l.runs))
+	stride, before := t.rows*chunk, l.key%chunk
+	for h := range t.heads {
+		for i, run := range l.runs {
+			a.keys.find(&keys[i], run.block, t.head+h, run.offset, run.n)
+		}
+		by = a.score(t, h, l, w.scores[h*stride:][:stride], k, w)
+	}
+	all := t.heads * t.rows
+	k.weigh(w.scores[:all*chunk], chunk, before+l.n, by, w.top[:all], w.shrink[:all], w.sum[:all])
+	for h := range t.heads {
+		for i, run := range l.runs {
+			a.values.find(&values[i], run.block, t.head+h, run.offset, run.n)
+		}
+		from, to := h*t.rows, (h+1)*t.rows
+		a.mix(acc[from*a.vDim:to*a.vDim], w.shrink[from:to], w.scores[h*stride+before:], k, w)
+	}
+}
+
 // start clears the outputs of rows of dim elements, and what is known of their scores.
 func (w *scratch) start(rows, dim int) (acc []float32) {
 	acc = w.acc[:rows*dim]
@@ -75,11 +100,12 @@ func (w *scratch) start(rows, dim int) (acc []float32) {
 // where the row does not see the key. A key's place among the scores is that of its position, so
 // that the order in which weights are added up does not depend on where the tile's keys begin.
 func (a *attention) score(t *tile, h int, l *leg, scores []float32, k *kernels, w *scratch) (by float32) {
-	q, before := a.queries(t, w, h), l.key%chunk
-	if a.p.Int8Query {
-		k.scoreInt8[a.keys.dt](scores[before:], chunk, q.rounded, w.keys, &w.integers)
+	before := l.key % chunk
+	if a.int8Query {
+		k.scoreInt8[a.keys.dt](scores[before:], chunk, a.queries(t, w, h).rounded, w.keys, &w.integers)
 	} else {
-		k.score[a.keys.dt](scores[before:], chunk, q.rows, w.keys, w.vectors)
+		n := t.rows * a.keys.dim
+		k.score[a.keys.dt](scores[before:], chunk, w.q[h*n:][:n], w.keys, w.vectors)
 	}
 	for r := range t.rows {
 		for j := range before {
@@ -92,7 +118,7 @@ func (a *attention) score(t *tile, h int, l *leg, scores []float32, k *kernels, 
 // mix adds w.values, times their weights, to rows of acc.
 func (a *attention) mix(acc, shrink, weights []float32, k *kernels, w *scratch) {
 	mix := k.mix[a.values.dt]
-	if rounded := k.mixInt8[a.values.dt]; a.p.Int8Query && rounded != nil {
+	if rounded := k.mixInt8[a.values.dt]; a.int8Query && rounded != nil {
 		rounded(acc, shrink, weights, chunk, w.values, w.vectors, mix)
 	} else {
 		mix(acc, shrink, weights, chunk, w.values, w.vectors)
@@ -106,10 +132,10 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > narrow.Lo {
 		narrow.Lo, narrow.Sinks = last.Lo, min(last.Sinks, narrow.Sinks)
 	}
-	shaped := a.p.Mask.SoftCap > 0 || a.slopes != nil
+	shaped := a.softCap > 0 || a.slopes != nil
 	all := key >= narrow.Lo && key+n <= narrow.Hi || key+n <= narrow.Sinks // see them
 	if all && !shaped {
-		return a.p.Scale
+		return a.scale
 	}
 	for r := range t.rows {
 		_, qHead, query := a.row(t, head, r)
@@ -124,15 +150,15 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 	if shaped {
 		return 1
 	}
-	return a.p.Scale
+	return a.scale
 }
 
 // shape scales, caps and biases the scores of one row and keys from key on.
 func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
-	if limit := a.p.Mask.SoftCap; limit > 0 {
-		a.k.softcap(row, a.p.Scale, limit)
+	if limit := a.softCap; limit > 0 {
+		a.k.softcap(row, a.scale, limit)
 	} else {
-		scale(row, a.p.Scale)
+		scale(row, a.scale)
 	}
 	if a.slopes != nil {
 		slope, distance := a.slopes[qHead], key-(t.ctx-t.n+query)

@@ -9,8 +9,9 @@ import (
 // last parts of its own before it does. It is about the time that a wake takes, so that no
 // pause between two calls costs more than twice the least possible, and it bounds how long a
 // goroutine of the rest of the program is kept off a processor by one that only looks. There is
-// no runtime.Gosched in the loop: it wakes an idle processor each time.
-const patience = 20 * time.Microsecond
+// no runtime.Gosched in the loop: it wakes an idle processor each time. It is a variable for tests
+// whose clock stands still.
+var patience = 20 * time.Microsecond
 
 // serve is a worker: it joins jobs until the pool closes.
 func (p *pool) serve(w *atomic.Pointer[scratch]) {

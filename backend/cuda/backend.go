@@ -22,9 +22,10 @@ const (
 	minPTXVersion    = 11080
 )
 
-// Backend is an open CUDA device. It is safe for concurrent use.
+// Backend is an open CUDA device. It is safe for concurrent use. The zero Backend is a
+// closed one.
 type Backend struct {
-	dev     *device.Device[*Buffer, *stream, *event, driver.Error]
+	dev     device.Device[*Buffer, *stream, *event, driver.Error]
 	ctx     *driver.Context
 	modules *modules
 	memory  memory
@@ -55,11 +56,12 @@ func Open(i int) (*Backend, error) {
 	if err != nil {
 		return nil, openError(name, err)
 	}
-	be := &Backend{dev: device.New[*Buffer, *stream, *event, driver.Error](name, capsOf(d)), ctx: ctx, modules: newModules(ctx)}
+	be := &Backend{ctx: ctx, modules: newModules(ctx)}
 	if be.memory, err = newMemory(ctx); err != nil {
 		_ = ctx.Release() // the first error explains more
 		return nil, openError(name, err)
 	}
+	be.dev.Init(name, capsOf(d))
 	return be, nil
 }
 
@@ -86,6 +88,9 @@ func unfit(lib *driver.Library, d driver.Device) string {
 // Info describes the device. FreeMemory is what the driver has left for all
 // processes, and what this Backend has freed and still keeps.
 func (be *Backend) Info() backend.Info {
+	if be.ctx == nil { // the zero Backend
+		return backend.Info{}
+	}
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.ctx.Device

@@ -19,13 +19,6 @@ var _ backend.Capturer = (*Backend)(nil)
 // on the CUstream by other means while record runs, such as a model's kernels, is in the
 // graph, too; whether its memory lives as long is the program's affair.
 func (be *Backend) Capture(s backend.Stream, record func() error) (backend.Graph, error) {
-	if !be.ctx.Device.Graphs {
-		lib, err := library()
-		if err != nil {
-			return nil, err
-		}
-		return nil, backend.ErrUnsupported{Op: "capture", Why: fmt.Sprintf("driver too old: it is for CUDA %s, need 11.4 (driver 470) or newer", lib.VersionString())}
-	}
 	return be.dev.Capture(s, record, func(s *stream) device.Recorder { return recorder{s} })
 }
 
@@ -38,6 +31,13 @@ type recorder struct{ *stream }
 // Begin begins a capture that forbids nothing to threads: goroutines have none of their
 // own, and other streams go on.
 func (r recorder) Begin() error {
+	if !r.be.ctx.Device.Graphs {
+		lib, err := library()
+		if err != nil {
+			return err
+		}
+		return backend.ErrUnsupported{Op: "capture", Why: fmt.Sprintf("driver too old: it is for CUDA %s, need 11.4 (driver 470) or newer", lib.VersionString())}
+	}
 	if r.cu <= legacy {
 		return backend.ErrUnsupported{Op: "capture", Why: "the default stream; use one of NewStream"}
 	}

@@ -15,9 +15,10 @@ import (
 // minMacOS is the first with version 3 of the language.
 const minMacOS = 13
 
-// Backend is an open Metal device. It is safe for concurrent use.
+// Backend is an open Metal device. It is safe for concurrent use. The zero Backend is a
+// closed one.
 type Backend struct {
-	dev     *device.Device[*Buffer, *stream, *event, mtl.Error]
+	dev     device.Device[*Buffer, *stream, *event, mtl.Error]
 	gpu     *mtl.Device
 	modules *modules
 	common  *mtl.Queue   // behind every import of an empty handle; nil until the first. Under the device's Lock.
@@ -53,7 +54,9 @@ func Open(i int) (*Backend, error) {
 		return nil, err
 	}
 	gpu := gpus[i]
-	return &Backend{dev: device.New[*Buffer, *stream, *event, mtl.Error](name, capsOf(gpu.Info)), gpu: gpu, modules: newModules(gpu)}, nil
+	be := &Backend{gpu: gpu, modules: newModules(gpu)}
+	be.dev.Init(name, capsOf(gpu.Info))
+	return be, nil
 }
 
 // unfit says why the kernels cannot run on a device; "" when they can.
@@ -73,6 +76,9 @@ func unfit(d mtl.Info) string {
 // for it, FreeMemory what this process has left of that. It counts what was freed and work
 // under way may still keep: Alloc waits for that.
 func (be *Backend) Info() backend.Info {
+	if be.gpu == nil { // the zero Backend
+		return backend.Info{}
+	}
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.gpu.Info

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -127,15 +128,11 @@ func drawRow(t *rapid.T) []float32 {
 // into each cache, some lists deep.
 var measured = regexp.MustCompile(`_cache"\s*:\s*\{\s*"inputs"\s*:[\s\[]*([0-9.]+)`)
 
-// kvRanges are the largest keys and values of each layer of the models in
-// ../shared/data/kvstats, or skips: they are optional test data that lies beside the
-// repository.
+// kvRanges are the largest keys and values of each layer of some models, or skips.
 func kvRanges(t testing.TB) (ranges []float64) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "data", "kvstats", "inc", "*.json"))
+	files, err := filepath.Glob(filepath.Join(external.Path(t, "kvstats", "inc"), "*.json"))
 	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Skip("without the optional test data ../shared/data/kvstats beside the repository")
-	}
+	require.Len(t, files, 4)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -16,7 +16,12 @@ struct Weights {
     int64_t step;     // from one part to the next
     float top, sum;   // the largest lse; -inf: there is nothing to merge
 
-    __device__ float of(uint32_t part) const { return expf(lse[part * step] - top); }
+    // at is a part's log-sum-exp. One of +inf says that there is nothing, as -inf does.
+    __device__ float at(uint32_t part) const {
+        const float x = lse[part * step];
+        return x == INFINITY ? -INFINITY : x;
+    }
+    __device__ float of(uint32_t part) const { return expf(at(part) - top); }
 };
 
 // larger is the larger number, and NaN if either is, so that bad input shows.
@@ -27,7 +32,7 @@ __device__ inline Weights weights_of(const float *lse, int64_t step, uint32_t pa
     Weights w{lse, step, -INFINITY, 0};
     const uint32_t lane = threadIdx.x % 32;
     for (uint32_t part = lane; part < parts; part += 32) {
-        w.top = larger(lse[part * step], w.top);
+        w.top = larger(w.at(part), w.top);
     }
     for (int distance = 16; distance > 0; distance /= 2) {
         w.top = larger(__shfl_xor_sync(fkv::FULL, w.top, distance), w.top);

@@ -15,7 +15,12 @@ struct Weights {
     int64_t step;            // from one part to the next
     float top, sum;          // the largest lse; -inf: there is nothing to merge
 
-    float of(uint32_t part) const { return exp(lse[part * step] - top); }
+    // at is a part's log-sum-exp. One of +inf says that there is nothing, as -inf does.
+    float at(uint32_t part) const {
+        const float x = lse[part * step];
+        return x == INFINITY ? -INFINITY : x;
+    }
+    float of(uint32_t part) const { return exp(at(part) - top); }
 };
 
 // larger is the larger number, and NaN if either is, so that bad input shows; max would
@@ -26,7 +31,7 @@ inline float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
 inline Weights weights_of(const device float *lse, int64_t step, uint32_t parts, uint lane) {
     Weights w{lse, step, -INFINITY, 0};
     for (uint32_t part = lane; part < parts; part += fkv::LANES) {
-        w.top = larger(lse[part * step], w.top);
+        w.top = larger(w.at(part), w.top);
     }
     for (ushort distance = 16; distance > 0; distance /= 2) {
         w.top = larger(simd_shuffle_xor(w.top, distance), w.top);

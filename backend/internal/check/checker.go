@@ -11,6 +11,7 @@ package check
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -34,18 +35,37 @@ func (c *checker) unsupported(format string, args ...any) {
 	}
 }
 
-// least checks a count against its smallest value.
+// least checks a count against its smallest value. It is small enough to be compiled into its
+// callers, as a step has hundreds of such checks.
 func (c *checker) least(name string, have, need int) {
 	if have < need {
-		c.shape("%s: have %d, need at least %d", name, have, need)
+		c.tooFew(name, have, need)
 	}
 }
 
-// product is the number of elements of a shape; 0 when it overflows.
-func (c *checker) product(name string, factors ...int) int {
-	n, ok := backend.Mul(factors...)
-	if !ok {
-		c.shape("%s: the number of elements is negative or overflows", name)
+func (c *checker) tooFew(name string, have, need int) {
+	c.shape("%s: have %d, need at least %d", name, have, need)
+}
+
+// product is the number of elements of a shape of two dims; 0 when it overflows.
+func (c *checker) product(name string, a, b int) int {
+	high, low := bits.Mul(uint(a), uint(b))
+	if a|b < 0 || high != 0 || low > math.MaxInt {
+		c.overflow(name)
+		return 0
+	}
+	return int(low)
+}
+
+func (c *checker) overflow(name string) {
+	c.shape("%s: the number of elements is negative or overflows", name)
+}
+
+// volume is the number of elements of a shape of more dims; 0 when it overflows.
+func (c *checker) volume(name string, a, b int, more ...int) int {
+	n := c.product(name, a, b)
+	for _, d := range more {
+		n = c.product(name, n, d)
 	}
 	return n
 }

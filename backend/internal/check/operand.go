@@ -5,12 +5,20 @@ import "github.com/ferrumkv/ferrumkv/backend"
 // operand checks the type of a buffer and that it has the elements that the call
 // addresses.
 func operand[B backend.Buffer](c *checker, name string, b B, dt backend.DType, need int) {
-	if b.DType() != dt {
-		c.shape("%s: elements are %s, need %s", name, b.DType(), dt)
+	if have := b.DType(); have != dt {
+		c.wrongType(name, have, dt)
 	}
-	if b.Len() < need {
-		c.shape("%s: %d elements, need %d", name, b.Len(), need)
+	if have := b.Len(); have < need {
+		c.tooShort(name, have, need)
 	}
+}
+
+func (c *checker) wrongType(name string, have, need backend.DType) {
+	c.shape("%s: elements are %s, need %s", name, have, need)
+}
+
+func (c *checker) tooShort(name string, have, need int) {
+	c.shape("%s: %d elements, need %d", name, have, need)
 }
 
 // optional checks an operand that may be absent.
@@ -86,7 +94,7 @@ func cache[B backend.Buffer](c *checker, caps *backend.Caps, v *backend.CacheVie
 	c.least("block size", v.BlockSize, 1)
 	c.dims(caps, v.K.Dim, v.V.Dim)
 	c.storage(caps, v.K.Data.DType(), v.V.Data.DType())
-	slots := c.product("cache slots", v.Blocks, v.KVHeads, v.BlockSize)
+	slots := c.product("cache slots", c.product("cache slots", v.Blocks, v.KVHeads), v.BlockSize)
 	if c.err == nil {
 		plane(c, "keys", "key scales", v, &v.K, slots)
 		plane(c, "values", "value scales", v, &v.V, slots)
@@ -105,7 +113,9 @@ func formatOf[B backend.Buffer](act backend.DType, v *backend.CacheView[B]) back
 // type, its scales.
 func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheView[B], p *backend.Plane[B], slots int) {
 	dt := p.Data.DType()
-	operand(c, name, p.Data, dt, c.product(name, slots, p.Dim))
+	if have, need := p.Data.Len(), c.product(name, slots, p.Dim); have < need {
+		c.tooShort(name, have, need)
+	}
 	if !dt.Quantized() {
 		if p.Scales.Set {
 			c.shape("%s: %s has no scales", name, dt)

@@ -56,7 +56,7 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 	for _, n := range s.QueryLens {
 		tokens = c.sum("query lengths", tokens, int(n))
 	}
-	c.product("out", tokens, s.QHeads, max(s.KDim, s.VDim))
+	c.volume("out", tokens, s.QHeads, max(s.KDim, s.VDim))
 	c.least("fewest shared tokens", s.MinShared, 0)
 	if s.Table != nil {
 		table(c, &s)
@@ -192,10 +192,10 @@ func Merge[B backend.Buffer](p *backend.MergeParams[B]) error {
 	if c.err != nil {
 		return c.err
 	}
-	width, size := c.product("out", p.Heads, p.Dim), c.product("in", p.Parts, p.Tokens, p.Heads, p.Dim)
+	width, size := c.product("out", p.Heads, p.Dim), c.volume("in", p.Parts, p.Tokens, p.Heads, p.Dim)
 	rows(c, "out", p.Out, p.Tokens, width, act)
 	operand(c, "in", p.In, in, size)
-	operand(c, "log-sum-exp", p.LSE, backend.F32, c.product("log-sum-exp", p.Parts, p.Tokens, p.Heads))
+	operand(c, "log-sum-exp", p.LSE, backend.F32, c.volume("log-sum-exp", p.Parts, p.Tokens, p.Heads))
 	optional(c, "out log-sum-exp", p.OutLSE, backend.F32, c.product("out log-sum-exp", p.Tokens, p.Heads))
 	if p.Tokens > 0 && c.err == nil && any(p.Out.Buf) == any(p.In) && p.Out.Offset < size {
 		c.shape("out: overlaps in")
@@ -242,7 +242,7 @@ func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *ba
 	} else if dt.Quantized() {
 		c.unsupported("%s of %s in its storage type; gather it as f32", name, dt)
 	}
-	operand(c, name, o.Buf, dt, c.product(name, v.KVHeads, n, p.Dim))
+	operand(c, name, o.Buf, dt, c.volume(name, v.KVHeads, n, p.Dim))
 }
 
 // CopyBlocks checks p against its buffers and caps.
@@ -272,7 +272,7 @@ func pairs[B backend.Buffer](c *checker, b B, dt backend.DType, n int) {
 // mass checks the attention mass of a cache's slots.
 func mass[B backend.Buffer](c *checker, o backend.Opt[B], v *backend.CacheView[B]) {
 	if o.Set {
-		operand(c, "attention mass", o.Buf, backend.F32, c.product("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
+		operand(c, "attention mass", o.Buf, backend.F32, c.volume("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
 	}
 }
 

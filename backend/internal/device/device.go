@@ -23,15 +23,16 @@ import (
 )
 
 // Device is the state of an open device: B, S and E are the driver's buffers, streams
-// and events, and R is the error of its calls. It must not be copied.
+// and events, and R is the error of its calls. It must not be copied. The zero Device is
+// one that is not open, so a driver holds it by value, and its own zero value returns errors.
 type Device[B buffer, S stream, E member, R error] struct {
 	name string
 	caps backend.Caps
 	lost atomic.Bool
 
-	life      sync.Mutex   // taken before mu
-	mu        sync.RWMutex // guards all below
-	closed    bool
+	life      sync.Mutex     // taken before mu
+	mu        sync.RWMutex   // guards all below
+	live      bool           // opened, and not closed since
 	buffers   map[B]struct{} // live ones
 	streams   set[S]
 	events    set[E]
@@ -40,11 +41,13 @@ type Device[B buffer, S stream, E member, R error] struct {
 	allocated int64
 }
 
-// New returns the state of a device that was opened under a name: "cuda:0".
-func New[B buffer, S stream, E member, R error](name string, caps backend.Caps) *Device[B, S, E, R] {
-	return &Device[B, S, E, R]{name: name, caps: caps, buffers: map[B]struct{}{},
-		streams: set[S]{"stream", map[S]struct{}{}}, events: set[E]{"event", map[E]struct{}{}},
-		graphs: map[*Graph[B, S, E, R]]struct{}{}, captures: map[S]*Graph[B, S, E, R]{}}
+// Init makes d, the zero Device that nobody else uses yet, the state of a device that was
+// opened under a name: "cuda:0".
+func (d *Device[B, S, E, R]) Init(name string, caps backend.Caps) {
+	d.name, d.caps, d.live = name, caps, true
+	d.buffers = map[B]struct{}{}
+	d.streams, d.events = set[S]{"stream", map[S]struct{}{}}, set[E]{"event", map[E]struct{}{}}
+	d.graphs, d.captures = map[*Graph[B, S, E, R]]struct{}{}, map[S]*Graph[B, S, E, R]{}
 }
 
 // Name is what the device was opened as.
@@ -57,7 +60,7 @@ func (d *Device[B, S, E, R]) Caps() backend.Caps { return d.caps }
 // more until End, which the caller calls in any case.
 func (d *Device[B, S, E, R]) Info() (info backend.Info, usable bool) {
 	d.mu.RLock()
-	return backend.Info{Name: d.name, Allocated: d.allocated, Buffers: len(d.buffers)}, !d.closed && !d.lost.Load()
+	return backend.Info{Name: d.name, Allocated: d.allocated, Buffers: len(d.buffers)}, d.live && !d.lost.Load()
 }
 
 // Lost reports whether an error has made the device unusable.
@@ -82,12 +85,20 @@ func (d *Device[B, S, E, R]) Failed(op string, err error) error {
 // open reports whether the device is, and is not lost; the caller holds mu.
 func (d *Device[B, S, E, R]) open(op string) error {
 	switch {
-	case d.closed:
-		return fmt.Errorf("%s: %s: device %w", d.name, op, backend.ErrClosed)
+	case !d.live:
+		return d.shut(op)
 	case d.lost.Load():
 		return fmt.Errorf("%s: %s: %w", d.name, op, backend.ErrLost)
 	}
 	return nil
+}
+
+// shut is why a device that is not live cannot do op.
+func (d *Device[B, S, E, R]) shut(op string) error {
+	if d.name == "" {
+		return fmt.Errorf("backend: %s: device %w: nothing has opened it", op, backend.ErrClosed)
+	}
+	return fmt.Errorf("%s: %s: device %w", d.name, op, backend.ErrClosed)
 }
 
 // Lock begins a call that makes or ends something on the device, one at a time;
@@ -115,11 +126,11 @@ func (d *Device[B, S, E, R]) Close(release func(B) error, rest ...func() error) 
 	d.life.Lock()
 	defer d.life.Unlock()
 	d.mu.Lock()
-	if d.closed {
+	if !d.live {
 		d.mu.Unlock()
-		return fmt.Errorf("%s: %s: device %w", d.name, op, backend.ErrClosed)
+		return d.shut(op)
 	}
-	d.closed = true
+	d.live = false
 	buffers, streams, events := d.buffers, d.streams.live, d.events.live
 	captures, graphs := d.captures, d.graphs
 	d.buffers, d.streams.live, d.events.live, d.allocated = nil, nil, nil, 0

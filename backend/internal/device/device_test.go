@@ -57,6 +57,31 @@ func TestAfterClose(t *testing.T) {
 	require.EqualError(t, g.Use("plan"), "test:0: plan: device "+backend.ErrClosed.Error())
 }
 
+// A device that nothing has opened is a closed one, and says which of the two it is.
+func TestZeroDevice(t *testing.T) {
+	s, e, b := &queue{}, &mark{}, &buf{}
+	for name, call := range map[string]func(g *gpu) error{
+		"lock": func(g *gpu) error { return g.Lock("alloc") }, "use": func(g *gpu) error { return g.Use("plan") },
+		"buffer": func(g *gpu) error { return g.BeginBuffer("handle", b) }, "fill": func(g *gpu) error { return g.fill(s, b) },
+		"free": func(g *gpu) error { return g.free(b) }, "sync": func(g *gpu) error { return g.Sync("sync", s) },
+		"mark":         func(g *gpu) error { return second(g.BeginMark("record", s, e)) },
+		"close stream": func(g *gpu) error { return g.CloseStream(s) }, "close event": func(g *gpu) error { return g.CloseEvent(e) },
+		"transfer": func(g *gpu) error { return second(g.Transfer("upload", s, "destination", b, 0, 4)) },
+		"capture":  func(g *gpu) error { return second(g.Capture(s, nil, nil)) }, "close": (*gpu).close,
+	} {
+		g := zero()
+		require.ErrorIs(t, call(g), backend.ErrClosed, name)
+		require.Empty(t, g.log, "%s: nothing of the driver", name)
+		require.True(t, g.life.TryLock() && g.mu.TryLock(), "%s: nothing stays locked", name)
+	}
+	g := zero()
+	require.EqualError(t, g.Use("plan"), "backend: plan: device closed: nothing has opened it")
+	info, usable := g.Info()
+	g.End()
+	require.False(t, usable)
+	require.Equal(t, backend.Info{}, info)
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // A loss is reported as the driver says it, once; then everything is ErrLost, and Close

@@ -13,7 +13,7 @@ import (
 
 // gpu is a driver whose calls write down what they did, and fail when they are told to.
 type gpu struct {
-	*Device[*buf, *queue, *mark, refusal]
+	Device[*buf, *queue, *mark, refusal]
 	mu   sync.Mutex
 	log  []string
 	fail map[string]error
@@ -27,8 +27,13 @@ func (r refusal) Unwrap() error { return r.why }
 
 var caps = backend.Caps{Formats: launch.Formats, HeadDims: launch.HeadDims}
 
+// zero is a driver's device that nothing has opened.
+func zero() *gpu { return &gpu{fail: map[string]error{}} }
+
 func open() *gpu {
-	return &gpu{Device: New[*buf, *queue, *mark, refusal]("test:0", caps), fail: map[string]error{}}
+	g := zero()
+	g.Init("test:0", caps)
+	return g
 }
 
 func (g *gpu) did(what string) error {

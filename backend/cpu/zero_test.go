@@ -1,0 +1,12 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What Open and Alloc did not make returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{Made: []any{&Backend{}, &Buffer{}}})
+}

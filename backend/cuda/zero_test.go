@@ -1,0 +1,14 @@
+//go:build linux && cgo && !nocuda
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What Open and Alloc did not make returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{Made: []any{&Backend{}, &Buffer{}}})
+}

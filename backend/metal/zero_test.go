@@ -1,0 +1,14 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+package metal
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What Open and Alloc did not make returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{Made: []any{&Backend{}, &Buffer{}}})
+}

@@ -1,0 +1,17 @@
+package backend_test
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What no device made returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{
+		Made: []any{&backend.AnyBuffer{}},
+		Plain: []any{new(backend.DType), &backend.Caps{}, &backend.RoPE{}, &backend.ErrUnsupported{}, &backend.ErrUnavailable{},
+			&backend.ErrShape{}, &backend.ErrNonFinite{}, &backend.ErrMemory{}, &backend.ErrCapture{}},
+	})
+}
