@@ -10,7 +10,8 @@ import (
 
 // Batch is one step: the sequences that get new tokens and the plan that serves
 // all layers. It is made once and used again for every step, by one goroutine at
-// a time. A warm step allocates nothing.
+// a time. A warm step allocates nothing, but for the lists that a growing sequence has on the
+// host, of a few bytes a token, which become larger by a part of what they are.
 type Batch[B backend.Buffer] struct {
 	pool    *Pool[B]
 	entries []entry[B]
@@ -20,6 +21,7 @@ type Batch[B backend.Buffer] struct {
 	fence   *fence // of the last step: its index vectors may still be read
 	mass    bool
 	fixed   fixed
+	writes  bool   // the step has new tokens
 	written []bool // layers that got their rows in this step
 	foreign bool   // kernels of the runner's own write, too: see Index
 	index   index[B]
@@ -52,7 +54,7 @@ func (p *Pool[B]) NewBatch() *Batch[B] {
 	b := &Batch[B]{pool: p, mass: p.cfg.Scores}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed.Load() {
+	if p.shut() != nil {
 		b.state = stepClosed
 	} else {
 		p.batches[b] = struct{}{}
@@ -64,13 +66,21 @@ func (p *Pool[B]) NewBatch() *Batch[B] {
 }
 
 func (b *Batch[B]) want(op string, state stepState) error {
-	if b.pool.closed.Load() {
-		return fmt.Errorf("kvcache: %s: %w", op, ErrClosed)
+	if err := b.pool.shut(); err != nil {
+		return fmt.Errorf("kvcache: %s: %w", op, err)
 	}
 	if b.state != state {
 		return ErrStep{Op: op, Why: "the step " + stepNames[b.state]}
 	}
 	return nil
+}
+
+// shut is ErrClosed of a batch that was closed, or whose pool was.
+func (b *Batch[B]) shut() error {
+	if b.state == stepClosed {
+		return ErrClosed
+	}
+	return b.pool.shut()
 }
 
 // AccumulateMass says whether the steps planned from here on can return attention
@@ -83,9 +93,10 @@ func (b *Batch[B]) AccumulateMass(on bool) { b.mass = on }
 // one open step at a time (ErrBusy), and its length at most the pool's capacity
 // (ErrCapacity).
 //
-// Of a prompt that was opened those tokens are added that were not matched. The tokens
-// say what the keys and values will be: where prefixes are reused, blocks
-// of equal tokens are taken to be equal, and one is kept.
+// A sequence that was opened with a prompt gets what is left of that first, in one step or
+// several (ErrPrompt): after Open prompt[match.Matched:]. The tokens say what the keys and
+// values will be: where prefixes are reused, blocks of equal tokens are taken to be equal,
+// and one is kept.
 func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) error {
 	return b.add(seq, tokens, len(tokens), true)
 }
@@ -99,15 +110,23 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	defer p.mu.Unlock()
 	switch {
 	case seq == nil:
-		return backend.ErrShape{Op: "add", What: "the sequence is nil; open one with Pool.Open"}
+		return backend.ErrShape{Package: "kvcache", Op: "add", What: "the sequence is nil; open one with Pool.Open"}
 	case seq.pool != p:
 		return fmt.Errorf("kvcache: add: %w", ErrForeign)
 	case n <= 0:
-		return backend.ErrShape{Op: "add", What: "no tokens: a sequence without any is left out of the step"}
-	case seq.recent != nil:
-		if err := seq.idle("add"); err != nil {
+		return backend.ErrShape{Package: "kvcache", Op: "add", What: "no tokens: a sequence without any is left out of the step"}
+	}
+	if err := seq.idle("add"); err != nil {
+		return err
+	}
+	if write {
+		if err := seq.continues(tokens); err != nil {
 			return err
 		}
+	}
+	rows := write
+	switch {
+	case seq.recent != nil:
 		if err := b.addRecent(seq, tokens, n); err != nil {
 			return err
 		}
@@ -117,13 +136,13 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	case write && p.rope.Table.Set && n > p.cfg.Capacity-seq.places.next:
 		return ErrPosition{Position: seq.places.next + n - 1, Max: p.cfg.Capacity}
 	case !write && n > seq.len:
-		return backend.ErrShape{Op: "attend", What: fmt.Sprintf("%d queries: the sequence has %d tokens", n, seq.len)}
+		return backend.ErrShape{Package: "kvcache", Op: "attend", What: fmt.Sprintf("%d queries: the sequence has %d tokens", n, seq.len)}
 	}
-	if err := firstOf(b.fixed.admits(len(b.entries), n), seq.idle("add")); err != nil {
+	if err := b.fixed.admits(len(b.entries), n); err != nil {
 		return err
 	}
-	if p.tree != nil && write {
-		seq.tokens = append(seq.tokens[:seq.len], tokens...)
+	if rows {
+		seq.note(tokens)
 	}
 	b.entries = append(b.entries, entry[B]{seq: seq, tokens: n, write: write})
 	seq.step = b
@@ -133,10 +152,10 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 // Reset empties the step. What an uncommitted one took goes back, and its
 // sequences are as they were before.
 func (b *Batch[B]) Reset() error {
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
-	if b.state == stepClosed || b.pool.closed.Load() {
-		return fmt.Errorf("kvcache: reset: %w", ErrClosed)
+	b.pool.lock()
+	defer b.pool.unlock()
+	if err := b.shut(); err != nil {
+		return fmt.Errorf("kvcache: reset: %w", err)
 	}
 	return b.reset()
 }
@@ -160,7 +179,10 @@ func (b *Batch[B]) reset() error {
 }
 
 // Append writes the step's new keys [tokens, KV heads, head dim] and values
-// [tokens, KV heads, value head dim], of the activation type, into a layer's cache.
+// [tokens, KV heads, value head dim], of the activation type, into a layer's cache. Where it is
+// stored in another float type it is rounded, beyond the type's range to an infinity: 1e6 in
+// f16, whose largest is 65504, makes NaN of attention. Quantized types refuse what is not finite,
+// or saturate it (Config.Saturate).
 // Keys are stored as they are: a runner that uses RoPE has rotated them. With
 // Config.Hadamard the queries are needed, too: see AppendQueries.
 func (b *Batch[B]) Append(layer int, k, v B) error {
@@ -216,7 +238,7 @@ func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
 		return err
 	}
 	if !b.pool.rope.Table.Set {
-		return backend.ErrUnsupported{Op: "append rotated", Why: "Config.RoPE is not set"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "append rotated", Why: "Config.RoPE is not set"}
 	}
 	p.Rope, p.Positions = b.pool.rope, b.index.positions.buf
 	return b.appendWith(layer, &p, q)
@@ -233,7 +255,7 @@ func (b *Batch[B]) appendWith(layer int, p *backend.AppendParams[B], q backend.R
 
 func (b *Batch[B]) append(layer int, p *backend.AppendParams[B]) error {
 	if p.Cache.K.Hadamard && p.QHeads == 0 {
-		return backend.ErrUnsupported{Op: "append", Why: "Config.Hadamard turns the queries, too; use AppendQueries or AppendRotated"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "append", Why: "Config.Hadamard turns the queries, too; use AppendQueries or AppendRotated"}
 	}
 	if err := b.pool.be.Append(b.stream, *p); err != nil {
 		return b.enqueued(err)
@@ -260,7 +282,8 @@ func (b *Batch[B]) appendParams(p *backend.AppendParams[B], layer int, k, v back
 // head dim] over all tokens of their sequences, the step's own included, into out
 // [tokens, query heads, value head dim]. Both are of the activation type and may not
 // overlap. Of several new tokens of a sequence each sees those before it, so a draft
-// of k tokens is verified in one step.
+// of k tokens is verified in one step. A layer that did not get the step's keys and values
+// is ErrStep, unless the runner writes by itself (see Index).
 func (b *Batch[B]) Attend(layer int, q, out B) error {
 	return b.AttendTo(layer, backend.Dense(q), backend.Outputs[B]{Rows: backend.Dense(out)})
 }
@@ -280,6 +303,9 @@ func (b *Batch[B]) attend(layer int, q backend.Rows[B], out backend.Outputs[B]) 
 	if err := firstOf(p.checkLayer("attend", layer),
 		firstOf(p.checkType("attend", "q", q.Buf), p.checkType("attend", "out", out.Rows.Buf))); err != nil {
 		return err
+	}
+	if b.lacks(layer) {
+		return ErrStep{Op: "attend", Why: fmt.Sprintf("layer %d has no keys and values of the step's tokens; Append to it first", layer)}
 	}
 	if b.recent != nil {
 		return b.attendTiers(layer, q, out)
@@ -315,7 +341,7 @@ func (b *Batch[B]) enqueued(err error) error {
 	}
 	b.pool.mu.Lock()
 	defer b.pool.mu.Unlock()
-	if b.pool.closed.Load() { // meanwhile: the buffers are gone
+	if b.pool.shut() != nil { // meanwhile: the buffers are gone
 		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
 	}
 	return b.pool.device(err)
@@ -327,8 +353,8 @@ func (b *Batch[B]) enqueued(err error) error {
 // itself (see Index).
 func (b *Batch[B]) Commit() error {
 	p := b.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := firstOf(b.want("commit", stepPlanned), b.complete()); err != nil {
 		return err
 	}
@@ -356,11 +382,13 @@ func (b *Batch[B]) Commit() error {
 	return firstOf(err, p.reclaim())
 }
 
+// lacks reports whether a layer has no rows of the step's new tokens yet.
+func (b *Batch[B]) lacks(layer int) bool { return b.writes && !b.foreign && !b.written[layer] }
+
 // complete reports the first layer that a step with new tokens left out.
 func (b *Batch[B]) complete() error {
-	writes := slices.ContainsFunc(b.entries, func(e entry[B]) bool { return e.write })
 	layer := slices.Index(b.written, false)
-	if b.foreign || !writes || layer < 0 {
+	if layer < 0 || !b.lacks(layer) {
 		return nil
 	}
 	return ErrStep{Op: "commit", Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer, or reset the step", layer)}
@@ -383,6 +411,7 @@ func (e *entry[B]) commit(f *fence) error {
 		s.places.grow(e.tokens)
 		err = firstOf(err, s.publish(f))
 	}
+	s.computed()
 	s.used(f)
 	s.step = nil
 	return err
@@ -398,10 +427,10 @@ func (b *Batch[B]) used(f *fence) {
 func (b *Batch[B]) Close() error {
 	p := b.pool
 	forgotten := b.fixed.forget() // waits for the device
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if b.state == stepClosed || p.closed.Load() {
-		return fmt.Errorf("kvcache: batch: %w", ErrClosed)
+	p.lock()
+	defer p.unlock()
+	if err := b.shut(); err != nil {
+		return fmt.Errorf("kvcache: batch: %w", err)
 	}
 	err := firstOf(forgotten, b.reset())
 	b.used(nil)

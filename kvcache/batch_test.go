@@ -80,7 +80,7 @@ func TestStepMisuse(t *testing.T) {
 	_, err = r.pool.Layer(9)
 	require.ErrorIs(t, err, backend.ErrShape{})
 	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{a, 41}), ErrCapacity{})
-	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{nil, 4}), ErrForeign)
+	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{nil, 4}), backend.ErrShape{})
 	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{a, -1}), backend.ErrShape{})
 	var noContext context.Context
 	_, _, err = r.pool.Open(noContext, nil)

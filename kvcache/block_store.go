@@ -40,17 +40,17 @@ func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore
 	var zero T
 	switch {
 	case blockSize < 1 || blockSize&(blockSize-1) != 0:
-		return nil, backend.ErrShape{Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
 	case dim < 1:
-		return nil, backend.ErrShape{Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
 	}
 	bytes, ok := backend.Mul(blocks, blockSize, dim, int(unsafe.Sizeof(zero)))
 	if !ok || bytes > maxStoreBytes {
-		return nil, backend.ErrShape{Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
 	}
 	alloc, err := block.New(blocks)
 	if err != nil {
-		return nil, backend.ErrShape{Op: "block store", What: err.Error()}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: err.Error()}
 	}
 	s := &BlockStore[T]{blockSize: blockSize, dim: dim, slabBlocks: blocks, alloc: alloc}
 	s.addSlab()
@@ -74,7 +74,10 @@ func (s *BlockStore[T]) addSlab() {
 // negative.
 func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 	if maxTokens < 0 {
-		return nil, backend.ErrShape{Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
+	}
+	if s.alloc == nil {
+		return nil, errNoStore("paged cache")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,6 +111,9 @@ func (s *BlockStore[T]) Dim() int { return s.dim }
 
 // Blocks is the number of blocks, in use or not.
 func (s *BlockStore[T]) Blocks() int {
+	if s.alloc == nil {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alloc.Total()
@@ -115,6 +121,9 @@ func (s *BlockStore[T]) Blocks() int {
 
 // BlocksInUse is the number of blocks that some cache holds, shared ones once.
 func (s *BlockStore[T]) BlocksInUse() int {
+	if s.alloc == nil {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alloc.Held()
@@ -122,6 +131,9 @@ func (s *BlockStore[T]) BlocksInUse() int {
 
 // Peak is the largest BlocksInUse there ever was.
 func (s *BlockStore[T]) Peak() int {
+	if s.alloc == nil {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alloc.Peak()
@@ -130,9 +142,17 @@ func (s *BlockStore[T]) Peak() int {
 // Check walks the books of the store and returns block.ErrCorrupt if they do not
 // add up.
 func (s *BlockStore[T]) Check() error {
+	if s.alloc == nil {
+		return errNoStore("check")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alloc.Check()
+}
+
+// errNoStore is an error of a store that has no memory.
+func errNoStore(op string) error {
+	return fmt.Errorf("kvcache: %s: a store that was not made by NewBlockStore: %w", op, ErrClosed)
 }
 
 // extend appends n blocks to table. Where shared is not 0, the table's last block

@@ -23,14 +23,6 @@ const (
 
 func (l Layout) String() string { return [...]string{"unset", "contiguous", "paged"}[min(l, Paged)] }
 
-// Mask says which keys the queries of a layer see and how scores are changed;
-// see backend.Mask for the exact semantics. The zero value is causal.
-type Mask struct {
-	Window, SinkTokens int
-	SoftCap            float32
-	ALiBi, SinkLogits  []float32 // [QHeads] or empty
-}
-
 // Defaults of a Config.
 const (
 	DefaultBlockSize = 16
@@ -86,7 +78,8 @@ type Config struct {
 	MinShared int
 	// BlockSize is the tokens of a block, a power of two. Paged only.
 	BlockSize int
-	// Capacity is the most tokens a sequence may have.
+	// Capacity is the most tokens a sequence may have. A paged sequence takes memory for the
+	// tokens that it has, on the host, too.
 	Capacity int
 	// MaxSeqs is the number of sequences of full capacity to make room for.
 	MaxSeqs int
@@ -250,21 +243,8 @@ func (c Config) checkCache() error {
 			return ErrConfig{Name: t.name, Value: t.dt.String(), Why: "accepts " + kvTypeNames()}
 		}
 	}
-	if err := firstOf(c.checkStorage(), c.checkResidual()); err != nil {
+	if err := firstOf(c.checkStorage(), firstOf(c.checkResidual(), c.checkMasks())); err != nil {
 		return err
-	}
-	for i, m := range c.Masks {
-		for _, f := range []struct {
-			name string
-			n    int
-		}{{"ALiBi", len(m.ALiBi)}, {"SinkLogits", len(m.SinkLogits)}} {
-			if f.n != 0 && f.n != c.QHeads {
-				return badConfig(fmt.Sprintf("Masks[%d].%s", i, f.name), f.n, fmt.Sprintf("need one value for each of %d query heads", c.QHeads))
-			}
-		}
-		if m.Window < 0 || m.SinkTokens < 0 || !(m.SoftCap >= 0) || math.IsInf(float64(m.SoftCap), 0) {
-			return ErrConfig{Name: fmt.Sprintf("Masks[%d]", i), Value: fmt.Sprint(m.Window, " ", m.SinkTokens, " ", m.SoftCap), Why: "window, sink tokens and soft-cap must be finite and not negative"}
-		}
 	}
 	if c.RoPE != nil {
 		if _, err := c.RoPE.Resolve(c.HeadDim); err != nil {
@@ -276,15 +256,4 @@ func (c Config) checkCache() error {
 
 func badConfig(name string, value int, why string) error {
 	return ErrConfig{Name: name, Value: strconv.Itoa(value), Why: why}
-}
-
-// mask is the mask of a layer.
-func (c Config) mask(layer int) Mask {
-	switch len(c.Masks) {
-	case 0:
-		return Mask{}
-	case 1:
-		return c.Masks[0]
-	}
-	return c.Masks[layer]
 }

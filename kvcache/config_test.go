@@ -97,35 +97,48 @@ func TestConfigOrigins(t *testing.T) {
 	require.InDelta(t, 0.125, got.Scale, 1e-7)
 }
 
+// spoilt is a value for each of eight heads, one of which is not a number to compute with.
+func spoilt(head int, value float64) []float32 {
+	out := make([]float32, 8)
+	out[head] = float32(value)
+	return out
+}
+
 func TestConfigRejects(t *testing.T) {
 	ok := Config{Layers: 2, QHeads: 8, KVHeads: 2, HeadDim: 64}
 	_, err := ok.Resolve()
 	require.NoError(t, err)
 	for name, change := range map[string]func(*Config){
-		"Layers":              func(c *Config) { c.Layers = 0 },
-		"KVHeads":             func(c *Config) { c.KVHeads = -1 },
-		"HeadDim":             func(c *Config) { c.HeadDim = 0 },
-		"VHeadDim":            func(c *Config) { c.VHeadDim = -1 },
-		"QHeads":              func(c *Config) { c.QHeads = 7 },
-		"Layout":              func(c *Config) { c.Layout = 3 },
-		"BlockSize":           func(c *Config) { c.Layout, c.BlockSize = Paged, 24 },
-		"Blocks":              func(c *Config) { c.Layout, c.Blocks = Contiguous, 3 },
-		"Capacity":            func(c *Config) { c.Capacity = math.MaxInt },
-		"MaxSeqs":             func(c *Config) { c.MaxSeqs = -3 },
-		"Scale":               func(c *Config) { c.Scale = float32(math.NaN()) },
-		"Act":                 func(c *Config) { c.Act = backend.Int8 },
-		"K":                   func(c *Config) { c.K = backend.U32 },
-		"V":                   func(c *Config) { c.V = backend.I64 },
-		"Masks":               func(c *Config) { c.Masks = make([]Mask, 3) },
-		"Masks[0].ALiBi":      func(c *Config) { c.Masks = []Mask{{ALiBi: make([]float32, 3)}} },
-		"Masks[1]":            func(c *Config) { c.Masks = []Mask{{}, {Window: -1}} },
-		"Masks[0].SinkLogits": func(c *Config) { c.Masks = []Mask{{SinkLogits: make([]float32, 2)}} },
-		"RoPE":                func(c *Config) { c.RoPE = &backend.RoPE{Dims: 3} },
-		"SkipLayers":          func(c *Config) { c.SkipLayers = []int{0} },
-		"Hadamard":            func(c *Config) { c.Hadamard = true },
-		"KScales":             func(c *Config) { c.KScales = []float32{1} },
-		"Residual":            func(c *Config) { c.Residual = -1 },
-		"StepTokens":          func(c *Config) { c.StepTokens = 16 },
+		"Layers":                 func(c *Config) { c.Layers = 0 },
+		"KVHeads":                func(c *Config) { c.KVHeads = -1 },
+		"HeadDim":                func(c *Config) { c.HeadDim = 0 },
+		"VHeadDim":               func(c *Config) { c.VHeadDim = -1 },
+		"QHeads":                 func(c *Config) { c.QHeads = 7 },
+		"Layout":                 func(c *Config) { c.Layout = 3 },
+		"BlockSize":              func(c *Config) { c.Layout, c.BlockSize = Paged, 24 },
+		"Blocks":                 func(c *Config) { c.Layout, c.Blocks = Contiguous, 3 },
+		"Capacity":               func(c *Config) { c.Capacity = math.MaxInt },
+		"MaxSeqs":                func(c *Config) { c.MaxSeqs = -3 },
+		"Scale":                  func(c *Config) { c.Scale = float32(math.NaN()) },
+		"Act":                    func(c *Config) { c.Act = backend.Int8 },
+		"K":                      func(c *Config) { c.K = backend.U32 },
+		"V":                      func(c *Config) { c.V = backend.I64 },
+		"Masks":                  func(c *Config) { c.Masks = make([]Mask, 3) },
+		"Masks[0].ALiBi":         func(c *Config) { c.Masks = []Mask{{ALiBi: make([]float32, 3)}} },
+		"Masks[1]":               func(c *Config) { c.Masks = []Mask{{}, {Window: -1}} },
+		"Masks[0].ALiBi[2]":      func(c *Config) { c.Masks = []Mask{{ALiBi: spoilt(2, math.NaN())}} },
+		"Masks[0].ALiBi[7]":      func(c *Config) { c.Masks = []Mask{{ALiBi: spoilt(7, math.Inf(1))}} },
+		"Masks[1].ALiBi[0]":      func(c *Config) { c.Masks = []Mask{{}, {ALiBi: spoilt(0, math.Inf(-1))}} },
+		"Masks[0].SinkLogits[0]": func(c *Config) { c.Masks = []Mask{{SinkLogits: spoilt(0, math.NaN())}} },
+		"Masks[0].SinkLogits[3]": func(c *Config) { c.Masks = []Mask{{SinkLogits: spoilt(3, math.Inf(1))}} },
+		"Masks[1].SinkLogits[7]": func(c *Config) { c.Masks = []Mask{{}, {SinkLogits: spoilt(7, math.Inf(-1))}} },
+		"Masks[0].SinkLogits":    func(c *Config) { c.Masks = []Mask{{SinkLogits: make([]float32, 2)}} },
+		"RoPE":                   func(c *Config) { c.RoPE = &backend.RoPE{Dims: 3} },
+		"SkipLayers":             func(c *Config) { c.SkipLayers = []int{0} },
+		"Hadamard":               func(c *Config) { c.Hadamard = true },
+		"KScales":                func(c *Config) { c.KScales = []float32{1} },
+		"Residual":               func(c *Config) { c.Residual = -1 },
+		"StepTokens":             func(c *Config) { c.StepTokens = 16 },
 	} {
 		cfg := ok
 		change(&cfg)

@@ -11,7 +11,7 @@
 // division of work) that is made once and serves every layer:
 //
 //	step.Reset()                         // a new step is empty
-//	step.Add(seq, tokens)                // for each sequence of the step
+//	step.Add(seq, tokens)                // for each sequence of the step, what it does not have
 //	step.Plan(stream)                    // takes blocks, uploads the index vectors
 //	for layer := range layers {
 //		step.Append(layer, k, v)         // [tokens, KV heads, dim]
@@ -24,13 +24,18 @@
 // done.
 //
 // A sequence opened with a prompt starts with the blocks of its longest prefix that
-// is in the pool, whoever computed it: see [Pool.Open] and package prefix. A step reads
-// what its sequences have in common once, where that pays (Config.MinShared). Where the
-// device has graphs, steps can be replayed as one launch: see [Batch.Fix].
+// is in the pool, whoever computed it, and its first steps add the rest,
+// prompt[match.Matched:]: see [Pool.Open] and package prefix. A step reads what its
+// sequences have in common once, where that pays (Config.MinShared). Where the device has
+// graphs, steps can be replayed as one launch: see [Batch.Fix].
 //
 // [KvCache] is one layer of one sequence, as a value with public fields; alone it
 // is a cache that grows. [PagedKvCache] holds plain vectors in host memory, and
 // [PrefixKvCache] what runners without a Pool have computed for earlier prompts.
+//
+// A Pool is for eager runners, which compute a layer when they call for it: Append and Attend
+// enqueue their work at once. A runner that builds a graph first and has it run later (ggml,
+// XLA) can use PrefixKvCache and PagedKvCache, which know no device.
 //
 // # Layouts
 //

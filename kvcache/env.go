@@ -84,8 +84,9 @@ func ParseEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 // processEnvironment reads the environment of the process, once.
 var processEnvironment = sync.OnceValues(func() (Environment, error) { return ParseEnvironment(os.LookupEnv) })
 
-// ParseKVType is the storage type of keys and values that a name stands for:
-// f32, f16, bf16, int8, fp8e4m3, fp8e5m2, int4, and fp32, fp16 as other names.
+// ParseKVType is the storage type of keys and values that a name stands for: every
+// float or quantized [backend.DType] by its own, in any case, and fp32 and fp16 for f32
+// and f16.
 func ParseKVType(name string) (backend.DType, error) {
 	lower := strings.ToLower(name)
 	if lower == "fp32" || lower == "fp16" {

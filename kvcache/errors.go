@@ -24,8 +24,17 @@ var (
 	ErrForeign = errors.New("sequence belongs to another pool")
 )
 
-// ErrOutOfBlocks says how many blocks were needed and how many could be had.
+// ErrOutOfBlocks says how many blocks were needed and how many could be had. It comes wrapped
+// with the call that needed them: see errors.As.
 type ErrOutOfBlocks = block.ErrOutOfBlocks
+
+// lacking names the call that lacks blocks.
+func lacking(op string, err error) error {
+	if errors.Is(err, ErrOutOfBlocks{}) {
+		return fmt.Errorf("kvcache: %s: %w", op, err)
+	}
+	return err
+}
 
 // ErrCapacity is a sequence that would become longer than it may.
 type ErrCapacity struct {
@@ -125,5 +134,5 @@ func (e ErrStep) Is(target error) bool {
 }
 
 func errNoStream(op string) error {
-	return backend.ErrShape{Op: op, What: "the stream is nil; make one with NewStream of the backend"}
+	return backend.ErrShape{Package: "kvcache", Op: op, What: "the stream is nil; make one with NewStream of the backend"}
 }

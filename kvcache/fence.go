@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -42,7 +43,15 @@ func (f *fence) order(s backend.Stream) error {
 	if f == nil || f.done || f.stream == s {
 		return nil // one stream is in order by itself
 	}
-	return s.Wait(f.event)
+	return foreign(s.Wait(f.event))
+}
+
+// foreign names what is of another device: the stream, for events are the pool's own.
+func foreign(err error) error {
+	if errors.Is(err, backend.ErrForeign) {
+		return fmt.Errorf("kvcache: stream %w", backend.ErrForeign)
+	}
+	return err
 }
 
 // fences makes fences and uses them again once nobody holds them, so that a warm
@@ -68,7 +77,7 @@ func (fs *fences) record(be interface {
 	}
 	if err := s.Record(f.event); err != nil {
 		fs.idle = append(fs.idle, f)
-		return nil, err
+		return nil, foreign(err)
 	}
 	f.stream, f.done, f.err = s, false, nil
 	return f, nil

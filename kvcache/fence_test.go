@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 )
 
 // lateRig is a rig on a device that makes no progress until somebody waits.
-func lateRig(t testT, cfg Config) (*rig[buffer], *lazyDevice, backend.Backend[buffer]) {
+func lateRig(t testT, cfg Config) (*rig[buffer], *lateDevice, backend.Backend[buffer]) {
 	be := openDevice(t)
-	dev := newLazyDevice(be, 7)
-	dev.frozen = true
+	dev := newLateDevice(be, backendtest.LateOptions{Seed: 7, OnlyWaits: true})
 	return newRig(t, dev, cfg), dev, be
 }
 
@@ -24,11 +24,11 @@ func (r *rig[B]) stats() Stats {
 	return st
 }
 
-func closeLate(t *testing.T, r *rig[buffer], dev *lazyDevice, be backend.Backend[buffer]) {
+func closeLate(t *testing.T, r *rig[buffer], dev *lateDevice, be backend.Backend[buffer]) {
 	t.Helper()
 	require.NoError(t, errors.Join(r.s.Sync(), r.step.Reset()))
 	require.Zero(t, r.stats().Held)
-	require.NoError(t, errors.Join(r.pool.Close(), dev.drain()))
+	require.NoError(t, errors.Join(r.pool.Close(), dev.late.Drain()))
 	require.Zero(t, be.Info().Buffers)
 	require.NoError(t, be.Close())
 }
@@ -117,8 +117,8 @@ func TestAbandonedStepChangesNothing(t *testing.T) {
 // A failure at any point of Plan, Commit or Shift leaves sequences as they were,
 // or, after a failed Shift, unusable but releasable; nothing leaks.
 func TestDeviceFailures(t *testing.T) {
-	boom := errors.New("boom")
-	for _, op := range []string{"alloc", "upload", "copy blocks", "wait", "record", "move slots", "rotate"} {
+	for _, op := range []backendtest.Op{backendtest.OpAlloc, backendtest.OpUpload, backendtest.OpCopyBlocks, backendtest.OpWait,
+		backendtest.OpRecord, backendtest.OpMoveSlots, backendtest.OpRotate} {
 		for after := range 3 {
 			r, dev, be := lateRig(t, small(Paged))
 			s2, err := dev.NewStream()
@@ -127,15 +127,7 @@ func TestDeviceFailures(t *testing.T) {
 			require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5, 6}}))
 			b, err := a.Fork()
 			require.NoError(t, err)
-			n := 0
-			dev.fail = func(what string) error {
-				if what == op {
-					if n++; n > after {
-						return boom
-					}
-				}
-				return nil
-			}
+			dev.failOn(op, after)
 			ids := []uint32{7, 8, 9, 10}
 			step := r.plan(s2, feed[buffer]{b, ids})
 			if step == nil {
@@ -144,14 +136,14 @@ func TestDeviceFailures(t *testing.T) {
 				}
 			}
 			if step != nil {
-				require.ErrorIs(t, step, boom)
+				require.ErrorIs(t, step, errBoom)
 				require.Equal(t, 6, b.Len())
 			}
 			shift := a.Shift(s2, 1, 3)
 			if shift != nil {
-				require.ErrorIs(t, shift, boom)
+				require.ErrorIs(t, shift, errBoom)
 			}
-			dev.fail = nil
+			dev.SetFault(nil)
 			require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()), "%s after %d", op, after)
 			if step != nil {
 				r.expect(r.s, b, tokens(1, 2, 3, 4, 5, 6))
@@ -172,9 +164,9 @@ func TestLostDeviceClosesPool(t *testing.T) {
 	a := r.open()
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
 	q, k, v, out := r.operands(1)
-	dev.fail = func(string) error { return backend.ErrLost }
+	dev.SetFault(enqueued(func(backendtest.Op) error { return backend.ErrLost }))
 	require.ErrorIs(t, r.step.Append(0, k, v), backend.ErrLost)
-	dev.fail = nil
+	dev.SetFault(nil)
 	r.free(q, k, v, out)
 	require.NoError(t, r.step.Reset())
 	require.ErrorIs(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}), backend.ErrLost)

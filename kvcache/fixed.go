@@ -51,9 +51,9 @@ func (b *Batch[B]) Fix(seqs, tokens int) error {
 	case len(b.entries) > 0:
 		return ErrStep{Op: "fix", Why: "the step has sequences; reset it first"}
 	case seqs < 0 || seqs > c.Blocks || !ok:
-		return backend.ErrShape{Op: "fix", What: fmt.Sprintf("%d sequences, the pool has blocks for %d", seqs, c.Blocks)}
+		return backend.ErrShape{Package: "kvcache", Op: "fix", What: fmt.Sprintf("%d sequences, the pool has blocks for %d", seqs, c.Blocks)}
 	case seqs > 0 && (tokens < 1 || tokens > c.Capacity):
-		return backend.ErrShape{Op: "fix", What: fmt.Sprintf("%d tokens of a sequence, need 1 to %d", tokens, c.Capacity)}
+		return backend.ErrShape{Package: "kvcache", Op: "fix", What: fmt.Sprintf("%d tokens of a sequence, need 1 to %d", tokens, c.Capacity)}
 	}
 	err := b.fixed.forget()
 	b.fixed = fixed{seqs: seqs, tokens: tokens}
@@ -79,31 +79,39 @@ func (f *fixed) admits(have, n int) error {
 	case f.seqs == 0:
 		return nil
 	case n != f.tokens:
-		return backend.ErrShape{Op: "add", What: fmt.Sprintf("%d tokens: the steps of this batch have %d of each sequence; see Fix", n, f.tokens)}
+		return backend.ErrShape{Package: "kvcache", Op: "add", What: fmt.Sprintf("%d tokens: the steps of this batch have %d of each sequence; see Fix", n, f.tokens)}
 	case have == f.seqs:
-		return backend.ErrShape{Op: "add", What: fmt.Sprintf("a further sequence: the steps of this batch have %d; see Fix", f.seqs)}
+		return backend.ErrShape{Package: "kvcache", Op: "add", What: fmt.Sprintf("a further sequence: the steps of this batch have %d; see Fix", f.seqs)}
 	}
 	return nil
 }
 
 // Capture records what layers enqueues for the planned step on its stream: Append and Attend of
 // all layers, and the runner's own kernels. It takes the place of what was captured before. Nothing
-// runs: Replay does that, for this step, too. ErrUnsupported where the device has no graphs;
-// backend.Capture says what layers may do.
+// runs: Replay does that, for this step, too, and what layers were given before is forgotten.
+// ErrUnsupported where the device has no graphs; backend.Capture says what layers may do.
 func (b *Batch[B]) Capture(layers func() error) error {
 	if err := b.want("capture", stepPlanned); err != nil {
 		return err
 	}
-	if b.fixed.seqs == 0 {
-		return ErrStep{Op: "capture", Why: "the steps of this batch differ; Fix their size first"}
+	if layers == nil {
+		return backend.ErrShape{Package: "kvcache", Op: "capture", What: "the function is nil; it is to enqueue the layers"}
 	}
 	if err := b.fixed.forget(); err != nil {
 		return b.enqueued(err)
 	}
-	graph, err := backend.Capture(b.pool.be, b.stream, layers)
+	before := slices.Clone(b.written)
+	clear(b.written)
+	graph, err := backend.Capture(b.pool.be, b.stream, func() error {
+		if b.fixed.seqs == 0 { // not before: a device without graphs is not to be fixed
+			return ErrStep{Op: "capture", Why: "the steps of this batch differ; Fix their size first"}
+		}
+		return layers()
+	})
 	missing := slices.Index(b.written, false)
 	clear(b.written) // no layer got anything yet
 	if err != nil {
+		copy(b.written, before)
 		return b.enqueued(err)
 	}
 	b.fixed.graph, b.fixed.stream, b.fixed.mass = graph, b.stream, b.mass

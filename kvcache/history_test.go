@@ -18,6 +18,7 @@ type modelSeq[B backend.Buffer] struct {
 type history struct {
 	layers [][]placed
 	next   int
+	rest   []uint32 // of the prompt, which is fed first
 }
 
 // placed is a token at a position. Its key was rounded anew so many times.
@@ -31,7 +32,7 @@ func newHistory(layers int) *history { return &history{layers: make([][]placed, 
 func (h *history) len() int { return len(h.layers[0]) }
 
 func (h *history) clone() *history {
-	c := &history{next: h.next}
+	c := &history{next: h.next, rest: h.rest}
 	for _, list := range h.layers {
 		c.layers = append(c.layers, slices.Clip(list))
 	}
@@ -45,11 +46,12 @@ func (h *history) add(ids []uint32) {
 		}
 	}
 	h.next += len(ids)
+	h.rest = h.rest[min(len(ids), len(h.rest)):]
 }
 
 // truncate keeps the first n tokens; the next one goes behind the last of any layer.
 func (h *history) truncate(n int) {
-	h.next = 0
+	h.next, h.rest = 0, nil
 	for l, list := range h.layers {
 		h.layers[l] = list[:n]
 		if n > 0 {
@@ -76,9 +78,15 @@ func (h *history) shift(begin, end int) {
 		h.layers[l] = rest
 	}
 	h.next -= end - begin
+	if begin < end {
+		h.rest = nil
+	}
 }
 
 func (h *history) keep(kept [][]int, o KeepOptions) {
+	if len(kept[0]) < h.len() {
+		h.rest = nil
+	}
 	for l, list := range h.layers {
 		var rest []placed
 		for i, token := range kept[min(l, len(kept)-1)] {

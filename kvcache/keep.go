@@ -31,8 +31,8 @@ type KeepOptions struct {
 // undefined and it can only be released. Any failure before leaves it as it was.
 func (s *Sequence[B]) Keep(stream backend.Stream, kept [][]int, o KeepOptions) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.changeable("keep", stream); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Sequence[B]) Keep(stream backend.Stream, kept [][]int, o KeepOptions) e
 		return err
 	}
 	if o.Reposition && !p.rope.Table.Set {
-		return backend.ErrUnsupported{Op: "keep", Why: "Config.RoPE is not set, so keys cannot move to other positions"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "keep", Why: "Config.RoPE is not set, so keys cannot move to other positions"}
 	}
 	if o.Reposition && len(s.places.lists) > len(kept) {
 		kept = spread(kept[0], len(s.places.lists)) // layers have different positions to turn from
@@ -54,13 +54,14 @@ func (s *Sequence[B]) Keep(stream backend.Stream, kept [][]int, o KeepOptions) e
 		return nil // all of them
 	}
 	if err := c.run(); err != nil {
-		return err
+		return lacking("keep", err)
 	}
 	if o.Reposition {
 		s.places = places{next: s.len}
 	} else {
-		s.places.keep(kept, p.cfg.Capacity)
+		s.places.keep(kept)
 	}
+	s.forgetPrompt()
 	s.evicted(c.from)
 	return nil
 }
@@ -76,7 +77,7 @@ func spread(list []int, n int) [][]int {
 
 func (s *Sequence[B]) checkKept(kept [][]int) error {
 	bad := func(format string, args ...any) error {
-		return backend.ErrShape{Op: "keep", What: fmt.Sprintf(format, args...)}
+		return backend.ErrShape{Package: "kvcache", Op: "keep", What: fmt.Sprintf(format, args...)}
 	}
 	if n := s.pool.cfg.Layers; len(kept) != 1 && len(kept) != n {
 		return bad("%d lists: need one for all layers, or one for each of %d", len(kept), n)
@@ -114,8 +115,16 @@ func (s *Sequence[B]) Next() int {
 	return s.places.next
 }
 
-// Positions appends the positions of the sequence's tokens in a layer to dst.
+// Positions appends the positions of the sequence's tokens in a layer to dst. ErrReleased
+// after Release.
 func (s *Sequence[B]) Positions(dst []int, layer int) ([]int, error) {
+	err := s.pool.shut()
+	if s.released {
+		err = ErrReleased
+	}
+	if err != nil {
+		return dst, fmt.Errorf("kvcache: positions: %w", err)
+	}
 	if err := s.pool.checkLayer("positions", layer); err != nil {
 		return dst, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -22,13 +23,6 @@ func chosen(ids []uint32, list []int) []uint32 {
 		out = append(out, ids[i])
 	}
 	return out
-}
-
-// counted counts the device's operations from here on.
-func counted(dev *lazyDevice) map[string]int {
-	n := map[string]int{}
-	dev.fail = func(op string) error { n[op]++; return nil }
-	return n
 }
 
 func TestKeepRefuses(t *testing.T) {
@@ -90,13 +84,13 @@ func kept(ids []uint32, lists [][]int, o KeepOptions) *history {
 func TestKeepFailure(t *testing.T) {
 	lists := [][]int{{0, 2, 5, 6, 10}, {1, 2, 3, 9, 10}}
 	for _, c := range []struct {
-		op    string
+		op    backendtest.Op
 		after int
 		lost  bool // the content
 	}{
-		{"alloc", 0, false}, {"alloc", 3, false}, {"upload", 0, false}, {"upload", 5, false}, {"wait", 0, false},
-		{"copy blocks", 0, false}, {"copy blocks", 1, false}, {"move slots", 0, false}, {"move slots", 1, true},
-		{"rotate", 0, true}, {"rotate", 1, true}, {"record", 0, true},
+		{backendtest.OpAlloc, 0, false}, {backendtest.OpAlloc, 3, false}, {backendtest.OpUpload, 0, false}, {backendtest.OpUpload, 5, false}, {backendtest.OpWait, 0, false},
+		{backendtest.OpCopyBlocks, 0, false}, {backendtest.OpCopyBlocks, 1, false}, {backendtest.OpMoveSlots, 0, false}, {backendtest.OpMoveSlots, 1, true},
+		{backendtest.OpRotate, 0, true}, {backendtest.OpRotate, 1, true}, {backendtest.OpRecord, 0, true},
 	} {
 		r, dev, be := lateRig(t, small(Paged))
 		s2, err := dev.NewStream()
@@ -107,10 +101,10 @@ func TestKeepFailure(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.pool.Reserve(Reservation[buffer]{a, 24}))
 		before := r.stats()
-		failOn(dev, c.op, c.after)
+		dev.failOn(c.op, c.after)
 		o := KeepOptions{Reposition: true}
 		require.ErrorIs(t, a.Keep(s2, lists, o), errBoom, c.op)
-		dev.fail = nil
+		dev.SetFault(nil)
 		after := r.stats()
 		after.Peak = before.Peak
 		require.Equal(t, before, after, "%s after %d", c.op, c.after)
@@ -138,23 +132,23 @@ func TestKeepOfWholeBlocksMovesNothing(t *testing.T) {
 		a := r.open()
 		require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 38)}))
 		list := sinksAndRecent(38, 4, 10) // 28 to 38: two blocks and a half
-		n := counted(dev)
+		n := dev.counted()
 		require.NoError(t, a.Keep(r.s, list, KeepOptions{}))
-		require.Zero(t, n["move slots"]+n["copy blocks"]+n["rotate"])
-		dev.fail = nil
+		require.Zero(t, n[backendtest.OpMoveSlots]+n[backendtest.OpCopyBlocks]+n[backendtest.OpRotate])
+		dev.SetFault(nil)
 		require.NoError(t, r.s.Sync())
 		require.Equal(t, 4, r.stats().Held, policy)
 		r.expectHistory(r.s, a, kept(sequence(1, 38), list, KeepOptions{}))
 
 		b, err := a.Fork()
 		require.NoError(t, err)
-		n = counted(dev)
+		n = dev.counted()
 		require.NoError(t, b.Keep(r.s, sinksAndRecent(14, 4, 6), KeepOptions{}))
-		require.Zero(t, n["move slots"]+n["copy blocks"]+n["rotate"])
-		n = counted(dev)
+		require.Zero(t, n[backendtest.OpMoveSlots]+n[backendtest.OpCopyBlocks]+n[backendtest.OpRotate])
+		n = dev.counted()
 		require.NoError(t, a.Keep(r.s, [][]int{sequenceOf(14)}, KeepOptions{}), "all of them")
 		require.Empty(t, n)
-		dev.fail = nil
+		dev.SetFault(nil)
 		r.expectContent(r.s, a, kept(sequence(1, 38), list, KeepOptions{}))
 		require.NoError(t, errors.Join(a.Release(), b.Release()))
 		closeLate(t, r, dev, be)

@@ -96,7 +96,7 @@ func (c *KvCache[B]) alone(op string) error {
 	case c.seq == nil:
 		return fmt.Errorf("kvcache: %s: %w", op, ErrReleased)
 	case c.own == nil:
-		return backend.ErrUnsupported{Op: op, Why: "this is a layer of a Sequence, whose layers change together; use a Batch"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: op, Why: "this is a layer of a Sequence, whose layers change together; use a Batch"}
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (c *KvCache[B]) write(s backend.Stream, n int, enqueue func(*Batch[B]) erro
 		return errNoStream("append")
 	}
 	if n <= 0 {
-		return backend.ErrShape{Op: "append", What: fmt.Sprintf("%d tokens: need at least one", n)}
+		return backend.ErrShape{Package: "kvcache", Op: "append", What: fmt.Sprintf("%d tokens: need at least one", n)}
 	}
 	if n > c.own.limit-c.Len {
 		return ErrCapacity{Have: c.Len + n, Max: c.own.limit}

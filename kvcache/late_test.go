@@ -2,25 +2,13 @@ package kvcache
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 )
-
-var errBoom = errors.New("boom")
-
-// failOn makes an operation of the device fail after so many calls.
-func failOn(dev *lazyDevice, op string, after int) {
-	dev.fail = func(what string) error {
-		if what == op {
-			if after--; after < 0 {
-				return errBoom
-			}
-		}
-		return nil
-	}
-}
 
 // A step that fails while it is put behind earlier ones does not forget them:
 // blocks that those still use are not handed out.
@@ -32,9 +20,9 @@ func TestFailedPlanKeepsFences(t *testing.T) {
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}, feed[buffer]{b, sequence(6, 1)}))
 	other := r.pool.NewBatch()
 	require.NoError(t, errors.Join(other.Add(a, []uint32{7}), other.Add(b, []uint32{8})))
-	failOn(dev, "wait", 0)
+	dev.failOn(backendtest.OpWait, 0)
 	require.ErrorIs(t, other.Plan(s2), errBoom)
-	dev.fail = nil
+	dev.SetFault(nil)
 	require.NoError(t, other.Close())
 	require.NoError(t, errors.Join(a.Release(), b.Release()))
 	require.Equal(t, 3, r.stats().Held, "the first step is still on the device")
@@ -42,9 +30,8 @@ func TestFailedPlanKeepsFences(t *testing.T) {
 }
 
 // lateCache is a stand-alone cache on a device that works late, and two streams.
-func lateCache(t *testing.T, be backend.Backend[buffer], cfg Config, seed uint64) (*lazyDevice, *KvCache[buffer], [2]backend.Stream) {
-	dev := newLazyDevice(be, seed)
-	dev.frozen = true
+func lateCache(t *testing.T, be backend.Backend[buffer], cfg Config, seed uint64) (*lateDevice, *KvCache[buffer], [2]backend.Stream) {
+	dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
 	var s [2]backend.Stream
 	for i := range s {
 		var err error
@@ -94,7 +81,7 @@ func TestAttendKeepsFenceOfGather(t *testing.T) {
 			for _, b := range []buffer{was, now, out, k, v} {
 				require.NoError(t, dev.Free(b))
 			}
-			require.NoError(t, errors.Join(c.Release(), dev.drain()))
+			require.NoError(t, errors.Join(c.Release(), dev.late.Drain()))
 			require.Zero(t, be.Info().Buffers)
 		}
 	}
@@ -114,20 +101,22 @@ func TestLayersIsFenced(t *testing.T) {
 	require.NoError(t, r.s.Sync())
 	_, err = b.Layers(r.s)
 	require.NoError(t, err)
-	first := r.s.(*lazyStream)
-	first.busy = true     // it runs only where the device is made to wait for it …
-	ids := sequence(4, 7) // the first goes into a shared block: the table changes from its start
+	require.NoError(t, dev.late.Hold(dev.under(r.s), true)) // it runs only where the device is made to wait for it …
+	ids := sequence(4, 7)                                   // the first goes into a shared block: the table changes from its start
 	require.NoError(t, r.plan(s2, feed[buffer]{b, ids}))
 	r.write(s2, feed[buffer]{b, ids})
 	require.NoError(t, r.step.Commit())
-	dev.fail = func(op string) error {
-		if second := s2.(*lazyStream); op == "gather" { // … or just before the table is read
-			second.queue = append(second.queue, func() error { dev.run(first, first.ran+len(first.queue)); return nil })
+	e, err := dev.NewEvent()
+	require.NoError(t, err)
+	dev.SetFault(func(c backendtest.Call) error {
+		if c.Op == backendtest.OpGather { // … or just before the table is read
+			return errors.Join(r.s.Record(e), s2.Wait(e))
 		}
 		return nil
-	}
+	})
 	r.expect(s2, b, tokens(sequence(1, 10)...))
-	dev.fail, first.busy = nil, false
+	dev.SetFault(nil)
+	require.NoError(t, errors.Join(e.Close(), dev.late.Hold(dev.under(r.s), false)))
 	require.NoError(t, errors.Join(a.Release(), b.Release()))
 	closeLate(t, r, dev, be)
 }
@@ -152,13 +141,13 @@ func TestLostDeviceTakesNoWork(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a, b := r.open(), r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}))
-	dev.fail = func(string) error { return backend.ErrLost }
+	dev.SetFault(enqueued(func(backendtest.Op) error { return backend.ErrLost }))
 	require.ErrorIs(t, r.plan(r.s, feed[buffer]{b, sequence(1, 5)}), backend.ErrLost)
-	dev.fail = func(op string) error { t.Errorf("%s was enqueued", op); return nil }
+	dev.SetFault(enqueued(func(op backendtest.Op) error { t.Errorf("%s was enqueued", op); return nil }))
 	require.ErrorIs(t, a.Shift(r.s, 0, 4), backend.ErrLost)
 	_, err := a.Layers(r.s)
 	require.ErrorIs(t, err, backend.ErrLost)
-	dev.fail = nil
+	dev.SetFault(nil)
 	require.NoError(t, errors.Join(a.Release(), b.Release()))
 	closeLate(t, r, dev, be)
 }
@@ -168,17 +157,12 @@ func TestLostDeviceTakesNoWork(t *testing.T) {
 func TestWaitPassesOnErrors(t *testing.T) {
 	r, dev, be := lateRig(t, small(Paged))
 	a := r.open()
-	require.NoError(t, dev.enqueue(r.s, "the runner's", func(backend.Stream) error { return errBoom }))
+	require.NoError(t, dev.late.Enqueue(dev.under(r.s), func(backend.Stream) error { return errBoom }))
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(1, 5)}))
-	dev.fail = func(op string) error {
-		if op == "record" {
-			return errors.New("no record")
-		}
-		return nil
-	}
+	dev.SetFault(backendtest.After(0, errors.New("no record"), backendtest.OpRecord))
 	require.Error(t, r.step.Commit())
 	require.ErrorIs(t, r.step.Reset(), errBoom)
-	dev.fail = nil
+	dev.SetFault(nil)
 	require.NoError(t, r.step.Reset())
 	require.NoError(t, a.Release())
 	closeLate(t, r, dev, be)
@@ -197,7 +181,8 @@ func TestAttendOnLateStreams(t *testing.T) {
 
 func attendLate(t *testing.T, layout Layout, seed uint64) {
 	be := openDevice(t)
-	dev := newLazyDevice(be, seed)
+	dev := newLateDevice(be, backendtest.LateOptions{Seed: seed})
+	rng := rand.New(rand.NewPCG(seed, 2))
 	cfg := small(layout)
 	cfg.Layers = 1
 	r := newRig(t, dev, cfg)
@@ -220,13 +205,13 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 	}
 	var results []result
 	for i := range 12 {
-		which := dev.rng.IntN(2)
-		s, seq := streams[dev.rng.IntN(2)], seqs[which]
+		which := rng.IntN(2)
+		s, seq := streams[rng.IntN(2)], seqs[which]
 		if i%4 == 3 {
 			require.NoError(t, seq.Truncate(5))
 			want[which] = want[which][:5:5]
 		}
-		ids := sequence(100*(i+1), 1+dev.rng.IntN(3))
+		ids := sequence(100*(i+1), 1+rng.IntN(3))
 		want[which] = append(want[which][:len(want[which]):len(want[which])], ids...)
 		require.NoError(t, r.plan(s, feed[buffer]{seq, ids}))
 		r.write(s, feed[buffer]{seq, ids})
@@ -281,7 +266,7 @@ func TestKvCacheGrowsOnAnotherStream(t *testing.T) {
 				require.Equal(t, want, got[(h*n+i)*cfg.HeadDim:][:cfg.HeadDim], "head %d token %d", h, i)
 			}
 		}
-		require.NoError(t, errors.Join(c.Release(), dev.Free(b), dev.Free(k), dev.Free(v), dev.drain()))
+		require.NoError(t, errors.Join(c.Release(), dev.Free(b), dev.Free(k), dev.Free(v), dev.late.Drain()))
 		require.Zero(t, be.Info().Buffers)
 	}
 	require.NoError(t, be.Close())

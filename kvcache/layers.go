@@ -9,7 +9,7 @@ import (
 
 // table is a sequence's block table and length on the device, made when asked for.
 type table[B backend.Buffer] struct {
-	blocks vector[B, uint32] // [max blocks]
+	blocks vector[B, uint32] // [blocks]
 	length vector[B, uint32] // [1]
 }
 
@@ -20,8 +20,8 @@ type table[B backend.Buffer] struct {
 // Batch.Index, whose Commit fences them.
 func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := firstOf(s.idle("layers"), s.whole("layers")); err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func (s *Sequence[B]) Layers(stream backend.Stream) ([]KvCache[B], error) {
 // that is done.
 func (s *Sequence[B]) Fence(stream backend.Stream) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := firstOf(s.idle("fence"), s.whole("fence")); err != nil {
 		return err
 	}
@@ -81,9 +81,6 @@ func (s *Sequence[B]) uploadTable(stream backend.Stream) error {
 	t, be := &s.table, s.pool.be
 	t.blocks.host = s.Blocks(t.blocks.host[:0])
 	t.length.host = append(t.length.host[:0], uint32(s.len))
-	if err := t.blocks.fit(be, s.pool.maxBlocks()); err != nil {
-		return err
-	}
 	if err := t.blocks.upload(be, stream); err != nil {
 		return err
 	}
@@ -98,8 +95,8 @@ func (s *Sequence[B]) freeTable() {
 // gather reads all tokens of a layer into dense buffers.
 func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := firstOf(s.idle("gather"), s.whole("gather")); err != nil {
 		return err
 	}
@@ -119,8 +116,8 @@ func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
 // own commit.
 func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.fenceBehind(stream); err != nil {
 		return err
 	}
@@ -154,8 +151,8 @@ func (s *Sequence[B]) touched(stream backend.Stream) error {
 // empty one.
 func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := from.fence.order(stream); err != nil {
 		return err
 	}

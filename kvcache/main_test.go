@@ -1,29 +1,23 @@
 package kvcache
 
 import (
-	"flag"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 )
 
-// TestMain makes property tests run thousands of histories unless told otherwise,
-// and fewer where each takes long.
+// TestMain makes property tests run hundreds of histories unless told otherwise, and
+// fewer where each takes long.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	checks := flag.Lookup("rapid.checks")
-	if !testing.Short() && checks.Value.String() == checks.DefValue {
-		n := "1000"
-		switch {
-		case strings.HasPrefix(deviceName(), "cpu") && !raceEnabled:
-		case emulated(testDevice().Info):
-			n = "30"
-		default:
-			n = "100"
-		}
-		if err := checks.Value.Set(n); err != nil {
-			panic(err)
-		}
+	switch {
+	case strings.HasPrefix(deviceName(), "cpu") && !raceEnabled:
+		testsize.Histories(300)
+	case emulated(testDevice().Info):
+		testsize.Histories(25)
+	default:
+		testsize.Histories(50)
 	}
 	os.Exit(m.Run())
 }

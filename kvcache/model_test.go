@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -31,6 +32,12 @@ func (m *machine[B]) ids(n int) []uint32 {
 	return out
 }
 
+// feed is what a sequence gets next: its prompt's tokens, then new ones.
+func (m *machine[B]) feed(ms *modelSeq[B], n int) []uint32 {
+	ids := ms.rest[:min(n, len(ms.rest))]
+	return append(slices.Clip(ids), m.ids(n-len(ids))...)
+}
+
 func (m *machine[B]) stream(t *rapid.T) backend.Stream {
 	return m.streams[rapid.IntRange(0, len(m.streams)-1).Draw(t, "stream")]
 }
@@ -46,10 +53,13 @@ func (m *machine[B]) Open(t *rapid.T) {
 	if len(m.seqs) >= 6 {
 		t.Skip("enough sequences")
 	}
-	seq, match, err := m.pool.Open(context.Background(), make([]uint32, 3))
+	prompt := m.ids(3)
+	seq, match, err := m.pool.Open(context.Background(), prompt)
 	require.NoError(t, err)
 	require.Equal(t, 3, match.Recompute)
-	m.seqs = append(m.seqs, &modelSeq[B]{seq: seq, history: newHistory(m.pool.cfg.Layers)})
+	ms := &modelSeq[B]{seq: seq, history: newHistory(m.pool.cfg.Layers)}
+	ms.rest = prompt
+	m.seqs = append(m.seqs, ms)
 }
 
 // Step feeds some sequences and commits or abandons the step. When it does not
@@ -62,7 +72,7 @@ func (m *machine[B]) Step(t *rapid.T) {
 	var tooLong error // of the first that is
 	for _, ms := range m.seqs {
 		if n := rapid.IntRange(0, 9).Draw(t, "tokens"); n > 0 {
-			feeds, of = append(feeds, feed[B]{ms.seq, m.ids(n)}), append(of, ms)
+			feeds, of = append(feeds, feed[B]{ms.seq, m.feed(ms, n)}), append(of, ms)
 			switch most := m.pool.cfg.Capacity; {
 			case tooLong != nil:
 			case ms.len()+n > most:
@@ -276,9 +286,9 @@ func TestPoolAgainstLists(t *testing.T) {
 			runMachine(t, be, cfg, 1)
 		}))
 		t.Run(layout.String()+"/late", leavesNothing(be, func(t *rapid.T) {
-			dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
+			dev := newLateDevice(be, backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 			runMachine(t, dev, cfg, 2)
-			require.NoError(t, dev.drain())
+			require.NoError(t, dev.late.Drain())
 		}))
 		require.NoError(t, errors.Join(typed.Close(), be.Close()))
 	}

@@ -120,7 +120,7 @@ func (c *PagedKvCache[T]) String() string {
 // ErrClosed after Release; the cache is then as it was.
 func (c *PagedKvCache[T]) Append(token []T) error {
 	if len(token) != c.Dim() {
-		return backend.ErrShape{Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
+		return backend.ErrShape{Package: "kvcache", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
 	}
 	return c.extend(token, 1)
 }
@@ -129,7 +129,7 @@ func (c *PagedKvCache[T]) Append(token []T) error {
 // those of Append.
 func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 	if n, ok := backend.Mul(t.Rows, t.Cols); !ok || t.Cols != c.Dim() || n != len(t.Data) {
-		return backend.ErrShape{Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
+		return backend.ErrShape{Package: "kvcache", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
 	}
 	return c.extend(t.Data, t.Rows)
 }
@@ -152,7 +152,7 @@ func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	if n > 0 || shared > 0 {
 		table, err := c.store.extend(c.table, n, shared)
 		if err != nil {
-			return err
+			return lacking("append", err)
 		}
 		c.table, c.exclusive = table, true
 	}

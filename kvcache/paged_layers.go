@@ -21,12 +21,12 @@ var (
 // many of keys as of values, at least one of each, all different and with the same dim.
 func NewPagedLayers(keys, values []*PagedKvCache[float32]) (*PagedLayers, error) {
 	if len(keys) == 0 || len(keys) != len(values) {
-		return nil, backend.ErrShape{Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
 	}
 	seen := map[*PagedKvCache[float32]]bool{}
 	for _, c := range slices.Concat(keys, values) {
 		if c == nil || c.Dim() == 0 || c.Dim() != keys[0].Dim() || seen[c] {
-			return nil, backend.ErrShape{Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
+			return nil, backend.ErrShape{Package: "kvcache", Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
 		}
 		seen[c] = true
 	}
@@ -37,11 +37,19 @@ func NewPagedLayers(keys, values []*PagedKvCache[float32]) (*PagedLayers, error)
 func (p *PagedLayers) NumLayers() int { return len(p.keys) }
 
 // KVDim is the elements of a token's keys, and of its values, in one layer.
-func (p *PagedLayers) KVDim() int { return p.keys[0].Dim() }
+func (p *PagedLayers) KVDim() int {
+	if len(p.keys) == 0 {
+		return 0
+	}
+	return p.keys[0].Dim()
+}
 
 // Len is the number of tokens that all caches have. Within a step, when some layers
 // have appended their token and others have not, that token does not count.
 func (p *PagedLayers) Len() int {
+	if len(p.keys) == 0 {
+		return 0
+	}
 	n := p.keys[0].Len()
 	for layer := range p.keys {
 		n = min(n, p.keys[layer].Len(), p.values[layer].Len())

@@ -60,7 +60,7 @@ func (m *pagedMachine) append(i, n int) {
 		require.Equal(m.t, ErrCapacity{Have: len(want.tokens) + n, Max: m.limit}, err)
 		return
 	case need > room:
-		require.Equal(m.t, ErrOutOfBlocks{Need: need, Free: room}, err)
+		require.ErrorIs(m.t, err, ErrOutOfBlocks{Need: need, Free: room})
 		return
 	}
 	require.NoError(m.t, err)

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -90,19 +91,10 @@ func TestRegressionPagedOneErrorForEverything(t *testing.T) {
 	got[4] = full.Append([]float64{1, 2})
 	for i, err := range got {
 		for k, kind := range kinds {
-			require.Equal(t, i == k, is(err, kind), "%v as %T", err, kind)
+			require.Equal(t, i == k, errors.Is(err, kind), "%v as %T", err, kind)
 		}
 	}
 	closePaged(t, dry)
-}
-
-func is(err, kind error) bool {
-	x, ok := err.(interface{ Is(error) bool })
-	if ok {
-		return x.Is(kind)
-	}
-	w, ok := err.(interface{ Unwrap() error })
-	return ok && w.Unwrap() == kind
 }
 
 // The block table was never anything but the identity, and a clone copied every
@@ -149,7 +141,7 @@ func TestRegressionPagedPartialAppend(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.AppendTensor(ramp(0, 3, 1)))
 	for range 3 {
-		require.Equal(t, ErrOutOfBlocks{Need: 2, Free: 1}, c.AppendTensor(ramp(3, 6, 1)))
+		require.ErrorIs(t, c.AppendTensor(ramp(3, 6, 1)), ErrOutOfBlocks{Need: 2, Free: 1})
 		require.Equal(t, ErrCapacity{Have: 13, Max: 12}, c.AppendTensor(ramp(3, 10, 1)))
 		require.Equal(t, ramp(0, 3, 1), c.AsTensor())
 		require.Equal(t, 1, s.BlocksInUse())

@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // places are the positions of a sequence's tokens. Token i is at position i until Keep
 // drops tokens before it and leaves its key as it is.
 type places struct {
@@ -53,8 +55,8 @@ func (p *places) shift(begin, count, tokens int) {
 	}
 }
 
-// keep drops the tokens that no list names; room is how many there may be later.
-func (p *places) keep(kept [][]int, room int) {
+// keep drops the tokens that no list names.
+func (p *places) keep(kept [][]int) {
 	next := p.next
 	lists := make([][]int, len(kept))
 	if len(kept) < len(p.lists) {
@@ -62,7 +64,7 @@ func (p *places) keep(kept [][]int, room int) {
 	}
 	for l := range lists {
 		from := kept[min(l, len(kept)-1)]
-		lists[l] = make([]int, len(from), max(room, len(from)))
+		lists[l] = make([]int, len(from))
 		for i, token := range from {
 			lists[l][i] = p.at(l, token)
 		}
@@ -73,7 +75,7 @@ func (p *places) keep(kept [][]int, room int) {
 func (p *places) clone() places {
 	out := places{next: p.next}
 	for _, list := range p.lists {
-		out.lists = append(out.lists, append(make([]int, 0, cap(list)), list...))
+		out.lists = append(out.lists, slices.Clone(list))
 	}
 	return out
 }

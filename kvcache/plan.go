@@ -32,13 +32,13 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 	}
 	b.stream = stream
 	if b.recent == nil {
-		return b.plan()
+		return lacking("plan", b.plan())
 	}
 	if err := b.planRecent(); err != nil {
 		return err
 	}
 	if err := b.plan(); err != nil {
-		return errors.Join(err, b.recent.unplan())
+		return errors.Join(lacking("plan", err), b.recent.unplan())
 	}
 	return nil
 }
@@ -68,6 +68,7 @@ func (b *Batch[B]) plan() error {
 	}
 	b.written, b.foreign = slices.Grow(b.written[:0], len(p.layers))[:len(p.layers)], false
 	clear(b.written)
+	b.writes = slices.ContainsFunc(b.entries, func(e entry[B]) bool { return e.write })
 	b.state = stepPlanned
 	return nil
 }
@@ -76,7 +77,7 @@ func (b *Batch[B]) plan() error {
 // new.
 func (b *Batch[B]) planRecent() error {
 	if err := b.settleTiers(); err != nil {
-		return err
+		return lacking("plan", err)
 	}
 	return b.recent.Plan(b.stream)
 }

@@ -31,9 +31,9 @@ type Pool[B backend.Buffer] struct {
 	seqs    map[*Sequence[B]]struct{}
 	spare   []lists // of sequences that were released
 	batches map[*Batch[B]]struct{}
-	logical int // blocks of all sequences, shared ones counted for each owner
-	closed  atomic.Bool
-	lost    error // the device failed: nothing on it is trusted any more
+	logical int         // blocks of all sequences, shared ones counted for each owner
+	open    atomic.Bool // made by NewPool, and not closed since
+	lost    error       // the device failed: nothing on it is trusted any more
 
 	tree         *prefix.Tree // nil: no prefixes are reused
 	model        prefix.Fingerprint
@@ -59,7 +59,7 @@ type layer[B backend.Buffer] struct {
 // anything was allocated, or, where the device learns it later, an ErrOutOfMemory.
 func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], error) {
 	if be == nil {
-		return nil, backend.ErrShape{Op: "pool", What: "the backend is nil; open one with backend.Open"}
+		return nil, backend.ErrShape{Package: "kvcache", Op: "pool", What: "the backend is nil; open one with backend.Open"}
 	}
 	free := be.Info().FreeMemory
 	cfg, err := cfg.Within(free)
@@ -97,7 +97,33 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 		}
 		return nil, err
 	}
+	p.open.Store(true)
 	return p, nil
+}
+
+// lock and unlock guard the pool of a sequence or batch, if it has any: what no pool has made is
+// refused under no lock.
+func (p *Pool[B]) lock() {
+	if p != nil {
+		p.mu.Lock()
+	}
+}
+
+func (p *Pool[B]) unlock() {
+	if p != nil {
+		p.mu.Unlock()
+	}
+}
+
+// shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
+func (p *Pool[B]) shut() error {
+	switch {
+	case p == nil:
+		return fmt.Errorf("not made by a Pool: %w", ErrClosed)
+	case !p.open.Load():
+		return ErrClosed
+	}
+	return nil
 }
 
 // supported checks the configuration against what the device accepts.
@@ -105,14 +131,14 @@ func supported(caps backend.Caps, cfg Config) error {
 	formats, _ := cfg.formats()
 	for _, f := range formats {
 		if !caps.Supports(f) {
-			return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))}
+			return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))}
 		}
 	}
 	if cfg.Int8Query && !slices.Contains(caps.Int8Query, cfg.K) {
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device does not round queries to int8 for keys of %s; Config.Int8Query is for %v", cfg.K, caps.Int8Query)}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device does not round queries to int8 for keys of %s; Config.Int8Query is for %v", cfg.K, caps.Int8Query)}
 	}
 	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d; it has %s", cfg.HeadDim, cfg.VHeadDim, listedDims(caps.HeadDims))}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d; it has %s", cfg.HeadDim, cfg.VHeadDim, listedDims(caps.HeadDims))}
 	}
 	if cfg.Layout == Paged && caps.BlockSizes != nil {
 		for _, size := range caps.BlockSizes {
@@ -120,7 +146,7 @@ func supported(caps backend.Caps, cfg Config) error {
 				return nil
 			}
 		}
-		return backend.ErrUnsupported{Op: "pool", Why: fmt.Sprintf("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.BlockSize)}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.BlockSize)}
 	}
 	return nil
 }
@@ -254,23 +280,17 @@ func (p *Pool[B]) freeBuffers() {
 	p.owned = nil
 }
 
-// lists are a sequence's blocks and tokens. They have room for a full one, so that no
-// step has to grow them, and go from one sequence to the next, because clearing so
-// much memory would take longer than a reuse.
+// lists are a sequence's blocks and tokens. They grow with what they hold, and go from one
+// sequence to the next, so that most sequences need not grow theirs.
 type lists struct {
 	blocks []block.Block
-	tokens []uint32 // nil: no prefixes are reused
+	tokens []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
 }
 
 func (p *Pool[B]) newSequence() *Sequence[B] {
 	var l lists
 	if n := len(p.spare); n > 0 {
 		l, p.spare = p.spare[n-1], p.spare[:n-1]
-	} else {
-		l.blocks = make([]block.Block, 0, p.maxBlocks()+1)
-		if p.tree != nil {
-			l.tokens = make([]uint32, 0, p.cfg.Capacity)
-		}
 	}
 	s := &Sequence[B]{pool: p, blocks: l.blocks, tokens: l.tokens}
 	p.seqs[s] = struct{}{}
@@ -292,17 +312,14 @@ func (p *Pool[B]) dropSequence(s *Sequence[B]) {
 	s.blocks, s.tokens = nil, nil
 }
 
-// maxBlocks is the blocks of a sequence of full capacity, or all there are.
-func (p *Pool[B]) maxBlocks() int { return min(ceilDiv(p.cfg.Capacity, p.cfg.slots()), p.cfg.Blocks) }
-
 // Config is the pool's configuration, filled in.
 func (p *Pool[B]) Config() Config { return p.cfg }
 
 // Layer is a layer's cache as kernels see it, for a runner with kernels of its
 // own. The pool keeps ownership; the view is valid until Close.
 func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
-	if p.closed.Load() {
-		return backend.CacheView[B]{}, fmt.Errorf("kvcache: layer: %w", ErrClosed)
+	if err := p.shut(); err != nil {
+		return backend.CacheView[B]{}, fmt.Errorf("kvcache: layer: %w", err)
 	}
 	if err := p.checkLayer("layer", layer); err != nil {
 		return backend.CacheView[B]{}, err
@@ -312,7 +329,7 @@ func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
 
 func (p *Pool[B]) checkLayer(op string, layer int) error {
 	if layer < 0 || layer >= len(p.layers) {
-		return backend.ErrShape{Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, len(p.layers))}
+		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, len(p.layers))}
 	}
 	return nil
 }
@@ -320,15 +337,15 @@ func (p *Pool[B]) checkLayer(op string, layer int) error {
 // checkType checks that an activation is of the type that the pool was made for.
 func (p *Pool[B]) checkType(op, operand string, b B) error {
 	if dt := b.DType(); dt != p.cfg.Act {
-		return backend.ErrShape{Op: op, What: fmt.Sprintf("%s: elements are %s, Config.Act is %s", operand, dt, p.cfg.Act)}
+		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("%s: elements are %s, Config.Act is %s", operand, dt, p.cfg.Act)}
 	}
 	return nil
 }
 
 // usable reports why the pool takes no new work. The caller holds the lock.
 func (p *Pool[B]) usable() error {
-	if p.closed.Load() {
-		return fmt.Errorf("kvcache: pool: %w", ErrClosed)
+	if err := p.shut(); err != nil {
+		return fmt.Errorf("kvcache: pool: %w", err)
 	}
 	return p.lost
 }
@@ -350,10 +367,10 @@ func (p *Pool[B]) device(err error) error {
 func (p *Pool[B]) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed.Load() {
-		return fmt.Errorf("kvcache: pool: %w", ErrClosed)
+	if err := p.shut(); err != nil {
+		return fmt.Errorf("kvcache: pool: %w", err)
 	}
-	p.closed.Store(true)
+	p.open.Store(false)
 	for b := range p.batches {
 		b.index.free(p.be)
 		b.tiers.free(p.be)

@@ -103,6 +103,9 @@ func (c *PrefixKvCache) Scoped(scope prefix.Scope) *PrefixKvCache {
 //
 // A runner that needs the logits of the last token looks up all tokens but that one.
 func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvState, ok bool) {
+	if c.store == nil {
+		return 0, nil, false
+	}
 	state = c.store.lookup(c.root, tokens)
 	if state == nil {
 		return 0, nil, false
@@ -119,12 +122,15 @@ func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvSta
 // other layers or dims than what was stored before; ErrOversize when the prompt alone
 // would exceed MaxBytes. With an error nothing is stored and nothing evicted.
 func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool, err error) {
+	if c.store == nil {
+		return false, errNoCache("store")
+	}
 	shape, err := shapeOf("store", from)
 	if err != nil {
 		return false, err
 	}
 	if have := from.Len(); have < len(tokens) {
-		return false, backend.ErrShape{Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
+		return false, backend.ErrShape{Package: "kvcache", Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
 	}
 	if len(tokens) < c.store.cfg.MinPrefixLen {
 		return false, nil
@@ -141,10 +147,12 @@ func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool,
 // tokens. Blocks of the cache's block size are shared with it, others copied.
 func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (stored bool, err error) {
 	switch {
+	case c.store == nil:
+		return false, errNoCache("store snapshot")
 	case state == nil:
-		return false, backend.ErrShape{Op: "store snapshot", What: "the state is nil"}
+		return false, backend.ErrShape{Package: "kvcache", Op: "store snapshot", What: "the state is nil"}
 	case state.length != len(tokens):
-		return false, backend.ErrShape{Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
+		return false, backend.ErrShape{Package: "kvcache", Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
 	case len(tokens) < c.store.cfg.MinPrefixLen:
 		return false, nil
 	}
@@ -156,6 +164,11 @@ func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (st
 		known = state.blocks
 	}
 	return c.add("store snapshot", tokens, state, known)
+}
+
+// errNoCache is an error of the zero PrefixKvCache.
+func errNoCache(op string) error {
+	return fmt.Errorf("kvcache: %s: a cache that was not made by NewPrefixKvCache: %w", op, ErrClosed)
 }
 
 // add stores a prompt whose first blocks are known.
@@ -179,7 +192,7 @@ func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error 
 		return fmt.Errorf("kvcache: restore: %w", err)
 	}
 	if have := target.Len(); have != state.length {
-		return backend.ErrShape{Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
+		return backend.ErrShape{Package: "kvcache", Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
 	}
 	return nil
 }
@@ -188,6 +201,9 @@ func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error 
 // books by their size. What entries share counts once; what states outside of the
 // cache have and it has not does not count. An empty cache has 0.
 func (c *PrefixKvCache) MemoryUsage() int64 {
+	if c.store == nil {
+		return 0
+	}
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.usage()
@@ -195,6 +211,9 @@ func (c *PrefixKvCache) MemoryUsage() int64 {
 
 // Len is the number of entries.
 func (c *PrefixKvCache) Len() int {
+	if c.store == nil {
+		return 0
+	}
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.entries
@@ -205,6 +224,9 @@ func (c *PrefixKvCache) IsEmpty() bool { return c.Len() == 0 }
 
 // Hits is the number of lookups that found something.
 func (c *PrefixKvCache) Hits() uint64 {
+	if c.store == nil {
+		return 0
+	}
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.hits
@@ -212,6 +234,9 @@ func (c *PrefixKvCache) Hits() uint64 {
 
 // Misses is the number of lookups that found nothing.
 func (c *PrefixKvCache) Misses() uint64 {
+	if c.store == nil {
+		return 0
+	}
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.store.misses
@@ -220,6 +245,9 @@ func (c *PrefixKvCache) Misses() uint64 {
 // Clear forgets all entries of all scopes, the shape and the counters. States that
 // callers have stay valid.
 func (c *PrefixKvCache) Clear() {
+	if c.store == nil {
+		return
+	}
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	_ = c.store.reset() // it worked in NewPrefixKvCache

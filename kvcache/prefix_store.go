@@ -92,7 +92,7 @@ func (s *prefixStore) fits(tokens []uint32, shape kvShape) error {
 
 func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
 	if s.shape != (kvShape{}) && s.shape != shape {
-		return backend.ErrShape{Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
+		return backend.ErrShape{Package: "kvcache", Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
 	}
 	data, ok := shape.bytes(len(tokens))
 	books, fits := backend.Mul(blocksFor(len(tokens), s.cfg.BlockSize), slotBytes+s.blockBytes()+prefix.NodeBytes)

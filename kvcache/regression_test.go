@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,25 +70,19 @@ func TestRegressionFullReservation(t *testing.T) {
 // A write that fails stays failed: nothing lands elsewhere, and the step can only be reset.
 func TestRegressionPagedWriteFallsThrough(t *testing.T) {
 	be := openDevice(t)
-	dev := newLazyDevice(be, 1)
+	dev := newLateDevice(be, backendtest.LateOptions{Seed: 1})
 	r := newRig(t, dev, small(Paged))
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3}}))
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{4, 5}}))
-	broken := errors.New("no such kernel")
-	dev.fail = func(op string) error {
-		if op == "append" {
-			return broken
-		}
-		return nil
-	}
+	dev.failOn(backendtest.OpAppend, 0)
 	q, k, v, out := r.operands(2)
-	require.ErrorIs(t, r.step.Append(0, k, v), broken)
-	dev.fail = nil
+	require.ErrorIs(t, r.step.Append(0, k, v), errBoom)
+	dev.SetFault(nil)
 	require.NoError(t, r.step.Reset())
 	r.expect(r.s, a, tokens(1, 2, 3))
 	r.free(q, k, v, out)
-	require.NoError(t, errors.Join(a.Release(), r.s.Sync(), r.pool.Check(), r.pool.Close(), dev.drain(), be.Close()))
+	require.NoError(t, errors.Join(a.Release(), r.s.Sync(), r.pool.Check(), r.pool.Close(), dev.late.Drain(), be.Close()))
 }
 
 // A window limits what queries see in the paged layout as in the contiguous one.

@@ -91,7 +91,7 @@ func (b *Batch[B]) addRecent(seq *Sequence[B], tokens []uint32, n int) error {
 	case n > cfg.Capacity-seq.Len():
 		return ErrCapacity{Have: seq.Len() + n, Max: cfg.Capacity}
 	case rows > cfg.StepTokens:
-		return backend.ErrShape{Op: "add", What: fmt.Sprintf("%d tokens: a step has at most Config.StepTokens, %d; cut the prompt", rows, cfg.StepTokens)}
+		return backend.ErrShape{Package: "kvcache", Op: "add", What: fmt.Sprintf("%d tokens: a step has at most Config.StepTokens, %d; cut the prompt", rows, cfg.StepTokens)}
 	}
 	return b.recent.add(seq.recent, tokens, n, true)
 }
@@ -214,7 +214,7 @@ func (s *Sequence[B]) dropFront(blocks int) error {
 func (b *Batch[B]) attendTiers(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
 	p := b.pool
 	if out.Mass.Set || out.LSEOffset != 0 {
-		return backend.ErrUnsupported{Op: "attend", Why: "attention mass, or log-sum-exps with an offset, of a pool with Config.Residual"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "attention mass, or log-sum-exps with an offset, of a pool with Config.Residual"}
 	}
 	if !b.sealed {
 		return b.recent.attend(layer, q, out)
@@ -283,5 +283,5 @@ func (s *Sequence[B]) whole(op string) error {
 }
 
 func twoTiers(op string) error {
-	return backend.ErrUnsupported{Op: op, Why: "with Config.Residual the last tokens lie in another place than the quantized ones"}
+	return backend.ErrUnsupported{Package: "kvcache", Op: op, Why: "with Config.Residual the last tokens lie in another place than the quantized ones"}
 }

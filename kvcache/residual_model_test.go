@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -223,9 +224,9 @@ func TestResidualAgainstLists(t *testing.T) {
 		runTiers(t, be, anyConfig(t), rapid.IntRange(1, 2).Draw(t, "streams"))
 	}))
 	t.Run("late", leavesNothing(be, func(t *rapid.T) {
-		dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
+		dev := newLateDevice(be, backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 		runTiers(t, dev, anyConfig(t), 2)
-		require.NoError(t, dev.drain())
+		require.NoError(t, dev.late.Drain())
 	}))
 	require.NoError(t, be.Close())
 }

@@ -39,8 +39,12 @@ type OpenOptions struct {
 
 // Open starts a sequence for a prompt. Of the longest prefix that is in the cache it
 // shares the blocks, down to a token: at least one token is left to compute, so that
-// there are logits. The caller adds the prompt's last match.Recompute tokens to steps,
-// and not those before. The prompt may be nil. No other blocks are taken before a step
+// there are logits. The caller adds the others to steps, in one or in several:
+//
+//	step.Add(seq, prompt[match.Matched:])
+//
+// Other tokens are ErrPrompt until those are committed, or the sequence is changed. The
+// prompt may be nil, and any tokens added: nothing is looked up then. No other blocks are taken before a step
 // needs them. A prompt longer than a sequence may be is an ErrCapacity. At most one
 // option is accepted. ctx is looked at once, at the beginning: Open waits for nothing.
 //
@@ -52,7 +56,7 @@ type OpenOptions struct {
 // one in hand, and open it when Match finds what that one has committed.
 func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions) (*Sequence[B], Match, error) {
 	if ctx == nil {
-		return nil, Match{}, backend.ErrShape{Op: "open", What: "the context is nil; use context.Background()"}
+		return nil, Match{}, backend.ErrShape{Package: "kvcache", Op: "open", What: "the context is nil; use context.Background()"}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, Match{}, err
@@ -84,6 +88,7 @@ func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions
 			return nil, Match{}, err
 		}
 	}
+	s.expect(prompt)
 	return s, m, nil
 }
 
@@ -99,7 +104,6 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	}
 	s.blocks, s.len, s.published, s.fidelity = blocks, found.Tokens, found.Blocks, found.Fidelity
 	s.places.next, s.stale = s.len, true // a partial block may have more tokens than are used
-	s.tokens = append(s.tokens, q.Tokens[:found.Tokens]...)
 	p.logical += len(blocks)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
 		s.fence = p.writing[blocks[n-1].ID].hold()
@@ -120,8 +124,8 @@ func (p *Pool[B]) Match(prompt []uint32, opts ...OpenOptions) (Match, error) {
 	if err != nil {
 		return Match{}, err
 	}
-	if p.closed.Load() {
-		return Match{}, fmt.Errorf("kvcache: match: %w", ErrClosed)
+	if err := p.shut(); err != nil {
+		return Match{}, fmt.Errorf("kvcache: match: %w", err)
 	}
 	if p.tree == nil || o.NoReuse {
 		return Match{Recompute: len(prompt), Lacks: prefix.NotAsked}, nil
@@ -138,12 +142,12 @@ func (p *Pool[B]) option(op string, opts []OpenOptions) (OpenOptions, error) {
 	case len(opts) == 0:
 		return OpenOptions{}, nil
 	case len(opts) > 1:
-		return OpenOptions{}, backend.ErrShape{Op: op, What: fmt.Sprintf("%d options: need none or one", len(opts))}
+		return OpenOptions{}, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("%d options: need none or one", len(opts))}
 	}
 	o := opts[0]
 	for i, item := range o.Items {
 		if len(item.Hash) == 0 {
-			return o, backend.ErrShape{Op: op, What: fmt.Sprintf("item %d has no hash: all such items would be one", i)}
+			return o, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("item %d has no hash: all such items would be one", i)}
 		}
 	}
 	return o, o.Check(op)
@@ -242,7 +246,7 @@ func (p *Pool[B]) Watch(room int) (*prefix.Subscription, []prefix.Event, error) 
 		return nil, nil, err
 	}
 	if room > prefix.MaxRoom {
-		return nil, nil, backend.ErrShape{Op: "watch", What: fmt.Sprintf("room for %d events: accepts up to %d", room, prefix.MaxRoom)}
+		return nil, nil, backend.ErrShape{Package: "kvcache", Op: "watch", What: fmt.Sprintf("room for %d events: accepts up to %d", room, prefix.MaxRoom)}
 	}
 	sub, have := p.tree.Subscribe(room)
 	return sub, have, nil
@@ -259,8 +263,11 @@ func (p *Pool[B]) Unwatch(s *prefix.Subscription) {
 // with limits is counted as long as it has them, another from its first block until its
 // last one has gone.
 func (p *Pool[B]) SaltStats(s prefix.Scope) (prefix.Stats, error) {
+	if err := p.shut(); err != nil {
+		return prefix.Stats{}, fmt.Errorf("kvcache: salt stats: %w", err)
+	}
 	if p.tree == nil {
-		return prefix.Stats{}, errNoReuse("stats")
+		return prefix.Stats{}, errNoReuse("salt stats")
 	}
 	return p.tree.SaltStats(p.root(s)), nil
 }
@@ -274,7 +281,7 @@ func (p *Pool[B]) reusable(op string) error {
 }
 
 func errNoReuse(op string) error {
-	return backend.ErrUnsupported{Op: op, Why: "the pool reuses no prefixes: it has the contiguous layout, or Config.Prefix is off"}
+	return backend.ErrUnsupported{Package: "kvcache", Op: op, Why: "the pool reuses no prefixes: it has the contiguous layout, or Config.Prefix is off"}
 }
 
 // leased are the blocks that leases own, once for each.

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
 
 // reuseLate is a late rig with a second stream. Content is the same in every layer.
-func reuseLate(t *testing.T, blocks int, seed uint64) (*rig[buffer], *lazyDevice, backend.Stream, func()) {
+func reuseLate(t *testing.T, blocks int, seed uint64) (*rig[buffer], *lateDevice, backend.Stream, func()) {
 	be := openDevice(t)
-	dev := newLazyDevice(be, seed)
-	dev.frozen = true
+	dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
 	cfg := small(Paged)
 	cfg.Layers, cfg.Blocks = 1, blocks
 	r := newRig(t, dev, cfg)
@@ -135,12 +135,12 @@ func TestFailedStepIsForgotten(t *testing.T) {
 		require.NoError(t, r.prefill(r.s, b))
 		require.Equal(t, 12, r.matched(sequence(1, 14), OpenOptions{}))
 		require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
-		dev.broken = map[backend.Stream]error{s2: errBoom}
+		dev.failEvents(s2, errBoom)
 		if name != "full pool" {
 			require.NoError(t, s2.Sync())
 		}
 		require.ErrorIs(t, notice(r), errBoom, name)
-		dev.broken = nil
+		dev.SetFault(nil)
 		require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
 		r.stats()
 		require.Zero(t, r.matched(sequence(1, 14), OpenOptions{}), name)
@@ -162,11 +162,11 @@ func TestReaderOfFailedStepIsTold(t *testing.T) {
 	require.Equal(t, 8, m.Matched)
 	c, _ := r.serve(sequence(50, 9), OpenOptions{})
 	require.NoError(t, r.step.Add(b.seq, sequence(9, 1)))
-	dev.broken = map[backend.Stream]error{s2: errBoom}
+	dev.failEvents(s2, errBoom)
 	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
 	_, err := r.pool.Stats()
 	require.ErrorIs(t, err, errBoom)
-	dev.broken = nil
+	dev.SetFault(nil)
 	require.ErrorIs(t, r.step.Plan(r.s), errBoom, "it was added before")
 	require.NoError(t, r.step.Reset())
 	require.ErrorIs(t, r.step.Add(b.seq, sequence(9, 1)), errBoom)
@@ -184,13 +184,13 @@ func TestReleaseNoticesFailure(t *testing.T) {
 	a, _ := r.read(sequence(1, 9), OpenOptions{})
 	b, _ := r.serve(sequence(50, 9), OpenOptions{})
 	require.NoError(t, r.prefill(s2, a))
-	dev.broken = map[backend.Stream]error{s2: errBoom}
+	dev.failEvents(s2, errBoom)
 	require.NoError(t, errors.Join(r.s.Sync(), s2.Sync()))
 	require.ErrorIs(t, b.seq.Truncate(2), errBoom)
 	require.Equal(t, 2, b.seq.Len())
 	require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
 	require.ErrorIs(t, b.seq.Release(), ErrReleased)
-	dev.broken = nil
+	dev.SetFault(nil)
 	done()
 }
 
@@ -205,7 +205,7 @@ func TestLostDeviceForgetsPrefixes(t *testing.T) {
 	open := part[buffer]{b, sequence(50, 9)}
 	require.NoError(t, r.enqueue(r.s, open))
 	require.NoError(t, a.seq.Release())
-	dev.broken = map[backend.Stream]error{s2: backend.ErrLost}
+	dev.failEvents(s2, backend.ErrLost)
 	require.NoError(t, s2.Sync())
 	_, err := r.pool.Stats()
 	require.ErrorIs(t, err, backend.ErrLost)
@@ -214,7 +214,7 @@ func TestLostDeviceForgetsPrefixes(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrLost)
 	_, err = r.pool.Pin(sequence(1, 9), 1)
 	require.ErrorIs(t, err, backend.ErrLost)
-	dev.broken = nil
+	dev.SetFault(nil)
 	require.NoError(t, r.committed(open))
 	require.Zero(t, r.stats().Prefix.Blocks)
 	require.NoError(t, b.seq.Release())

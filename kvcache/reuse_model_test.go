@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -279,7 +280,7 @@ func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, s
 		m.streams = append(m.streams, s)
 	}
 	t.Repeat(map[string]func(*rapid.T){
-		"open": m.Open, "open again": m.Open, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
+		"open": m.Open, "open again": m.Open, "mistake": m.Mistake, "step": m.Step, "step again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
 		"shift": m.Shift, "keep": m.Keep, "reserve": m.Reserve, "keep promise": m.KeepPromise, "release": m.Release, "release again": m.Release,
 		"pin": m.Pin, "limit": m.Limit, "clear": m.Clear, "read": m.Read, "": m.after,
 	})
@@ -304,9 +305,9 @@ func TestReuseAgainstMap(t *testing.T) {
 			runReuse(t, be, cfg, rapid.IntRange(1, 2).Draw(t, "streams"))
 			require.Zero(t, be.Info().Buffers)
 		case "late":
-			dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
+			dev := newLateDevice(be, backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 			runReuse(t, dev, cfg, 3)
-			require.NoError(t, dev.drain())
+			require.NoError(t, dev.late.Drain())
 			require.Zero(t, be.Info().Buffers)
 		}
 	})

@@ -84,6 +84,7 @@ func TestFullPoolServesWhatFits(t *testing.T) {
 	d := *c
 	d.seq, err = c.seq.Fork()
 	require.NoError(t, err)
+	require.NoError(t, firstOf(c.seq.Truncate(7), d.seq.Truncate(7)), "neither goes on with the prompt")
 	require.NoError(t, r.run(r.s, part[buffer]{c, []uint32{50}}, part[buffer]{&d, []uint32{60}}))
 	r.drop(c, &d)
 	r.close()

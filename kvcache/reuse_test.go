@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The behaviours that serving systems agree on, under the letters and numbers of the
-// list that this project keeps: A allocation, B the prefix cache, C partition of keys,
-// E life in flight.
+// The behaviours that serving systems agree on, under the letters and numbers of
+// docs/cases.md: A allocation, B prefix reuse, C what parts keys, E life in flight.
 
 // reuseRig is a rig of so many blocks of 4 tokens, evicted in the order of release.
 func reuseRig(t testT, blocks int) *rig[buffer] {

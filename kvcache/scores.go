@@ -14,14 +14,14 @@ import (
 // that were abandoned and from tokens that have gone since. Needs Config.Scores.
 func (s *Sequence[B]) Scores(stream backend.Stream, layer int, dst []float32) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.scored("scores", stream, layer); err != nil {
 		return err
 	}
 	heads, slots := p.cfg.KVHeads, p.cfg.slots()
 	if len(dst) != heads*s.len {
-		return backend.ErrShape{Op: "scores", What: fmt.Sprintf("%d elements: need %d heads of %d tokens", len(dst), heads, s.len)}
+		return backend.ErrShape{Package: "kvcache", Op: "scores", What: fmt.Sprintf("%d elements: need %d heads of %d tokens", len(dst), heads, s.len)}
 	}
 	if err := s.fence.order(stream); err != nil {
 		return p.device(err)
@@ -46,8 +46,8 @@ func (s *Sequence[B]) Scores(stream backend.Stream, layer int, dst []float32) er
 // looks at the last queries of a prompt only. Scores of shared blocks are everybody's.
 func (s *Sequence[B]) ClearScores(stream backend.Stream) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.scored("clear scores", stream, 0); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Sequence[B]) scored(op string, stream backend.Stream, layer int) error 
 		return err
 	}
 	if !s.pool.cfg.Scores {
-		return backend.ErrUnsupported{Op: op, Why: "Config.Scores is not set"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: op, Why: "Config.Scores is not set"}
 	}
 	return s.pool.checkLayer(op, layer)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -36,7 +37,7 @@ func (w *weigher) Step(t *rapid.T) {
 	rows := 0
 	for _, ms := range w.seqs {
 		if n := min(rapid.IntRange(0, 5).Draw(t, "tokens"), w.pool.cfg.Capacity-ms.next); n > 0 {
-			feeds, of, rows = append(feeds, feed[buffer]{ms.seq, w.ids(n)}), append(of, ms), rows+n
+			feeds, of, rows = append(feeds, feed[buffer]{ms.seq, w.machine.feed(ms, n)}), append(of, ms), rows+n
 		}
 	}
 	if len(feeds) == 0 {
@@ -182,7 +183,7 @@ func TestScoresAgainstLists(t *testing.T) {
 			if f := (backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}); testDevice().Supports(f) && rapid.Bool().Draw(t, "quantized") {
 				cfg.K, cfg.V, cfg.Act = f.K, f.V, f.Act
 			}
-			dev := newLazyDevice(be, rapid.Uint64().Draw(t, "seed"))
+			dev := newLateDevice(be, backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 			w := &weigher{&machine[buffer]{rig: newRig(t, dev, cfg)}, map[place]float64{}}
 			w.streams = []backend.Stream{w.s}
 			actions := map[string]func(*rapid.T){
@@ -201,7 +202,7 @@ func TestScoresAgainstLists(t *testing.T) {
 				w.weighed(w.s, ms)
 			}
 			w.finish(t)
-			require.NoError(t, dev.drain())
+			require.NoError(t, dev.late.Drain())
 		}))
 	}
 	require.NoError(t, be.Close())

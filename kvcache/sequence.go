@@ -10,7 +10,8 @@ import (
 )
 
 // Sequence is one list of tokens in a pool. It is used by one goroutine at a
-// time, different sequences of a pool by different ones.
+// time, different sequences of a pool by different ones. It keeps its blocks, and the pool
+// keeps it, until Release or Pool.Close: one that a program drops is never collected.
 type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
 	blocks   []block.Block
@@ -18,7 +19,8 @@ type Sequence[B backend.Buffer] struct {
 	recent   *Sequence[B] // its last tokens, with Config.Residual: len counts those before
 	places   places       // where its tokens are in the text
 	origin                // where its blocks belong in the prefix tree
-	tokens   []uint32     // the sequence's, and behind them those of an open step
+	tokens   []uint32     // the sequence's, behind them the rest of its prompt, and those of an open step
+	prompt   int          // tokens of the prompt while some of it is left to compute, else 0
 	claim    block.Claim
 	fence    *fence    // the last step that used the sequence
 	step     *Batch[B] // the open step it is part of
@@ -43,12 +45,23 @@ func (s *Sequence[B]) Len() int {
 // Pool is what the sequence lies in.
 func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 
-// Blocks is the numbers of the sequence's blocks in order, appended to dst.
+// Blocks is the numbers of the sequence's blocks in order, appended to dst. Those that an open
+// step has taken are not among them before its Commit, nor those that it copies; Batch.Index has
+// the tables of the step. With Config.Residual they are the blocks of the quantized tokens.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
 	for _, b := range s.blocks {
 		dst = append(dst, b.ID)
 	}
 	return dst
+}
+
+// Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
+// ErrClosed, ErrBusy while it is in an open step, or the device's error that left its
+// content undefined.
+func (s *Sequence[B]) Err() error {
+	s.pool.lock()
+	defer s.pool.unlock()
+	return s.idle("sequence")
 }
 
 // idle reports why the sequence cannot be changed. The caller holds the pool's lock.
@@ -57,8 +70,8 @@ func (s *Sequence[B]) idle(op string) error {
 	switch {
 	case s.released:
 		err = ErrReleased
-	case s.pool.closed.Load():
-		err = ErrClosed
+	case s.pool.shut() != nil:
+		err = s.pool.shut()
 	case s.step != nil:
 		err = ErrBusy
 	case s.failed != nil:
@@ -74,8 +87,8 @@ func (s *Sequence[B]) idle(op string) error {
 // gets a copy of it on the device.
 func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.idle("fork"); err != nil {
 		return nil, err
 	}
@@ -93,7 +106,7 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	child.len, child.places, child.stale = s.len, s.places.clone(), s.stale
 	child.fence = s.fence.hold()
 	child.origin = s.origin
-	child.tokens = append(child.tokens, s.tokens...)
+	child.tokens, child.prompt = append(child.tokens, s.tokens...), s.prompt
 	p.logical += len(child.blocks)
 	return child, nil
 }
@@ -124,18 +137,20 @@ func (s *Sequence[B]) discard() (err error) {
 
 // Truncate keeps the first n tokens and gives back the blocks behind them. A
 // shared block is left to its other owners; its kept part is copied when this
-// sequence writes again. An error of the device that is noticed meanwhile is
-// returned, and the sequence is truncated.
+// sequence writes again. What is left of a prompt need not be added after it, also
+// where n is Len. An error of the device that is noticed meanwhile is returned, and
+// the sequence is truncated.
 func (s *Sequence[B]) Truncate(n int) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.idle("truncate"); err != nil {
 		return err
 	}
 	if n < 0 || n > s.Len() {
-		return backend.ErrShape{Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.Len())}
+		return backend.ErrShape{Package: "kvcache", Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.Len())}
 	}
+	s.forgetPrompt()
 	if s.recent != nil {
 		return s.truncateTiers(n)
 	}
@@ -160,9 +175,9 @@ func (s *Sequence[B]) giveBack(keep int) error {
 // the device that is noticed meanwhile is returned, and the sequence is released.
 func (s *Sequence[B]) Release() error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s.failed != nil && !s.released && !p.closed.Load() && s.step == nil {
+	p.lock()
+	defer p.unlock()
+	if s.failed != nil && !s.released && p.shut() == nil && s.step == nil {
 		s.failed = nil // a failed sequence can still be released
 	}
 	if err := s.idle("release"); err != nil {
@@ -238,9 +253,9 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 	claims := make([]block.Reservation, len(rs))
 	err := p.promise(claims, rs)
 	if p.unpublish(err, growing(rs)) {
-		return p.promise(claims, rs)
+		err = p.promise(claims, rs)
 	}
-	return err
+	return lacking("reserve", err)
 }
 
 // promise sets aside what the sequences need besides the blocks they have.
@@ -281,10 +296,12 @@ func growing[B backend.Buffer](rs []Reservation[B]) iter.Seq[*Sequence[B]] {
 
 func (p *Pool[B]) checkReservation(r Reservation[B]) error {
 	switch {
-	case r.Seq == nil || r.Seq.pool != p:
+	case r.Seq == nil:
+		return backend.ErrShape{Package: "kvcache", Op: "reserve", What: "the sequence is nil; open one with Pool.Open"}
+	case r.Seq.pool != p:
 		return fmt.Errorf("kvcache: reserve: %w", ErrForeign)
 	case r.Tokens < 0:
-		return backend.ErrShape{Op: "reserve", What: fmt.Sprintf("%d tokens: need 0 or more", r.Tokens)}
+		return backend.ErrShape{Package: "kvcache", Op: "reserve", What: fmt.Sprintf("%d tokens: need 0 or more", r.Tokens)}
 	case r.Tokens > p.cfg.Capacity:
 		return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
 	}

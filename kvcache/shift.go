@@ -18,16 +18,16 @@ import (
 // undefined and it can only be released. Any failure before leaves it as it was.
 func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.lock()
+	defer p.unlock()
 	if err := s.changeable("shift", stream); err != nil {
 		return err
 	}
 	switch {
 	case !p.rope.Table.Set:
-		return backend.ErrUnsupported{Op: "shift", Why: "Config.RoPE is not set, so keys cannot move to other positions"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "shift", Why: "Config.RoPE is not set, so keys cannot move to other positions"}
 	case begin < 0 || end < begin || end > s.len:
-		return backend.ErrShape{Op: "shift", What: fmt.Sprintf("range [%d, %d): the sequence has %d tokens", begin, end, s.len)}
+		return backend.ErrShape{Package: "kvcache", Op: "shift", What: fmt.Sprintf("range [%d, %d): the sequence has %d tokens", begin, end, s.len)}
 	case begin == end:
 		return nil
 	}
@@ -47,8 +47,9 @@ func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 	before := s.len
 	c := compaction[B]{seq: s, stream: stream, lists: 1, source: source, turn: turn, len: s.len - gap}
 	if err := c.run(); err != nil {
-		return err
+		return lacking("shift", err)
 	}
+	s.forgetPrompt()
 	s.shifted(begin, before-s.len)
 	s.places.shift(begin, gap, s.len)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,12 +13,12 @@ import (
 // released, and says so.
 func TestShiftFailure(t *testing.T) {
 	for _, c := range []struct {
-		op    string
+		op    backendtest.Op
 		after int
 		lost  bool // the content
 	}{
-		{"alloc", 0, false}, {"alloc", 2, false}, {"upload", 0, false}, {"upload", 3, false}, {"wait", 0, false},
-		{"copy blocks", 1, false}, {"move slots", 0, false}, {"move slots", 1, true}, {"rotate", 0, true}, {"record", 0, true},
+		{backendtest.OpAlloc, 0, false}, {backendtest.OpAlloc, 2, false}, {backendtest.OpUpload, 0, false}, {backendtest.OpUpload, 3, false}, {backendtest.OpWait, 0, false},
+		{backendtest.OpCopyBlocks, 1, false}, {backendtest.OpMoveSlots, 0, false}, {backendtest.OpMoveSlots, 1, true}, {backendtest.OpRotate, 0, true}, {backendtest.OpRecord, 0, true},
 	} {
 		r, dev, be := lateRig(t, small(Paged))
 		s2, err := dev.NewStream()
@@ -28,9 +29,9 @@ func TestShiftFailure(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.pool.Reserve(Reservation[buffer]{a, 20}))
 		before := r.stats()
-		failOn(dev, c.op, c.after)
+		dev.failOn(c.op, c.after)
 		require.ErrorIs(t, a.Shift(s2, 1, 3), errBoom, c.op)
-		dev.fail = nil
+		dev.SetFault(nil)
 		after := r.stats()
 		after.Peak = before.Peak
 		require.Equal(t, before, after, "%s after %d", c.op, c.after)

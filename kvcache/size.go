@@ -196,7 +196,7 @@ func (c Config) buffers() int {
 }
 
 func (c Config) tooLarge() error {
-	return backend.ErrShape{Op: "config", What: fmt.Sprintf(
+	return backend.ErrShape{Package: "kvcache", Op: "config", What: fmt.Sprintf(
 		"%d layers of %d blocks [%d heads, %d tokens, %d+%d dims] overflow; lower Blocks, MaxSeqs or Capacity",
 		c.Layers, c.Blocks, c.KVHeads, c.slots(), c.HeadDim, c.VHeadDim)}
 }

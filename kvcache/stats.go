@@ -1,6 +1,10 @@
 package kvcache
 
-import "github.com/ferrumkv/ferrumkv/kvcache/prefix"
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
 
 // Stats are the numbers of a pool at one moment. Free + Cached + Held == Blocks.
 type Stats struct {
@@ -23,9 +27,13 @@ type Stats struct {
 }
 
 // Stats returns the pool's numbers, after giving up what the device has finished with.
+// ErrClosed after Close.
 func (p *Pool[B]) Stats() (Stats, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.shut(); err != nil {
+		return Stats{}, fmt.Errorf("kvcache: stats: %w", err)
+	}
 	if err := p.reclaim(); err != nil {
 		return Stats{}, err
 	}
@@ -56,6 +64,9 @@ func (p *Pool[B]) Stats() (Stats, error) {
 func (p *Pool[B]) Check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.shut(); err != nil {
+		return fmt.Errorf("kvcache: check: %w", err)
+	}
 	if err := p.alloc.Check(); err != nil {
 		return err
 	}

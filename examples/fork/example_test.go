@@ -20,9 +20,9 @@ func Example() {
 	defer pool.Close()
 
 	prompt := make([]uint32, 20)
-	seq, _, err := pool.Open(context.Background(), prompt)
+	seq, match, err := pool.Open(context.Background(), prompt)
 	demo.Check(err)
-	write(be, pool, prompt, seq)
+	write(be, pool, prompt[match.Matched:], seq)
 	report("prompt", pool)
 
 	all := []*kvcache.Sequence[*cpu.Buffer]{seq}

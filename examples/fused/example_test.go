@@ -22,7 +22,7 @@ func Example() {
 	defer pool.Close()
 	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
 	tokens := []uint32{11, 42}
-	seq, _, err := pool.Open(context.Background(), tokens)
+	seq, _, err := pool.Open(context.Background(), nil)
 	demo.Check(err)
 
 	qkv := demo.Floats(be, stream,

@@ -1,3 +1,3 @@
-// Package quickstart is the example of the README: one step of a model with two
-// layers, and a fork of its sequence.
+// Package quickstart is the example of the README: a step of a model with two
+// layers for each of two requests with the same prompt, and a fork.
 package quickstart

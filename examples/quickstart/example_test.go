@@ -17,22 +17,30 @@ func Example() {
 	}))
 	defer pool.Close()
 	stream, step := must(be.NewStream()), pool.NewBatch()
-	prompt := []uint32{11, 42, 7}
-	seq, _, err := pool.Open(context.Background(), prompt)
-	check(err)
-	q, out := zeros(be, stream, 3*4*64), zeros(be, stream, 3*4*64) // [tokens, query heads, head dim]
-	k, v := zeros(be, stream, 3*2*64), zeros(be, stream, 3*2*64)   // [tokens, KV heads, head dim]
+	prompt := make([]uint32, 40)
+	for range 2 { // two requests: the second finds what the first has left
+		seq, match, err := pool.Open(context.Background(), prompt)
+		check(err)
+		n := match.Recompute                                           // tokens that are left to compute
+		q, out := zeros(be, stream, n*4*64), zeros(be, stream, n*4*64) // [tokens, query heads, head dim]
+		k, v := zeros(be, stream, n*2*64), zeros(be, stream, n*2*64)   // [tokens, KV heads, head dim]
 
-	check(step.Add(seq, prompt)) // more sequences alike: they are one batch
-	check(step.Plan(stream))     // blocks, slots and tables, once for all layers
-	for layer := range 2 {
-		check(step.Append(layer, k, v))   // the model fills q, k and v before,
-		check(step.Attend(layer, q, out)) // and goes on with out
+		check(step.Reset())
+		check(step.Add(seq, prompt[match.Matched:])) // more sequences alike: they are one batch
+		check(step.Plan(stream))                     // blocks, slots and tables, once for all layers
+		for layer := range 2 {
+			check(step.Append(layer, k, v))   // the model fills q, k and v before,
+			check(step.Attend(layer, q, out)) // and goes on with out
+		}
+		check(step.Commit())     // the sequence has all of the prompt now
+		fork := must(seq.Fork()) // shares all blocks until one of the two writes
+		fmt.Println(n, "computed of", fork.Len(), "in", must(pool.Stats()).Held, "blocks")
+		check(seq.Release()) // what nobody releases stays in the pool
+		check(fork.Release())
 	}
-	check(step.Commit())     // the sequence has three tokens now
-	fork := must(seq.Fork()) // shares all blocks until one of the two writes
-	fmt.Println(seq.Len(), fork.Len(), must(pool.Stats()).Held)
-	// Output: 3 3 1
+	// Output:
+	// 40 computed of 40 in 3 blocks
+	// 8 computed of 40 in 3 blocks
 }
 
 // zeros is a buffer of n f32 elements on the device.

@@ -18,14 +18,14 @@ func Example() {
 	pool := demo.Must(kvcache.NewPool(be, kvcache.Config{
 		Layout: kvcache.Paged, Layers: 2, KVHeads: 1, HeadDim: 1, K: backend.F32,
 		Masks: []kvcache.Mask{
-			{Window: 2, SinkTokens: 1}, // the last two tokens and the first
+			{Window: 2, SinkTokens: 1}, // the query's own token, the one before it, and the first
 			{},                         // all tokens up to the query's own
 		},
 	}))
 	defer pool.Close()
 	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
 	tokens := make([]uint32, 8)
-	seq, _, err := pool.Open(context.Background(), tokens)
+	seq, _, err := pool.Open(context.Background(), nil)
 	demo.Check(err)
 	zeros, out := demo.Zeros(be, stream, 8), demo.Zeros(be, stream, 8)
 	values := demo.Floats(be, stream, 0, 1, 2, 3, 4, 5, 6, 7)

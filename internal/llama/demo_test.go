@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )
@@ -90,7 +91,7 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 	}
 	prompts = append(prompts, openings...)
 
-	for _, dt := range dtypes {
+	for d, dt := range dtypes {
 		t.Run(dt.String(), func(t *testing.T) {
 			want := map[string]string{} // by prompt, computed alone on the CPU
 			for i, p := range prompts {
@@ -103,10 +104,14 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 				}
 			}
 			alone := 0
-			for _, block := range blocks {
+			for b, block := range blocks {
 				// A step has room for a token of every sequence: a batch of 8 cuts
 				// its prompts into steps of 8 tokens when it is asked for 5.
-				for _, chunk := range []int{256, 5} {
+				for c, chunk := range []int{256, 5} {
+					if (d+b+c)%2 != 0 && !testsize.Full() { // every two of type, block and chunk meet in the others
+						alone++
+						continue
+					}
 					a, b := prompts[0], openings[2] // of 17 and 16 tokens
 					batches := [][]string{
 						{prompts[alone]}, // each is alone in one of the layouts and chunks

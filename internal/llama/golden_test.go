@@ -3,10 +3,10 @@ package llama
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 )
@@ -21,22 +21,15 @@ type story struct {
 	}
 }
 
-// stories is the folder with stories260K, or skips: it is optional test data that
-// lies beside the repository.
-func stories(t testing.TB) string {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "model")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("without the optional test data ../shared/data/model beside the repository: %v", err)
-	}
-	return dir
-}
+// stories is a file of stories260K, or skips.
+func stories(t testing.TB, file string) string { return external.Path(t, "model", file) }
 
 func loadStories(t testing.TB, ext string) (*Model, *Tokenizer) {
-	dir, tokenizer := stories(t), ""
+	tokenizer := ""
 	if ext == ".bin" {
-		tokenizer = filepath.Join(dir, "tok512.bin")
+		tokenizer = stories(t, "tok512.bin")
 	}
-	m, tok, err := Load(filepath.Join(dir, "stories260K"+ext), tokenizer)
+	m, tok, err := Load(stories(t, "stories260K"+ext), tokenizer)
 	require.NoError(t, err)
 	return m, tok
 }
@@ -47,7 +40,7 @@ func readJSON(t testing.TB, data []byte, err error, v any) {
 }
 
 func goldenStory(t testing.TB) (s story) {
-	data, err := os.ReadFile(filepath.Join(stories(t), "golden256.local.json"))
+	data, err := os.ReadFile(stories(t, "golden256.local.json"))
 	readJSON(t, data, err, &s)
 	require.Len(t, s.Steps, 256)
 	return s

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ var layouts = []kvcache.Layout{kvcache.Contiguous, kvcache.Paged}
 
 // The published text of stories260K, byte for byte.
 func TestStoriesText(t *testing.T) {
-	dir, be := stories(t), openCPU(t)
+	be := openCPU(t)
 	for _, ext := range []string{".bin", ".gguf"} {
 		m, tok := loadStories(t, ext)
 		for _, layout := range layouts {
@@ -75,7 +74,7 @@ func TestStoriesText(t *testing.T) {
 				t.Run(fmt.Sprint(ext[1:], "/", layout, "/", dt), func(t *testing.T) {
 					r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: layout, K: dt, Capacity: 256, MaxSeqs: 1}})
 					for _, n := range []int{200, 256} {
-						want, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("expected_greedy_n%d.txt", n)))
+						want, err := os.ReadFile(stories(t, fmt.Sprintf("expected_greedy_n%d.txt", n)))
 						require.NoError(t, err)
 						if underRace {
 							n = 16

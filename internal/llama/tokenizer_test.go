@@ -3,10 +3,10 @@ package llama
 import (
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -101,7 +101,7 @@ func TestStoriesTokenizers(t *testing.T) {
 	m, a := loadStories(t, ".bin")
 	_, b := loadStories(t, ".gguf")
 	require.Equal(t, 512, m.Vocab)
-	text, err := os.ReadFile(filepath.Join(stories(t), "..", "text", "tinystories_sample.txt"))
+	text, err := os.ReadFile(external.Path(t, "text", "tinystories_sample.txt"))
 	require.NoError(t, err)
 	for _, s := range append(strings.SplitAfter(string(text), "\n"), "", " ", "▁", "naïve café — “quoted” 日本 \x80", "Once upon a time") {
 		tokens := a.Encode(s)
@@ -114,7 +114,7 @@ func TestStoriesTokenizers(t *testing.T) {
 	for _, s := range goldenStory(t).Steps[:200] {
 		tokens = append(tokens, s.Next)
 	}
-	want, err := os.ReadFile(filepath.Join(stories(t), "expected_greedy_n200.txt"))
+	want, err := os.ReadFile(stories(t, "expected_greedy_n200.txt"))
 	require.NoError(t, err)
 	require.Equal(t, string(want), decode(a, 1, tokens))
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
@@ -28,20 +28,11 @@ func openCPU(t testing.TB) anyBackend {
 	return be
 }
 
-// data is a file of the optional test data beside the repository, or skips.
-func data(t testing.TB, name ...string) string {
-	path := filepath.Join(append([]string{"..", "..", "..", "shared", "data"}, name...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("without the optional test data ../shared/data beside the repository: %v", err)
-	}
-	return path
-}
-
 // stories260K is the model that reference points were published for, with its texts.
 func stories260K(t testing.TB) *Meter[backend.AnyBuffer] {
-	m, tok, err := llama.Load(data(t, "model", "stories260K.bin"), data(t, "model", "tok512.bin"))
+	m, tok, err := llama.Load(external.Path(t, "model", "stories260K.bin"), external.Path(t, "model", "tok512.bin"))
 	require.NoError(t, err)
-	text, err := os.ReadFile(data(t, "text", "tinystories_sample.txt"))
+	text, err := os.ReadFile(external.Path(t, "text", "tinystories_sample.txt"))
 	require.NoError(t, err)
 	texts, err := Texts(string(text), m, tok)
 	require.NoError(t, err)

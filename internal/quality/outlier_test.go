@@ -14,6 +14,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )
@@ -188,7 +189,7 @@ func exactly(f Format, i, h int, q, k, v []float32, kError, vError []float64) (o
 // Attention over keys and values as large as those of real models, in every format,
 // against float64 over the exact tensors.
 func TestOutliers(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(data(t, "kvstats", "inc")), "inc", "*.json"))
+	files, err := filepath.Glob(filepath.Join(external.Path(t, "kvstats", "inc"), "*.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 4)
 	be := openCPU(t)

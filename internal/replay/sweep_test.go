@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/internal/external"
 )
 
-// sharedTrace reads a published trace, or skips: it is optional test data that lies
-// beside the repository.
-func sharedTrace(t testing.TB, name ...string) *Trace {
-	path := filepath.Join(append([]string{"..", "..", "..", "shared", "data", "traces"}, name...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("without the optional test data ../shared/data/traces beside the repository: %v", err)
-	}
-	trace, err := Read(t.Context(), path)
+// published reads a published trace, or skips.
+func published(t testing.TB, name ...string) *Trace {
+	trace, err := Read(t.Context(), external.Path(t, append([]string{"traces"}, name...)...))
 	require.NoError(t, err)
 	return trace
 }
@@ -32,7 +27,7 @@ func skipRace(t testing.TB) {
 	}
 }
 
-func mooncake(t testing.TB) *Trace { return sharedTrace(t, "mooncake", "conversation_trace.jsonl") }
+func mooncake(t testing.TB) *Trace { return published(t, "mooncake", "conversation_trace.jsonl") }
 
 // sweep is the hits of policies at 2, 5, 10 and 25 %.
 func sweep(t testing.TB, trace *Trace, policies ...string) map[string][]int {
@@ -80,7 +75,7 @@ func TestMooncake(t *testing.T) {
 func TestAgentic(t *testing.T) {
 	skipRace(t)
 	t.Parallel()
-	trace := sharedTrace(t, "agentic")
+	trace := published(t, "agentic")
 	require.Equal(t, []int{1_110, 1_619_758, 69_005, 64}, []int{trace.Requests(), trace.References(), trace.Unique(), trace.BlockTokens})
 	require.Equal(t, trace.InfiniteHits(), unlimited(t, trace, "lru"))
 	small, err := ParseCapacity("5%")

@@ -6,6 +6,9 @@ import "fmt"
 // with the first contradiction. It takes time linear in Total, for tests and
 // for a doubtful moment.
 func (a *BlockAllocator) Check() error {
+	if len(a.nodes) == 0 {
+		return corrupt("it was not made by New")
+	}
 	nFree, nCached, err := a.checkList()
 	if err != nil {
 		return err

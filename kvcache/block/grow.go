@@ -4,6 +4,9 @@ package block
 // last of the free ones. It is the one operation that allocates memory.
 // ErrRange when there would be more than an allocator can have.
 func (a *BlockAllocator) Grow(n int) error {
+	if len(a.nodes) == 0 {
+		return ErrRange{What: "blocks to add to an allocator that New did not make", Have: n}
+	}
 	if n < 0 || n > maxBlocks-a.Total() {
 		return ErrRange{What: "blocks to add", Have: n, Min: 0, Max: maxBlocks - a.Total()}
 	}

@@ -325,10 +325,11 @@ func TestRoomRefuses(t *testing.T) {
 	_, err = e.Room(sc.s, 1, nil)
 	require.ErrorIs(t, err, backend.ErrShape{})
 	require.Equal(t, 20, parts[0].Len())
-	dropped, err := e.Room(sc.s, 1)
-	require.NoError(t, err)
-	require.Zero(t, dropped, "nobody needs room")
+	_, err = e.Room(sc.s, 1)
+	require.ErrorIs(t, err, backend.ErrShape{}, "no parts")
 	release(t, parts)
+	_, err = e.Room(sc.s, 1, parts...)
+	require.ErrorIs(t, err, kvcache.ErrReleased)
 
 	for _, o := range []Options{{}, {Policy: Recency{}}, {Policy: Recency{}, Budget: -1}, {Policy: Recency{}, Budget: 5, Slack: 5},
 		{Policy: H2O{Sinks: -1}, Budget: 5}} {

@@ -9,8 +9,7 @@ import (
 )
 
 // The cases of the allocator that a tree has a part in. Their numbers, like those of
-// groups B to G in other files, are those of the conformance list that the package's
-// tests share with the rest of the module.
+// groups B to G in other files, are those of docs/cases.md.
 
 // A6: thousands of prompts through few blocks leave no entry without a block and no
 // block without an entry.

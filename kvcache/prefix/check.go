@@ -5,6 +5,9 @@ import "github.com/ferrumkv/ferrumkv/kvcache/block"
 // Check walks the tree, its queues and the allocator, and returns ErrCorrupt with
 // the first contradiction. It takes linear time, for tests and for a doubtful moment.
 func (t *Tree) Check() error {
+	if err := t.made("check"); err != nil {
+		return err
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if err := t.alloc.Check(); err != nil {

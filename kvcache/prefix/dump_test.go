@@ -1,14 +1,15 @@
 package prefix
 
 import (
+	"embed"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/golden"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )
@@ -51,44 +52,55 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 	dumpChildren(out, t, n.right, indent)
 }
 
-// TestB15Shapes draws trees after splits, merges and evictions. FERRUMKV_GOLDEN=write
-// writes the drawings anew.
+//go:embed testdata/*.txt
+var scripts embed.FS
+
+// TestB15Shapes draws trees after splits, merges and evictions, in the words of the rig.
 func TestB15Shapes(t *testing.T) {
 	r := newRig(t, 64, Config{BlockSize: 2, Policy: LRU})
-	var out strings.Builder
-	show := func(title string) {
+	golden.Run(t, scripts, "testdata/shapes.txt", func(t testing.TB, c golden.Command) string {
+		switch c.Name {
+		case "cache":
+			r.cache(r.root, listed(t, c.Args[0].Key))
+		case "hold":
+			p := Path{Root: r.root}
+			for _, a := range c.Args[1:] {
+				switch a.Key {
+				case "image": // in the second block
+					p.Extra = []Key{{}, {1}}
+				case "requantized":
+					p.Fidelity = Requantized
+				}
+			}
+			r.hold(p, listed(t, c.Args[0].Key))
+		case "evict":
+			n := r.tree.Evictable(r.root)
+			if c.Args[0].Key != "all" {
+				n = int(listed(t, c.Args[0].Key)[0])
+			}
+			require.True(t, r.tree.Evict(n, r.root))
+		default:
+			t.Fatalf("no command %q", c.Name)
+		}
 		r.check()
-		fmt.Fprintf(&out, "# %s\n%s\n", title, dump(r.tree))
-	}
-	r.cache(r.root, span(1, 9))
-	show("one prompt of four blocks is one run")
-	r.cache(r.root, append(span(1, 5), span(21, 25)...))
-	show("another that goes on differently behind two blocks: the run is split")
-	r.cache(r.root, append(span(1, 4), 9, 9))
-	show("one that differs inside the second block: rounded down to the first")
-	r.cache(r.root, append(span(1, 5), span(21, 26)...))
-	show("a tail of one token behind the second prompt")
-	r.cache(r.root, append(span(1, 5), span(21, 27)...))
-	show("a full block outgrows the tail")
-	r.hold(Path{Root: r.root, Extra: []Key{{}, {1}}}, append(span(1, 5), 31))
-	show("the same tokens with an image behind the second block's, in use")
-	r.hold(Path{Root: r.root, Fidelity: Requantized}, append(span(1, 3), 7, 7))
-	show("a block of low fidelity behind exact ones")
-	require.True(t, r.tree.Evict(2, r.root))
-	show("two blocks evicted: the end of the first prompt")
-	require.True(t, r.tree.Evict(2, r.root))
-	show("two more: the branch that differed inside a block")
-	require.True(t, r.tree.Evict(r.tree.Evictable(r.root), r.root))
-	show("all that is not in use")
+		return dump(r.tree)
+	})
+}
 
-	golden := filepath.Join("testdata", "shapes.txt")
-	if os.Getenv("FERRUMKV_GOLDEN") == "write" {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(golden, []byte(out.String()), 0o644))
+// listed reads "1-3,7": the tokens 1, 2, 3 and 7.
+func listed(t testing.TB, text string) (tokens []uint32) {
+	for word := range strings.SplitSeq(text, ",") {
+		first, last, ranged := strings.Cut(word, "-")
+		if !ranged {
+			last = first
+		}
+		from, err := strconv.Atoi(first)
+		require.NoError(t, err)
+		to, err := strconv.Atoi(last)
+		require.NoError(t, err)
+		tokens = append(tokens, span(from, to+1)...)
 	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), out.String())
+	return tokens
 }
 
 // A path longer than maxRun is several nodes, which join as far as they fit when

@@ -79,6 +79,10 @@ func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 	defer t.mu.Unlock()
 	c := make(chan Event, min(max(room, 1), MaxRoom))
 	s := &Subscription{C: c, c: c}
+	if t.alloc == nil { // the zero Tree: nothing will happen in it
+		close(c)
+		return s, nil
+	}
 	t.hub.subs = append(t.hub.subs, s)
 	t.keyed = true
 	var have []Event

@@ -6,6 +6,9 @@ import "github.com/ferrumkv/ferrumkv/kvcache/block"
 // policy: the ends of paths first. Blocks within the floor of another salt stay.
 // Where there are not n it evicts none and returns false.
 func (t *Tree) Evict(n int, r Root) bool {
+	if t.alloc == nil {
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
@@ -39,6 +42,9 @@ func (t *Tree) EvictAny(n int) bool {
 
 // Evictable is the number of blocks that Evict can free for a sequence of scope r.
 func (t *Tree) Evictable(r Root) int {
+	if t.alloc == nil {
+		return 0
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.evictable(r)
@@ -146,6 +152,9 @@ func (t *Tree) forget(n *node, i int) {
 // force: then their owners keep them for themselves, and can insert nothing behind
 // them.
 func (t *Tree) Clear(force bool) error {
+	if err := t.made("clear"); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire() // a lease that is over uses nothing

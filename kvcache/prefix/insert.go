@@ -37,6 +37,9 @@ type Path struct {
 // own what leads to it. ErrDetached when the parent is not in the tree; after an error
 // nothing has changed.
 func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block.Block) (n int, _ []block.Block, err error) {
+	if err := t.made("insert"); err != nil {
+		return 0, old, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.checkInsert(p, tokens, blocks); err != nil {

@@ -42,6 +42,9 @@ func (e ErrPinned) Is(target error) bool {
 // Pin takes the full blocks of the longest known prefix of a query for so long.
 // Its Match may be empty.
 func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
+	if err := t.made("pin"); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d <= 0 {
@@ -70,6 +73,9 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 
 // Unpin ends a lease before its time. ErrReleased when it has ended already.
 func (t *Tree) Unpin(l *Lease) error {
+	if err := t.made("unpin"); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()

@@ -42,6 +42,9 @@ func question(r Root, q Query) asked {
 //
 // A reader that needs the logits of the last token looks up all tokens but that one.
 func (t *Tree) Lookup(dst []block.Block, r Root, q Query) ([]block.Block, Match) {
+	if t.alloc == nil {
+		return dst, Match{}
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	m := t.match(r, q)
@@ -50,6 +53,9 @@ func (t *Tree) Lookup(dst []block.Block, r Root, q Query) ([]block.Block, Match)
 
 // Match is Lookup for a caller that needs no blocks, only how much there is.
 func (t *Tree) Match(r Root, q Query) Match {
+	if t.alloc == nil {
+		return Match{}
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.match(r, q)

@@ -13,6 +13,9 @@ import (
 // changed in the tree since is looked up again. Where claims leave no blocks to take, the match is shorter. This is what
 // statistics count as a lookup and what policies count as a use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
+	if err := t.made("take"); err != nil {
+		return dst, Match{}, err
+	}
 	if err := k.Check("take"); err != nil {
 		return dst, Match{}, err
 	}
@@ -77,6 +80,9 @@ func (t *Tree) used(e *entry, k Keep, waited bool) {
 // Those that the tree knows, which are the first ones, are cached when nobody else
 // owns them; the others are free. All are released or, with an error, none.
 func (t *Tree) Release(bs []block.Block) error {
+	if err := t.made("release"); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.release(bs)

@@ -27,6 +27,9 @@ type Limits struct {
 // new quota go as soon as they are not in use. ErrArgument where a floor is above
 // the quota or the floors of all salts are above what there is.
 func (t *Tree) SetLimits(r Root, l Limits) error {
+	if err := t.made("limits"); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.Quota < 0 || l.Floor < 0 || l.Quota > 0 && l.Floor > l.Quota {

@@ -83,6 +83,15 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	return t, nil
 }
 
+// made is ErrArgument of a tree that New did not make: it has nothing, and nothing can be
+// put into it.
+func (t *Tree) made(op string) error {
+	if t.alloc == nil {
+		return ErrArgument{Op: op, Why: "the tree was not made by New"}
+	}
+	return nil
+}
+
 // BlockSize is the number of tokens of a block.
 func (t *Tree) BlockSize() int { return t.blockSize }
 

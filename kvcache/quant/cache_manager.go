@@ -62,7 +62,7 @@ func (c *CacheManager) Layer(i int) (*Layer, error) { return c.layer("layer", i)
 
 func (c *CacheManager) layer(op string, i int) (*Layer, error) {
 	if i < 0 || i >= len(c.layers) {
-		return nil, backend.ErrShape{Op: op, What: fmt.Sprintf("layer %d: the cache has %d", i, len(c.layers))}
+		return nil, backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("layer %d: the cache has %d", i, len(c.layers))}
 	}
 	return &c.layers[i], nil
 }
@@ -70,7 +70,7 @@ func (c *CacheManager) layer(op string, i int) (*Layer, error) {
 // only is the layer of a cache that has one.
 func (c *CacheManager) only(op string) (*Layer, error) {
 	if len(c.layers) != 1 {
-		return nil, backend.ErrShape{Op: op, What: fmt.Sprintf("the cache has %d layers; call it on one of them: see Layer", len(c.layers))}
+		return nil, backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("the cache has %d layers; call it on one of them: see Layer", len(c.layers))}
 	}
 	return &c.layers[0], nil
 }
@@ -153,6 +153,9 @@ func (c *CacheManager) PyramidBudget(layer, totalLayers int) int {
 // CompressionRatio is the bytes of a token in float32 over the bytes it is stored in, its
 // scales, zero points and the rounding of heads to whole bytes included.
 func (c *CacheManager) CompressionRatio() float64 {
+	if c.store == nil {
+		return 0
+	}
 	f := c.store.format
 	return float64(2*4*f.elements()) / float64(f.tokenBytes())
 }

@@ -13,9 +13,12 @@ import (
 // kvcache.ErrConfig if a policy of the caller's answers what it may not; the layer is
 // then as it was.
 func (l *Layer) Evict(budget int) error {
+	if err := l.made("evict"); err != nil {
+		return err
+	}
 	c := l.cache
 	if budget < 0 {
-		return backend.ErrShape{Op: "evict", What: fmt.Sprintf("a budget of %d tokens, need at least 0", budget)}
+		return backend.ErrShape{Package: "quant", Op: "evict", What: fmt.Sprintf("a budget of %d tokens, need at least 0", budget)}
 	}
 	p := c.cfg.EvictionPolicy
 	about := evict.Layer{Len: len(l.entries), Scratch: &c.scratch}

@@ -52,6 +52,14 @@ func (e ErrPosition) Is(target error) bool {
 	return ok && (t == e || t == ErrPosition{})
 }
 
+// made is ErrShape of a layer that is no cache's.
+func (l *Layer) made(op string) error {
+	if l.cache == nil {
+		return backend.ErrShape{Package: "quant", Op: op, What: "the layer was not made by New; CacheManager.Layer gives one"}
+	}
+	return nil
+}
+
 // Len is the number of tokens held.
 func (l *Layer) Len() int { return len(l.entries) }
 
@@ -71,6 +79,9 @@ func (l *Layer) Positions(dst []int) []int {
 
 // MemoryBytes is CacheManager.MemoryBytes of the layer.
 func (l *Layer) MemoryBytes() int64 {
+	if l.cache == nil {
+		return 0
+	}
 	return int64(len(l.table)) * int64(l.cache.store.blockBytes())
 }
 
@@ -81,9 +92,12 @@ func (l *Layer) MemoryBytes() int64 {
 // Magnitudes above 2^127 may be read as infinities.
 // It allocates nothing but a block, when the layer needs one that the cache never had.
 func (l *Layer) Append(key, value []float32) error {
+	if err := l.made("append"); err != nil {
+		return err
+	}
 	c, n := l.cache, l.cache.store.elements()
 	if len(key) != n || len(value) != n {
-		return backend.ErrShape{Op: "append", What: fmt.Sprintf("key and value: %d and %d elements, need %d", len(key), len(value), n)}
+		return backend.ErrShape{Package: "quant", Op: "append", What: fmt.Sprintf("key and value: %d and %d elements, need %d", len(key), len(value), n)}
 	}
 	if err := c.encode(key, false, l.index); err != nil {
 		return err
@@ -137,6 +151,9 @@ func (l *Layer) token(slot int) token {
 // Get reads the keys and values at the given positions, in any order, [NumHeads, HeadDim]
 // each. ErrPosition names the first that the layer does not hold; nothing is read then.
 func (l *Layer) Get(positions []int) (keys, values [][]float32, err error) {
+	if err := l.made("get"); err != nil {
+		return nil, nil, err
+	}
 	if err := l.holds(positions); err != nil {
 		return nil, nil, err
 	}
@@ -156,9 +173,12 @@ func (l *Layer) Get(positions []int) (keys, values [][]float32, err error) {
 // GetInto is Get into memory of the caller, [len(positions), NumHeads, HeadDim] for keys
 // and for values. ErrShape for another length. It allocates nothing.
 func (l *Layer) GetInto(keys, values []float32, positions []int) error {
+	if err := l.made("get"); err != nil {
+		return err
+	}
 	n := l.cache.store.elements()
 	if want, ok := backend.Mul(len(positions), n); !ok || len(keys) != want || len(values) != want {
-		return backend.ErrShape{Op: "get", What: fmt.Sprintf("keys and values: %d and %d elements, need %d for each of %d positions", len(keys), len(values), n, len(positions))}
+		return backend.ErrShape{Package: "quant", Op: "get", What: fmt.Sprintf("keys and values: %d and %d elements, need %d for each of %d positions", len(keys), len(values), n, len(positions))}
 	}
 	if err := l.holds(positions); err != nil {
 		return err
@@ -198,12 +218,15 @@ func (l *Layer) find(position int) (int, bool) {
 // negative, infinite or NaN; no score has changed then.
 func (l *Layer) UpdateAttentionScores(scores []float64) error {
 	const op = "update attention scores"
+	if err := l.made(op); err != nil {
+		return err
+	}
 	if len(scores) != len(l.entries) {
-		return backend.ErrShape{Op: op, What: fmt.Sprintf("%d scores for %d tokens", len(scores), len(l.entries))}
+		return backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("%d scores for %d tokens", len(scores), len(l.entries))}
 	}
 	for i, s := range scores {
 		if !(s >= 0 && s <= math.MaxFloat64) {
-			return backend.ErrShape{Op: op, What: fmt.Sprintf("score %d is %g, need a finite number, at least 0", i, s)}
+			return backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("score %d is %g, need a finite number, at least 0", i, s)}
 		}
 	}
 	for i, s := range scores {

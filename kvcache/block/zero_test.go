@@ -1,0 +1,15 @@
+package block
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What no constructor made returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{
+		Made:  []any{&BlockAllocator{}},
+		Plain: []any{&Claim{}, &ErrBlock{}, &ErrOutOfBlocks{}, &ErrRange{}},
+	})
+}

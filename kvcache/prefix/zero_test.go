@@ -1,0 +1,16 @@
+package prefix
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What no constructor made returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{
+		Made:  []any{&Tree{}},
+		Free:  []string{"Tree.Subscribe"}, // a stream that has ended
+		Plain: []any{&ErrPinned{}, &ErrInUse{}, &ErrArgument{}, new(Cause), &Root{}, new(Policy), &Match{}, &Key{}, &Keep{}, &Fingerprint{}, new(EventKind)},
+	})
+}

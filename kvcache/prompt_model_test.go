@@ -1,0 +1,46 @@
+package kvcache
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// Mistake adds any tokens to a sequence: they are accepted if they go on with its prompt and
+// are not the whole of it once more, and else are an ErrPrompt that says where they differ.
+// Nothing is computed.
+func (m *reuseMachine[B]) Mistake(t *rapid.T) {
+	x := m.pick(t)
+	prompt := append(slices.Clip(x.tokens), x.rest...)
+	ids := rapid.OneOf(
+		rapid.SliceOfN(rapid.Uint32Range(1, 2), 1, 3),
+		rapid.SampledFrom([][]uint32{prompt, x.rest, append(slices.Clip(x.rest), 1), append(slices.Clip(prompt), 2)}),
+	).Draw(t, "ids")
+	if len(ids) == 0 || len(ids) > m.pool.cfg.Capacity-x.seq.Next() {
+		t.Skip("nothing to add, or no room")
+	}
+	differs := 0
+	for differs < min(len(ids), len(x.rest)) && ids[differs] == x.rest[differs] {
+		differs++
+	}
+	again := len(x.tokens) > 0 && len(ids) >= len(prompt) && slices.Equal(ids[:len(prompt)], prompt)
+	before := m.stats()
+	err := m.step.Reset()
+	require.NoError(t, err)
+	err = m.step.Add(x.seq, ids)
+	switch {
+	case len(x.rest) == 0 || differs == min(len(ids), len(x.rest)) && !again:
+		require.NoError(t, err)
+	case differs < min(len(ids), len(x.rest)):
+		at := len(x.tokens) + differs
+		require.Equal(t, ErrPrompt{Have: len(x.tokens), Prompt: len(prompt), Position: at, Want: prompt[at], Got: ids[differs]}, err)
+	default:
+		require.Equal(t, ErrPrompt{Have: len(x.tokens), Prompt: len(prompt)}, err)
+	}
+	require.NoError(t, m.step.Reset())
+	after := m.stats() // the device may have gone on
+	require.Equal(t, before.Logical, after.Logical)
+	require.Equal(t, before.Reserved, after.Reserved)
+	require.Equal(t, len(x.tokens), x.seq.Len())
+}

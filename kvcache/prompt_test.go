@@ -1,0 +1,122 @@
+package kvcache
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// promptPools are pools of every kind that a prompt can be opened in.
+func promptPools(t *testing.T, check func(t *testing.T, r *rig[buffer])) {
+	residual := small(Paged)
+	residual.K, residual.V, residual.Act, residual.Residual, residual.StepTokens = backend.Int8, backend.Int8, backend.F32, 8, 20
+	for name, cfg := range map[string]Config{"contiguous": small(Contiguous), "paged": small(Paged), "residual": residual} {
+		if !testDevice().Supports(backend.Format{Act: backend.F32, K: cfg.K, V: cfg.K}) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			r := deviceRig(t, cfg)
+			check(t, r)
+			r.close()
+		})
+	}
+}
+
+// A prompt is added from where the cache ends: what Open found, and what earlier steps
+// computed, is not added again, also where the pool reuses nothing.
+func TestPromptIsAddedOnce(t *testing.T) {
+	promptPools(t, func(t *testing.T, r *rig[buffer]) {
+		for i := range uint32(2) { // the second finds what the first has left, where prefixes are reused
+			prompt := append(sequence(1, 12), 50+2*i, 51+2*i)
+			seq, match, err := r.pool.Open(t.Context(), prompt)
+			require.NoError(t, err)
+			require.Equal(t, match.Matched, seq.Len())
+			if match.Matched > 0 {
+				require.Equal(t, ErrPrompt{Have: match.Matched, Prompt: 14, Position: match.Matched, Want: prompt[match.Matched], Got: 1}, r.step.Add(seq, prompt))
+			}
+			require.ErrorIs(t, r.step.Add(seq, []uint32{99}), ErrPrompt{})
+
+			first := match.Matched + 1 // a first piece of it
+			require.NoError(t, r.feed(feed[buffer]{seq, prompt[match.Matched:first]}))
+			require.NoError(t, r.step.Reset())
+			require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{})
+			require.ErrorIs(t, r.step.Add(seq, prompt[match.Matched:]), ErrPrompt{Have: first, Prompt: 14, Position: first, Want: prompt[first], Got: prompt[match.Matched]})
+
+			fork, err := seq.Fork()
+			require.NoError(t, err)
+			require.ErrorIs(t, r.step.Add(fork, []uint32{99}), ErrPrompt{}, "a fork is in the same prompt")
+			require.NoError(t, fork.Truncate(first))
+			require.NoError(t, r.step.Add(fork, []uint32{99}), "one that was changed need not go on with it")
+			require.NoError(t, r.step.Reset())
+
+			require.NoError(t, r.plan(r.s, feed[buffer]{seq, append(slices.Clone(prompt[first:]), 99)}))
+			require.NoError(t, r.step.Reset(), "the step was given up: the prompt is still to be computed")
+			require.ErrorIs(t, r.step.Add(seq, []uint32{99}), ErrPrompt{})
+			require.NoError(t, r.feed(feed[buffer]{seq, append(slices.Clone(prompt[first:]), 99)}), "the prompt's end and beyond")
+			require.Zero(t, seq.prompt)
+			require.NoError(t, r.feed2(seq, prompt[:3]), "any tokens follow a prompt")
+			require.Equal(t, 18, seq.Len())
+			require.NoError(t, firstOf(seq.Release(), fork.Release()))
+		}
+	})
+}
+
+// feed2 is a step after another one.
+func (r *rig[B]) feed2(seq *Sequence[B], ids []uint32) error {
+	return firstOf(firstOf(r.step.Reset(), r.feed(feed[B]{seq, ids})), r.step.Reset())
+}
+
+// A prompt of equal tokens goes on as it begins; the whole of it is an error all the same.
+func TestWholePeriodicPromptAgain(t *testing.T) {
+	r := deviceRig(t, small(Paged))
+	prompt := make([]uint32, 14)
+	r.cache(prompt, OpenOptions{})
+	seq, match, err := r.pool.Open(t.Context(), prompt)
+	require.NoError(t, err)
+	require.Equal(t, 12, match.Matched)
+	require.Equal(t, ErrPrompt{Have: 12, Prompt: 14}, r.step.Add(seq, prompt))
+	require.Equal(t, ErrPrompt{Have: 12, Prompt: 14}, r.step.Add(seq, append(slices.Clone(prompt), 7)))
+	require.NoError(t, r.feed2(seq, append(prompt[match.Matched:], 0, 0)))
+	require.Equal(t, 16, seq.Len())
+	require.NoError(t, seq.Release())
+	r.close()
+}
+
+// Memory for a prompt is given up with it where prefixes are not reused.
+func TestPromptIsForgotten(t *testing.T) {
+	r := deviceRig(t, small(Contiguous))
+	prompt := sequence(1, 14)
+	for name, end := range map[string]func(*Sequence[buffer]) error{
+		"computed":  func(s *Sequence[buffer]) error { return r.feed2(s, prompt[4:]) },
+		"truncated": func(s *Sequence[buffer]) error { return s.Truncate(2) },
+		"shifted":   func(s *Sequence[buffer]) error { return s.Shift(r.s, 0, 1) },
+		"kept":      func(s *Sequence[buffer]) error { return s.Keep(r.s, [][]int{{0, 2}}, KeepOptions{}) },
+	} {
+		seq, _, err := r.pool.Open(t.Context(), prompt)
+		require.NoError(t, err)
+		prompt := slices.Clone(prompt)
+		require.NoError(t, r.feed2(seq, prompt[:4]))
+		require.Equal(t, prompt, seq.tokens)
+		require.NoError(t, end(seq), name)
+		require.Nil(t, seq.tokens, name)
+		require.NoError(t, r.feed2(seq, []uint32{99}), name)
+		require.NoError(t, seq.Release())
+	}
+	r.close()
+}
+
+// The prompt that a sequence goes on with is the one it was opened with, whatever becomes of
+// the caller's slice.
+func TestPromptIsCopied(t *testing.T) {
+	r := deviceRig(t, small(Contiguous))
+	prompt := sequence(1, 6)
+	seq, _, err := r.pool.Open(t.Context(), prompt)
+	require.NoError(t, err)
+	clear(prompt)
+	require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{Prompt: 6, Want: 1})
+	require.NoError(t, r.feed2(seq, sequence(1, 6)))
+	require.NoError(t, seq.Release())
+	r.close()
+}

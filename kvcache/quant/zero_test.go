@@ -1,0 +1,15 @@
+package quant
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What no constructor made returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{
+		Made:  []any{&CacheManager{}, &Layer{}},
+		Plain: []any{&ErrPosition{}},
+	})
+}
