@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// inputs finds what checks depend on, and asks for nothing twice: git and go list take seconds.
+type inputs struct {
+	mu       sync.Mutex
+	folders  map[string][]string // of packages and tags
+	versions map[string]string   // of tools
+}
+
+func newInputs() *inputs {
+	return &inputs{folders: map[string][]string{}, versions: map[string]string{}}
+}
+
+// chosen are variables by which a person has tests try less, more or something else.
+var chosen = []string{"FERRUM_TEST_GRID", "FERRUM_TEST_MAXWORK", "FERRUM_TEST_DEVICE", "FERRUM_SIMT_SEED", "RAPID_CHECKS", "GOTESTFLAGS"}
+
+// flags are those of go in every check, in the place of a person's. A stamp of the commit is of no
+// use in a test, and git refuses to give it where the checkout is another user's.
+const flags = "GOFLAGS=-buildvcs=false"
+
+// hash is of everything in the repository that a check depends on, as it lies there now, and
+// of the chosen variables that are set. Documents do not count. A check that names no inputs
+// depends on all files, documents among them.
+func (in *inputs) hash(c check) (string, error) {
+	specs := append([]string{"go.mod", "go.sum", ":(exclude,glob)**/*.md"}, c.paths...)
+	if len(c.packages) == 0 && len(c.paths) == 0 {
+		specs = []string{".", ":(exclude).ci/passed"}
+	}
+	for _, word := range c.command {
+		if strings.HasPrefix(word, "scripts/") {
+			specs = append(specs, word)
+		}
+	}
+	folders, err := in.packageFolders(c)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range folders {
+		specs = append(specs, ":(glob)"+f+"/*", f+"/testdata")
+	}
+	files, err := tracked(specs)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q\n", c.command, c.env, c.tags)
+	for _, name := range chosen {
+		if value := os.Getenv(name); value != "" {
+			fmt.Fprintf(sum, "%s=%s\n", name, value)
+		}
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, "/") { // another repository, or a worktree of this one
+			continue
+		}
+		content, err := os.ReadFile(f)
+		if os.IsNotExist(err) { // deleted, and not yet committed
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%x %s\n", sha256.Sum256(content), f)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
+}
+
+// tracked is the files that git knows or would take in, sorted.
+func tracked(specs []string) ([]string, error) {
+	out, err := output("git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, specs...)...)
+	if err != nil {
+		return nil, err
+	}
+	files := strings.FieldsFunc(out, func(r rune) bool { return r == 0 })
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// packageFolders is the folders of a check's packages and of those in this module that they,
+// and their tests, import.
+func (in *inputs) packageFolders(c check) ([]string, error) {
+	if len(c.packages) == 0 {
+		return nil, nil
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	key := fmt.Sprint(c.packages, c.tags)
+	if known, ok := in.folders[key]; ok {
+		return known, nil
+	}
+	args := append([]string{"list", "-deps", "-test", "-tags", c.tags, "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}"}, c.packages...)
+	out, err := output("go", args...)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	var folders []string
+	for _, dir := range strings.Fields(out) {
+		rel, err := filepath.Rel(root, dir)
+		if err != nil {
+			return nil, err
+		}
+		folders = append(folders, filepath.ToSlash(rel))
+	}
+	slices.Sort(folders)
+	folders = slices.Compact(folders)
+	in.folders[key] = folders
+	return folders, nil
+}
+
+// toolVersion is what a tool says of itself, in a line; empty where it is not installed.
+func (in *inputs) toolVersion(tool string) string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if v, ok := in.versions[tool]; ok {
+		return v
+	}
+	args := []string{"--version"}
+	if tool == "go" {
+		args = []string{"version"}
+	}
+	out, err := output(tool, args...)
+	v := ""
+	if err == nil {
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		v = lines[0]
+		if tool == "nvcc" { // its first line has no version
+			v = lines[len(lines)-1]
+		}
+	}
+	v = strings.Join(strings.Fields(v), " ")
+	if v != "" {
+		in.versions[tool] = v // one that is missing may be installed meanwhile
+	}
+	return v
+}
+
+func output(name string, args ...string) (string, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args[:min(2, len(args))], " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return string(out), nil
+}

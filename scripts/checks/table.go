@@ -1,0 +1,98 @@
+package main
+
+import "time"
+
+// What several checks depend on.
+var (
+	simtCUDA   = []string{"kernels/abi.h", "kernels/cuda", "kernels/simt", ":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/msl_*", ":(exclude)kernels/simt/test/metal_*", ":(exclude)*.fatbin"}
+	simtMetal  = []string{"kernels/abi.h", "kernels/metal", "kernels/simt", ":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", "scripts/metal-env", "scripts/metal-test"}
+	cudaTools  = []string{"go", "g++"}
+	metalTools = []string{"go", "clang++-19"}
+)
+
+// What several checks write.
+const (
+	apt        = "what is installed"
+	program    = "bin/ferrumkv"
+	cudaPlain  = "the stand-in for CUDA without a sanitizer, in build/simt"
+	metalPlain = "that for Metal"
+)
+
+// table is all checks of the project. What a check takes was measured on two cores with
+// another one beside it; kernels-check and test-arm64 with their tools installed.
+var table = []check{
+	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
+		command: []string{"make", "lint"}},
+	{name: "tidy", what: "go.mod and go.sum are what go mod tidy writes", when: always, takes: time.Second,
+		command: []string{"go", "mod", "tidy", "-diff"}},
+	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
+		command: []string{"make", "cross"}},
+	{name: "tags", what: "what is left of the GPU backends without cgo, and with tags that take them away", when: always, takes: 20 * time.Second,
+		command: []string{"scripts/test-tags"}},
+	{name: "asm-check", what: "the assembly of the CPU kernels is what its generators write", when: always, takes: time.Minute,
+		command: []string{"make", "asm-check"}},
+	{name: "golden", what: "make run prints the model's text", when: always, alone: program, takes: 3 * time.Second,
+		command: []string{"scripts/check-golden"}},
+	{name: "outside", what: "a module elsewhere builds and runs what it is promised", when: always, alone: program, takes: time.Minute,
+		command: []string{"scripts/outside"}},
+	{name: "kernels-sources", what: "the compiled CUDA kernels against sources and MANIFEST", when: always, takes: time.Second,
+		command: []string{"go", "run", "./scripts/kernels", "check"}},
+	{name: "test-cpu", what: "all tests, on the CPU", when: always, takes: 3 * time.Minute,
+		command: []string{"make", "test-cpu"}},
+	{name: "test-race-short", what: "the race detector where goroutines meet, with few histories", when: always, takes: 2 * time.Minute,
+		command: []string{"scripts/test-race", "short"}},
+	{name: "test-cuda-simt", what: "what runs on a CUDA device, on the stand-in: one order of execution, chosen work", when: always, alone: cudaPlain, takes: 6 * time.Minute,
+		command: []string{"scripts/cuda-simt", "test"}},
+	{name: "test-metal-simt", what: "what runs on a Metal device, on the stand-in: one order of execution, chosen work", when: always, alone: metalPlain, takes: 7 * time.Minute,
+		command: []string{"scripts/metal-simt", "test"}},
+
+	{name: "test-race", what: "all tests under the race detector", when: onChange, takes: 6 * time.Minute,
+		command: []string{"scripts/test-race", "all"}, packages: []string{"./..."}, tools: cudaTools},
+	{name: "test-nvml", what: "the program that reads the state of NVIDIA devices, which ./... leaves out", when: onChange, takes: 15 * time.Second,
+		command: []string{"scripts/test-nvml"}, packages: []string{"./cmd/ferrumkv-nvml"}, tools: cudaTools},
+	{name: "test-noasm", what: "the CPU backend and the cache on kernels in Go alone", when: onChange, takes: 40 * time.Second,
+		command:  []string{"go", "test", "-count=1", "-timeout=20m", "-tags=noasm", "./backend/cpu", "./kvcache"},
+		packages: []string{"./backend/cpu", "./kvcache"}, tags: "noasm", tools: []string{"go"}},
+	{name: "test-arm64", what: "the CPU kernels for arm64, under an emulator where this machine is another", when: onChange, takes: 2 * time.Minute,
+		command: []string{"scripts/test-arm64"}, packages: []string{"./backend/cpu", "./kvcache"}, tools: []string{"go", "qemu-aarch64-static"}, alone: apt},
+	{name: "test-cuda-kernels", what: "the CUDA kernels and their stand-in, tested in C++", when: onChange, alone: cudaPlain, takes: 40 * time.Second,
+		command: []string{"scripts/cuda-simt", "kernels"}, paths: simtCUDA, tools: cudaTools},
+	{name: "test-cuda-seeds", what: "the CUDA backend under further orders of execution, from the bundle", when: onChange, alone: cudaPlain, takes: 4 * time.Minute,
+		command: []string{"scripts/cuda-simt", "seeds"}, packages: []string{"./backend/cuda", "./backend/cuda/driver"},
+		paths: append([]string{"scripts/cuda-run", "scripts/cuda-bundle"}, simtCUDA...), tools: cudaTools},
+	{name: "test-cuda-asan", what: "the CUDA kernels and cgo code under AddressSanitizer", when: onChange, takes: 7 * time.Minute,
+		command: []string{"scripts/cuda-simt", "asan"}, packages: []string{"./backend/cuda", "./backend/cuda/driver"}, paths: simtCUDA, tools: cudaTools},
+	{name: "test-cuda-racecheck", what: "the CUDA kernels under ThreadSanitizer", when: onChange, takes: 10 * time.Minute,
+		command: []string{"scripts/cuda-simt", "racecheck"}, packages: []string{"./backend/cuda"}, paths: simtCUDA, tools: cudaTools},
+	{name: "test-metal-lint", what: "every Metal kernel, and the shim, as Apple's compiler would see them", when: onChange, alone: metalPlain, takes: 30 * time.Second,
+		command: []string{"scripts/metal-simt", "lint"}, packages: []string{"./backend/internal/msl/flatten"},
+		paths: append([]string{"scripts/metal-lint", "scripts/metal-syntax", "backend/metal/mtl"}, simtMetal...), tools: metalTools},
+	{name: "test-metal-kernels", what: "the Metal kernels and their stand-in, tested in C++", when: onChange, alone: metalPlain, takes: 80 * time.Second,
+		command: []string{"scripts/metal-simt", "kernels"}, paths: simtMetal, tools: metalTools},
+	{name: "test-metal-seeds", what: "the Metal backend under further orders of execution", when: onChange, alone: metalPlain, takes: 4 * time.Minute,
+		command: []string{"scripts/metal-simt", "seeds"}, packages: []string{"./backend/metal/..."}, tags: "metalsimt", paths: simtMetal, tools: metalTools},
+	{name: "test-metal-asan", what: "the Metal kernels and the shim under AddressSanitizer", when: onChange, takes: 12 * time.Minute,
+		command: []string{"scripts/metal-simt", "asan"}, packages: []string{"./backend/metal/..."}, tags: "metalsimt", paths: simtMetal, tools: metalTools},
+	{name: "test-metal-racecheck", what: "the Metal kernels under ThreadSanitizer", when: onChange, takes: 12 * time.Minute,
+		command: []string{"scripts/metal-simt", "racecheck"}, packages: []string{"./backend/metal"}, tags: "metalsimt", paths: simtMetal, tools: metalTools},
+	{name: "kernels-check", what: "the compiled CUDA kernels' machine code, and our headers, against NVIDIA's toolkit", when: onChange, takes: time.Minute,
+		command: []string{"scripts/kernels-toolkit"}, packages: []string{"./scripts/kernels", "./backend/internal/abi/...", "./backend/cuda/driver"},
+		paths: []string{"kernels/abi.h", "kernels/cuda", "kernels/simt/driver", "kernels/simt/test/cuda_h.cpp", "scripts/cuda-toolkit"}, tools: []string{"go", "g++", "nvcc"}, alone: apt},
+
+	{name: "test-cpu-full", what: "all tests on the CPU, with every combination of the conformance grid", when: atNight, takes: 150 * time.Second,
+		command: []string{"make", "test-cpu"}, env: []string{"FERRUM_TEST_GRID=full"}},
+	{name: "test-cuda-full", what: "what runs on a CUDA device, on the stand-in, with more of the grid and more histories", when: atNight, alone: cudaPlain, takes: 6 * time.Minute,
+		command: []string{"scripts/cuda-simt", "test"}, env: []string{"FERRUM_TEST_GRID=full"}},
+	{name: "test-metal-full", what: "what runs on a Metal device, on the stand-in, with more of the grid and more histories", when: atNight, alone: metalPlain, takes: 4 * time.Minute,
+		command: []string{"scripts/metal-simt", "test"}, env: []string{"FERRUM_TEST_GRID=full"}},
+	{name: "fuzz", what: "every fuzz target, a minute each", when: atNight, takes: 20 * time.Minute,
+		command: []string{"scripts/fuzz"}, env: []string{"FUZZTIME=1m"}},
+	{name: "bench", what: "every benchmark once, to see that it runs", when: atNight, takes: 10 * time.Minute,
+		command: []string{"make", "bench", "bench-cpu", "BENCHTIME=1x"}},
+	{name: "bench-cuda-simt", what: "the benchmarks of a CUDA device, on the stand-in, to see that they run", when: atNight, alone: cudaPlain, takes: 30 * time.Second,
+		command: []string{"scripts/cuda-simt", "bench"}},
+	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: atNight, alone: metalPlain, takes: 30 * time.Second,
+		command: []string{"scripts/metal-simt", "bench"}},
+	{name: "quality", what: "every figure of docs/quality.md, measured again", when: atNight, takes: 15 * time.Minute,
+		command: []string{"make", "quality"}},
+}
