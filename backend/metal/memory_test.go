@@ -12,7 +12,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
 // refused is an allocation that does not fit: it says what would, and takes nothing.
@@ -109,36 +108,6 @@ func TestOthersMemoryCounts(t *testing.T) {
 	require.NoError(t, other.Free(b))
 	memory.Release()
 	require.Equal(t, start, be.Info().FreeMemory)
-}
-
-// A pool that the working set cannot hold fails before anything of it is allocated, and
-// says how many blocks fit; as many do.
-func TestPoolBeyondTheWorkingSet(t *testing.T) {
-	be := open(t)
-	start, free := metalsimt.Count(), be.Info().FreeMemory
-	for name, cfg := range map[string]kvcache.Config{
-		// A block of a layer is a page in each plane.
-		"paged":     {Layers: 40, Blocks: 10_000, Capacity: 1024},
-		"one layer": {Layers: 1, Blocks: 100_000, Capacity: 1024},
-	} {
-		cfg.Layout, cfg.BlockSize, cfg.QHeads, cfg.KVHeads, cfg.HeadDim = kvcache.Paged, 64, 2, 2, 64
-		cfg.K, cfg.V = backend.F16, backend.F16
-		_, err := kvcache.NewPool(be, cfg)
-		var size kvcache.ErrPoolSize
-		require.ErrorAs(t, err, &size, name)
-		require.ErrorIs(t, err, backend.ErrOutOfMemory)
-		require.Equal(t, start.Buffers, metalsimt.Count().Buffers)
-		require.Equal(t, start.Bytes, metalsimt.Count().Bytes)
-		cfg.Blocks = size.MaxBlocks + 1
-		require.ErrorIs(t, second(kvcache.NewPool(be, cfg)), kvcache.ErrPoolSize{}, name)
-		cfg.Blocks = size.MaxBlocks
-		for range 2 { // one after the other: what the first had is free
-			pool, err := kvcache.NewPool(be, cfg)
-			require.NoError(t, err, name)
-			require.NoError(t, pool.Close())
-		}
-		require.Equal(t, free, be.Info().FreeMemory)
-	}
 }
 
 // Memory that is private to the GPU is imported, and used by kernels and transfers; the

@@ -93,6 +93,6 @@ var table = []check{
 		command: []string{"scripts/cuda-simt", "bench"}},
 	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: atNight, alone: metalPlain, takes: 30 * time.Second,
 		command: []string{"scripts/metal-simt", "bench"}},
-	{name: "quality", what: "every figure of docs/quality.md, measured again", when: atNight, takes: 15 * time.Minute,
+	{name: "quality", what: "every figure of docs/quality.md, measured again", when: atNight, takes: 3 * time.Minute,
 		command: []string{"make", "quality"}},
 }

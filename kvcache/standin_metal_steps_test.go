@@ -1,44 +1,54 @@
-//go:build linux && cgo && !nometal && metalsimt
+//go:build linux && cgo && metalsimt && !nometal
 
-package metal
+package kvcache
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/staging"
+	"github.com/ferrumkv/ferrumkv/backend/metal"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 )
+
+// openMetal opens the stand-in in its typed form.
+func openMetal(t testing.TB) *metal.Backend {
+	be, err := metal.Open(0)
+	if errors.Is(err, backend.ErrUnavailable{}) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return be
+}
 
 // decoder is one sequence of a small model that decodes.
 type decoder struct {
 	t      testing.TB
-	be     *Backend
-	pool   *kvcache.Pool[*Buffer]
-	step   *kvcache.Batch[*Buffer]
-	seq    *kvcache.Sequence[*Buffer]
+	be     *metal.Backend
+	pool   *Pool[*metal.Buffer]
+	step   *Batch[*metal.Buffer]
+	seq    *Sequence[*metal.Buffer]
 	s      backend.Stream
 	layers int
-	x, out *Buffer
+	x, out *metal.Buffer
 }
 
-func newDecoder(t testing.TB, be *Backend, layers, capacity int) *decoder {
+func newDecoder(t testing.TB, be *metal.Backend, layers, capacity int) *decoder {
 	d := &decoder{t: t, be: be, layers: layers}
 	const dim = 64
 	var err error
 	d.s, err = be.NewStream()
 	require.NoError(t, err)
-	d.pool, err = kvcache.NewPool(be, kvcache.Config{Layout: kvcache.Paged, Layers: layers, QHeads: 1, KVHeads: 1, HeadDim: dim,
+	d.pool, err = NewPool(be, Config{Layout: Paged, Layers: layers, QHeads: 1, KVHeads: 1, HeadDim: dim,
 		K: backend.F16, V: backend.F16, Capacity: capacity, BlockSize: 16, Blocks: capacity/16 + 2})
 	require.NoError(t, err)
 	d.step = d.pool.NewBatch()
 	d.seq, _, err = d.pool.Open(context.Background(), nil)
 	require.NoError(t, err)
-	for _, b := range []**Buffer{&d.x, &d.out} {
+	for _, b := range []**metal.Buffer{&d.x, &d.out} {
 		*b, err = be.Alloc(backend.F16, dim)
 		require.NoError(t, err)
 		require.NoError(t, be.Fill(d.s, *b, 0, dim, 1))
@@ -71,8 +81,8 @@ func (d *decoder) close() {
 // A step of many layers is a few command buffers on our own stream, and one each on a
 // stream that is shared.
 func TestStepsAreBatched(t *testing.T) {
-	be := open(t)
-	const layers = 60
+	be := openMetal(t)
+	const layers, batch = 60, 64 // launches that a command buffer collects
 	d := newDecoder(t, be, layers, 64)
 	d.decode()
 	require.NoError(t, d.s.Sync())
@@ -91,15 +101,16 @@ func TestStepsAreBatched(t *testing.T) {
 	require.GreaterOrEqual(t, commits, 2*layers)
 	require.LessOrEqual(t, commits, dispatches+2, "Record and Sync are behind what the runner has committed")
 	d.close()
+	require.NoError(t, be.Close())
 }
 
 // Ten thousand steps leave no object alive, and have no more of them on the way than the
 // first few had.
 func TestStepsLeaveNothing(t *testing.T) {
 	start := metalsimt.Count()
-	be := openNow(t)
+	be := openMetal(t)
 	steps := 10_000
-	if testing.Short() || raceDetector {
+	if testing.Short() || raceEnabled {
 		steps = 500
 	}
 	d := newDecoder(t, be, 1, 64)
@@ -118,11 +129,44 @@ func TestStepsLeaveNothing(t *testing.T) {
 			if live := metalsimt.Count().Live(); warm == 0 {
 				warm = live
 			} else {
-				require.LessOrEqual(t, live, warm+staging.Chunks, "after step %d: more than the marks of a stream's transfers", i)
+				const chunks = 4 // of a stream's transfers, each with a mark
+				require.LessOrEqual(t, live, warm+chunks, "after step %d", i)
 			}
 		}
 	}
 	d.close()
 	require.NoError(t, be.Close())
 	require.Equal(t, start.Live(), metalsimt.Count().Live(), "%+v", metalsimt.Count())
+}
+
+// A pool that the working set cannot hold fails before anything of it is allocated, and
+// says how many blocks fit; as many do.
+func TestPoolBeyondTheWorkingSet(t *testing.T) {
+	be := openMetal(t)
+	start, free := metalsimt.Count(), be.Info().FreeMemory
+	for name, cfg := range map[string]Config{
+		// A block of a layer is a page in each plane.
+		"paged":     {Layers: 40, Blocks: 10_000, Capacity: 1024},
+		"one layer": {Layers: 1, Blocks: 100_000, Capacity: 1024},
+	} {
+		cfg.Layout, cfg.BlockSize, cfg.QHeads, cfg.KVHeads, cfg.HeadDim = Paged, 64, 2, 2, 64
+		cfg.K, cfg.V = backend.F16, backend.F16
+		_, err := NewPool(be, cfg)
+		var size ErrPoolSize
+		require.ErrorAs(t, err, &size, name)
+		require.ErrorIs(t, err, backend.ErrOutOfMemory)
+		require.Equal(t, start.Buffers, metalsimt.Count().Buffers)
+		require.Equal(t, start.Bytes, metalsimt.Count().Bytes)
+		cfg.Blocks = size.MaxBlocks + 1
+		_, err = NewPool(be, cfg)
+		require.ErrorIs(t, err, ErrPoolSize{}, name)
+		cfg.Blocks = size.MaxBlocks
+		for range 2 { // one after the other: what the first had is free
+			pool, err := NewPool(be, cfg)
+			require.NoError(t, err, name)
+			require.NoError(t, pool.Close())
+		}
+		require.Equal(t, free, be.Info().FreeMemory)
+	}
+	require.NoError(t, be.Close())
 }
