@@ -6,7 +6,7 @@ import "math"
 type DType uint8
 
 // F32, F16 and BF16 are computed with and stored. The quantized types are
-// storage of K and V only: each fixes which elements share a scale (see Scales),
+// storage of K and V only: each fixes which elements share a scale (see Coding),
 // so that a type is all there is to say about how a plane is stored. The integer
 // types hold slots, tables and lengths.
 const (
@@ -24,44 +24,24 @@ const (
 	U32         // block tables, lengths, positions
 	I32         // rotations
 	I64         // slots
+	DTypes      // how many types there are; none itself
 )
 
-var dtypes = [...]struct {
-	name string
-	bits int
-}{
-	Invalid: {"invalid", 0},
-	F32:     {"f32", 32}, F16: {"f16", 16}, BF16: {"bf16", 16},
-	Int8: {"int8", 8}, Int8Asym: {"int8asym", 8}, FP8E4M3: {"fp8e4m3", 8}, FP8E5M2: {"fp8e5m2", 8},
-	Int4: {"int4", 4}, Int4G64: {"int4g64", 4}, Int4Channel: {"int4channel", 4},
-	U32: {"u32", 32}, I32: {"i32", 32}, I64: {"i64", 64},
-}
-
 // String is the name that ParseDType accepts: f32, f16, bf16, int8, int8asym, fp8e4m3, fp8e5m2, int4, …
-func (d DType) String() string {
-	if int(d) < len(dtypes) {
-		return dtypes[d].name
-	}
-	return "invalid"
-}
+func (d DType) String() string { return d.coding().Name }
 
 // ParseDType is the inverse of String.
 func ParseDType(name string) (DType, bool) {
-	for d, t := range dtypes {
-		if t.name == name && d != int(Invalid) {
-			return DType(d), true
+	for d := range DTypes {
+		if codings[d].Name == name && d != Invalid {
+			return d, true
 		}
 	}
 	return Invalid, false
 }
 
 // Bits is the storage of one element; 0 for an invalid type.
-func (d DType) Bits() int {
-	if int(d) < len(dtypes) {
-		return dtypes[d].bits
-	}
-	return 0
-}
+func (d DType) Bits() int { return d.coding().Bits }
 
 // Size is the storage of n elements in bytes, packed types rounded up to a
 // byte. It is false for an invalid type, a negative n, and sizes that overflow.
@@ -81,51 +61,61 @@ func (d DType) Size(n int) (int64, bool) {
 }
 
 // Float reports whether the type is one of F32, F16, BF16: the activation types.
-func (d DType) Float() bool { return d == F32 || d == F16 || d == BF16 }
+func (d DType) Float() bool { return d.coding().Act }
 
 // Quantized reports whether the type is storage of quantized keys and values.
-func (d DType) Quantized() bool { return d >= Int8 && d <= Int4Channel }
+func (d DType) Quantized() bool { return d.coding().Scope != Unscaled }
 
-// Groups is how many scales a row of dim elements has of its own: 0 where a head or
-// a block shares them, and for types without scales. The last group of a row may be
-// shorter than the others.
-func (d DType) Groups(dim int) int {
-	switch d {
-	case Int8, Int8Asym:
+// GroupOf is how many consecutive elements of a row of dim share a scale: dim where all do, and 1
+// where each channel of a block has its own. 0 for types without scales.
+func (d DType) GroupOf(dim int) int {
+	switch c := d.coding(); {
+	case c.Scope == Unscaled:
+		return 0
+	case c.Scope == ByChannel:
 		return 1
-	case Int4:
-		return (dim + 31) / 32
-	case Int4G64:
-		return (dim + 63) / 64
+	case c.Group > 0:
+		return c.Group
 	}
-	return 0
+	return dim
+}
+
+// ScaleWords is how many words of scales a row of dim elements has of its own: 0 where a head
+// or a block shares them, and for types without scales.
+func (d DType) ScaleWords(dim int) int {
+	c := d.coding()
+	if c.Scope != ByGroup {
+		return 0
+	}
+	if c.Group == 0 {
+		return 1
+	}
+	share := c.Group * c.Scale.perWord()
+	return dim/share + (dim%share+share-1)/share
 }
 
 // Scales is the type and the number of the scales beside a plane [blocks, heads,
-// block, dim] of a quantized type. They are
+// block, dim] of a quantized type: words as Coding.Scale says,
 //
-//   - Int8: F32 [blocks, heads, block]: element = scale * code, code from −127 to 127.
-//   - Int8Asym, Int4, Int4G64: U32 [blocks, heads, block, Groups(dim)]. The low half of
-//     a word is a bfloat16 s, the high half a signed zero point z in 1/256 of the code's
-//     range: element = s * (code + z * 2^(bits−8)), which a float32 holds exactly.
-//   - Int4Channel: such words [blocks, heads, dim], one for all of a block's tokens.
-//   - FP8E4M3, FP8E5M2: F32 [heads], which the caller sets: element = scale * code.
+//   - ByGroup: [blocks, heads, block, ScaleWords(dim)],
+//   - ByChannel: [blocks, heads, dim], one for all of a block's tokens,
+//   - ByHead: [heads], which the caller sets.
 //
-// Invalid and 0 for other types; false where the number overflows.
+// F32 where words are factors, else U32. Invalid and 0 for other types; false where the number
+// overflows.
 func (d DType) Scales(blocks, heads, block, dim int) (DType, int, bool) {
-	words := U32
-	factors := [4]int{blocks, heads, block, d.Groups(dim)}
-	switch d {
-	case Int8:
-		words = F32
-	case Int8Asym, Int4, Int4G64:
-	case Int4Channel:
+	var factors [4]int
+	c := d.coding()
+	switch c.Scope {
+	case ByGroup:
+		factors = [4]int{blocks, heads, block, d.ScaleWords(dim)}
+	case ByChannel:
 		factors = [4]int{blocks, heads, dim, 1}
-	case FP8E4M3, FP8E5M2:
-		words, factors = F32, [4]int{heads, 1, 1, 1}
+	case ByHead:
+		factors = [4]int{heads, 1, 1, 1}
 	default:
 		return Invalid, 0, true
 	}
 	n, ok := Mul(factors[0], factors[1], factors[2], factors[3])
-	return words, n, ok
+	return c.Scale.dtype(), n, ok
 }

@@ -86,7 +86,7 @@ func TestScales(t *testing.T) {
 		require.True(t, ok, c.dt)
 		require.Equal(t, c.words, words, c.dt)
 		require.Equal(t, c.n, n, "%s of %d dims", c.dt, c.dim)
-		require.Equal(t, c.groups, c.dt.Groups(c.dim), "%s of %d dims", c.dt, c.dim)
+		require.Equal(t, c.groups, c.dt.ScaleWords(c.dim), "%s of %d dims", c.dt, c.dim)
 	}
 	for _, dt := range []backend.DType{backend.Int8, backend.Int4, backend.Int4Channel} {
 		_, _, ok := dt.Scales(math.MaxInt/4, 8, 1, 64)

@@ -11,7 +11,7 @@ import (
 func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{
 		Made: []any{&backend.AnyBuffer{}},
-		Plain: []any{new(backend.DType), &backend.Caps{}, &backend.RoPE{}, &backend.ErrUnsupported{}, &backend.ErrUnavailable{},
+		Plain: []any{new(backend.DType), new(backend.Code), new(backend.Scope), new(backend.Scale), &backend.Caps{}, &backend.RoPE{}, &backend.ErrUnsupported{}, &backend.ErrUnavailable{},
 			&backend.ErrShape{}, &backend.ErrNonFinite{}, &backend.ErrMemory{}, &backend.ErrCapture{}},
 	})
 }

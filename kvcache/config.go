@@ -41,7 +41,7 @@ type Config struct {
 	QHeads, KVHeads int
 	// HeadDim is the size of a query and key head; VHeadDim that of a value head, 0: HeadDim.
 	HeadDim, VHeadDim int
-	// K and V are the storage types; V unset: K, or Int4 behind keys of Int4Channel. Act is
+	// K and V are the storage types; V unset: K, or what its Coding says where K is for keys only. Act is
 	// the type of queries, new keys and values, and outputs; unset: K if that is computed
 	// with, else f16.
 	K, V, Act backend.DType
@@ -129,11 +129,7 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	settle(&c, setQHeads, &c.QHeads, 0, c.KVHeads)
 	settle(&c, setVHeadDim, &c.VHeadDim, 0, c.HeadDim)
 	settle(&c, setK, &c.K, env.DType, DefaultDType)
-	v := c.K
-	if v == backend.Int4Channel { // which is for keys only
-		v = backend.Int4
-	}
-	settle(&c, setV, &c.V, backend.Invalid, v)
+	settle(&c, setV, &c.V, backend.Invalid, c.K.Coding().Values)
 	act := backend.F16
 	if c.K.Float() {
 		act = c.K

@@ -100,7 +100,7 @@ func ParseKVType(name string) (backend.DType, error) {
 
 func kvTypeNames() string {
 	var names []string
-	for dt := backend.F32; dt <= backend.Int4Channel; dt++ {
+	for dt := range backend.Storages {
 		names = append(names, dt.String())
 	}
 	return strings.Join(append(names, "fp32", "fp16"), ", ")

@@ -177,7 +177,7 @@ func (p *Pool[B]) copyTokens(stream backend.Stream, of *Pool[B], n int) error {
 			if err := p.copyRows(stream, plane.dst.Data, plane.src.Data, of, plane.dst.Dim, n); err != nil {
 				return err
 			}
-			groups := plane.dst.Data.DType().Groups(plane.dst.Dim) // 0: there are none, or those of heads
+			groups := plane.dst.Data.DType().ScaleWords(plane.dst.Dim) // 0: there are none, or those of heads
 			if err := p.copyRows(stream, plane.dst.Scales.Buf, plane.src.Scales.Buf, of, groups, n); err != nil {
 				return err
 			}

@@ -225,7 +225,7 @@ func (p *Pool[B]) allocate() error {
 			return of, err
 		}
 		switch dt, n, _ := pl.dt.Scales(c.Blocks, c.KVHeads, c.slots(), pl.dim); {
-		case pl.dt == backend.FP8E4M3 || pl.dt == backend.FP8E5M2:
+		case pl.dt.Coding().Scope == backend.ByHead:
 			of.Scales, err = vector(perHead)
 		case n > 0:
 			of.Scales.Set = true

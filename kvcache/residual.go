@@ -36,7 +36,7 @@ func (c Config) residualBlocks() int {
 }
 
 func (c Config) checkResidual() error {
-	if c.K == backend.Int4Channel && c.Residual == 0 {
+	if c.K.Coding().Scope == backend.ByChannel && c.Residual == 0 {
 		return ErrConfig{Name: "K", Value: c.K.String(), Why: "quantizes whole blocks; set Residual, the tokens that stay as they are until then"}
 	}
 	if c.Residual == 0 {

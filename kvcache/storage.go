@@ -59,7 +59,7 @@ func (c Config) blockBytes(p plane) (perBlock, fixed int64, ok bool) {
 	if !fits || !sized || !few || bytes > math.MaxInt64/8 || scales > math.MaxInt32 {
 		return 0, 0, false
 	}
-	if p.dt == backend.FP8E4M3 || p.dt == backend.FP8E5M2 { // a scale for each head of the layer
+	if p.dt.Coding().Scope == backend.ByHead { // a scale for each head of the layer
 		return bytes, 4 * int64(scales), true
 	}
 	return bytes + 4*int64(scales), 0, true
@@ -86,7 +86,7 @@ func (c Config) headScales(list []float32, layer int) []float32 {
 
 // checkStorage checks what belongs to quantized types.
 func (c Config) checkStorage() error {
-	if c.V == backend.Int4Channel {
+	if c.V.Coding().Values != c.V {
 		return ErrConfig{Name: "V", Value: c.V.String(), Why: "is for keys only"}
 	}
 	for _, p := range []struct {
@@ -117,7 +117,7 @@ func (c Config) checkStorage() error {
 		if n == 0 {
 			continue
 		}
-		if s.dt != backend.FP8E4M3 && s.dt != backend.FP8E5M2 {
+		if s.dt.Coding().Scope != backend.ByHead {
 			return ErrConfig{Name: s.name, Value: fmt.Sprint(n, " scales"), Why: fmt.Sprintf("are for 8-bit floats; %s has scales of its own, or none", s.dt)}
 		}
 		if all, ok := backend.Mul(c.Layers, c.KVHeads); n != 1 && n != c.Layers && (!ok || n != all) {

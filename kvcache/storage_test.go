@@ -332,7 +332,7 @@ func TestKvCacheGrowsWithScales(t *testing.T) {
 			was := grow(firstCapacity - 1)
 			now := grow(40)
 			require.Equal(t, 2*firstCapacity, c.Capacity)
-			require.Equal(t, f.K.Groups(cfg.HeadDim) > 0, c.KScales.Set && c.KScales.Buf.Len() > cfg.KVHeads)
+			require.Equal(t, f.K.ScaleWords(cfg.HeadDim) > 0, c.KScales.Set && c.KScales.Buf.Len() > cfg.KVHeads)
 			for h := range cfg.KVHeads {
 				require.Equal(t, was.k[h*was.n*cfg.HeadDim:][:was.n*cfg.HeadDim], now.k[h*now.n*cfg.HeadDim:][:was.n*cfg.HeadDim], "%v", f)
 				require.Equal(t, was.v[h*was.n*cfg.VHeadDim:][:was.n*cfg.VHeadDim], now.v[h*now.n*cfg.VHeadDim:][:was.n*cfg.VHeadDim], "%v", f)

@@ -30,7 +30,7 @@ const ropePositions = 300
 func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	var specs []appendSpec
 	for i, f := range sampled(caps) {
-		if f.K != backend.Int4Channel {
+		if !byChannel(f.K) {
 			specs = append(specs, appendSpec{name: "stores " + formatName(f), kvHeads: 2, kDim: 64, vDim: 64,
 				block: 8, blocks: 6, tokens: 19, format: f, strided: i%2 == 0}.listed(caps))
 		}

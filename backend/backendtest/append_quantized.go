@@ -11,7 +11,7 @@ import (
 func quantizedAppends(caps backend.Caps) []appendSpec {
 	var specs []appendSpec
 	add := func(name string, act, dt backend.DType, change func(*appendSpec)) {
-		s := appendSpec{qHeads: 4, kvHeads: 2, kDim: 64, vDim: 64, block: 8, blocks: 6, tokens: 19, format: quantizedPlane(act, dt)}
+		s := appendSpec{qHeads: 4, kvHeads: 2, kDim: 64, vDim: 64, block: 8, blocks: 6, tokens: 19, format: storedAs(act, dt)}
 		change(&s)
 		s.name = fmt.Sprintf("%s, %s", name, formatName(s.format))
 		s.block = listedBlock(caps, s.block)

@@ -68,9 +68,20 @@ func listedBlockOf(caps backend.Caps, block int) int {
 // the 4.1 to 5 that 32 to 128 normal values span, which makes 0.11 to 0.14. Channels get
 // spans of 5 to 7 from the suite: 0.18. fp8 rounds by 1/16 of a value at most, 0.025
 // on the average: 0.04, and e5m2 by twice that. A single row of few keys may be twice as far.
-var coarse = map[backend.DType]float64{
-	backend.Int8: 2e-2, backend.Int8Asym: 2e-2, backend.FP8E4M3: 1e-1, backend.FP8E5M2: 2e-1,
-	backend.Int4: 3e-1, backend.Int4G64: 3e-1, backend.Int4Channel: 4e-1,
+func coarse(dt backend.DType) float64 {
+	switch c := dt.Coding(); {
+	case c.Scope == backend.Unscaled:
+		return 0
+	case c.Scope == backend.ByChannel:
+		return 4e-1
+	case c.Code == backend.E4M3:
+		return 1e-1
+	case c.Code == backend.E5M2:
+		return 2e-1
+	case c.Bits == 8:
+		return 2e-2
+	}
+	return 3e-1
 }
 
 const (
@@ -92,7 +103,7 @@ func (s attendSpec) limits() (row, lse float64) {
 		lse = max(lse, row) // devices may compute with what codes are worth in Act
 	}
 	if s.unquantized {
-		row += max(coarse[s.format.K], coarse[s.format.V])
+		row += max(coarse(s.format.K), coarse(s.format.V))
 	}
 	if s.int8Query {
 		row, lse = max(row, roundedQuery), roundedLSE
@@ -117,10 +128,7 @@ func roundedQueryChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	for i, dt := range append([]backend.DType{backend.F16}, quantizedTypes...) {
 		for j, s := range kinds {
 			act := activations[(i+j)%len(activations)]
-			s.format, s.int8Query = backend.Format{Act: act, K: dt, V: dt}, true
-			if dt.Quantized() {
-				s.format = quantizedPlane(act, dt)
-			}
+			s.format, s.int8Query = storedAs(act, dt), true
 			s.layout.block = listedBlockOf(caps, s.layout.block)
 			s.name = fmt.Sprintf("queries of int8, %s in %s", s.name, formatName(s.format))
 			out = append(out, check[B]{s.name, func(r *rig[B]) {

@@ -154,7 +154,7 @@ var quantizedDefects = []defect{
 	{"reads a row's first scale for all of it", "attend", func(b *broken, be device) {
 		b.attend = misreading(be, func(p *attendP, words []uint32) {
 			if p.Cache.K.Data.DType() == backend.Int4 {
-				n := backend.Int4.Groups(p.Cache.K.Dim)
+				n := backend.Int4.ScaleWords(p.Cache.K.Dim)
 				for i := range words {
 					words[i] = words[i/n*n]
 				}

@@ -23,17 +23,17 @@ func bytesOf(dt backend.DType, n int) int {
 func poison(dt backend.DType, n int) []byte {
 	out := make([]byte, bytesOf(dt, n))
 	for i := 0; i < len(out); {
-		switch dt {
-		case backend.F32:
+		switch {
+		case dt == backend.F32:
 			binary.LittleEndian.PutUint32(out[i:], 0x7fc0dead)
 			i += 4
-		case backend.F16:
+		case dt == backend.F16:
 			binary.LittleEndian.PutUint16(out[i:], 0x7ead)
 			i += 2
-		case backend.BF16:
+		case dt == backend.BF16:
 			binary.LittleEndian.PutUint16(out[i:], 0x7fed)
 			i += 2
-		case backend.FP8E4M3, backend.FP8E5M2:
+		case byHead(dt):
 			out[i] = 0x7f
 			i++
 		default:

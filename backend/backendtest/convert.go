@@ -131,7 +131,7 @@ func (p *plane[B]) blockValues(block, head int) [][]float32 {
 // putBlock stores the rows of a block in the image.
 func (p *plane[B]) putBlock(block, head int, rows [][]float32) {
 	first := block * p.block
-	if p.dt != backend.Int4Channel {
+	if !byChannel(p.dt) {
 		for i, row := range rows {
 			p.put(first+i, head, row)
 		}
@@ -160,7 +160,7 @@ func (p *plane[B]) settleBlock(got stored, block, head int, rows [][]float32, li
 	for i, row := range rows {
 		turned[i] = hadamard(widen(row))
 	}
-	if p.dt == backend.Int4Channel {
+	if byChannel(p.dt) {
 		exact := make([][]float32, len(rows))
 		for i, row := range turned {
 			exact[i] = narrow32(row)
@@ -219,7 +219,7 @@ func checkConvertNotFinite[B backend.Buffer](r *rig[B], f backend.Format, bad fl
 // undefined takes over the rows of a block that have a group which was not finite: that
 // of element bad in one slot, or of its channel in all of them.
 func (p *plane[B]) undefined(got stored, first, slot, head, bad int) error {
-	if p.dt != backend.Int4Channel {
+	if !byChannel(p.dt) {
 		err := undefinedGroup(p, got, first+slot, head, bad)
 		p.take(got, first+slot, first+slot, head)
 		return err

@@ -16,15 +16,15 @@ func finiteChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 	var out []check[B]
 	for i, dt := range rowTypes {
 		for j, v := range notFinite {
-			f := quantizedPlane(activations[(i+j)%len(activations)], dt)
+			f := storedAs(activations[(i+j)%len(activations)], dt)
 			out = append(out,
 				check[B]{fmt.Sprintf("keys of %v, %s", v, formatName(f)), func(r *rig[B]) { checkNotFinite(r, f, true, v) }},
 				check[B]{fmt.Sprintf("values of %v, %s", v, formatName(f)), func(r *rig[B]) { checkNotFinite(r, f, false, v) }})
 		}
-		wide := quantizedPlane(backend.BF16, dt)
+		wide := storedAs(backend.BF16, dt)
 		out = append(out, check[B]{"keys that overflow when they are turned, " + formatName(wide), func(r *rig[B]) { checkOverflowTurned(r, wide) }})
 		for _, act := range activations {
-			f := quantizedPlane(act, dt)
+			f := storedAs(act, dt)
 			out = append(out, check[B]{"saturates " + formatName(f), func(r *rig[B]) { checkSaturate(r, f) }})
 		}
 	}

@@ -9,13 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// storageTypes are all types that a buffer can have.
-var storageTypes = []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8, backend.Int8Asym, backend.FP8E4M3,
-	backend.FP8E5M2, backend.Int4, backend.Int4G64, backend.Int4Channel, backend.U32, backend.I32, backend.I64}
-
 func memoryChecks[B backend.Buffer]() []check[B] {
 	var out []check[B]
-	for _, dt := range storageTypes {
+	for dt := backend.Invalid + 1; dt < backend.DTypes; dt++ {
 		out = append(out,
 			check[B]{"upload and download " + dt.String(), func(r *rig[B]) { checkTransfer(r, dt) }},
 			check[B]{"copy " + dt.String(), func(r *rig[B]) { checkCopy(r, dt) }})
@@ -102,7 +98,7 @@ func checkFill[B backend.Buffer](r *rig[B], c fillCase) {
 }
 
 func checkSizes[B backend.Buffer](r *rig[B]) {
-	for _, dt := range storageTypes {
+	for dt := backend.Invalid + 1; dt < backend.DTypes; dt++ {
 		for _, n := range []int{0, 1, 2, 7, 4097} {
 			b, err := r.be.Alloc(dt, n)
 			require.NoError(r, err, "%d elements of %s", n, dt)

@@ -35,7 +35,7 @@ func moveChecks[B backend.Buffer]() []check[B] {
 				r.moved(r.storing(dt), mass).copyBlocks(r, [][2]uint32{{0, 5}, {3, 2}, {0, 4}})
 			}})
 			for _, chain := range chains {
-				if dt != backend.Int4Channel {
+				if !byChannel(dt) {
 					out = append(out, check[B]{chain.name + " of " + name, func(r *rig[B]) {
 						r.moved(r.storing(dt), mass).moveSlots(r, chain.pairs)
 					}})

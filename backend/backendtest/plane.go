@@ -38,7 +38,7 @@ func (r *rig[B]) plane(name string, g geometry, dt backend.DType, dim int) *plan
 			binary.LittleEndian.PutUint32(p.scales.image[4*i:], nanWord)
 		}
 	}
-	if eightBitFloat(dt) {
+	if byHead(dt) {
 		for head := range g.kvHeads {
 			p.scales.set(head, encode(backend.F32, []float32{0.013 * float32(1+head%3)}))
 		}
@@ -46,7 +46,8 @@ func (r *rig[B]) plane(name string, g geometry, dt backend.DType, dim int) *plan
 	return p
 }
 
-func eightBitFloat(dt backend.DType) bool { return dt == backend.FP8E4M3 || dt == backend.FP8E5M2 }
+// byHead reports whether a caller sets a scale for each head.
+func byHead(dt backend.DType) bool { return dt.Coding().Scope == backend.ByHead }
 
 // operand is the plane as devices take it.
 func (p *plane[B]) operand() backend.Plane[B] {
@@ -81,12 +82,12 @@ func (p *plane[B]) element(slot, head int) int {
 // scaleAt is where the scales of a row begin, and how many there are.
 func (p *plane[B]) scaleAt(slot, head int) (at, n int) {
 	switch {
-	case eightBitFloat(p.dt):
+	case byHead(p.dt):
 		return head, 1
-	case p.dt == backend.Int4Channel:
+	case byChannel(p.dt):
 		return (slot/p.block*p.kvHeads + head) * p.dim, p.dim
 	}
-	n = p.dt.Groups(p.dim)
+	n = p.dt.ScaleWords(p.dim)
 	return p.element(slot, head) / p.dim * n, n
 }
 
@@ -118,9 +119,9 @@ func (p *plane[B]) values(s stored, slot, head int) []float32 {
 	}
 	out := make([]float32, p.dim)
 	switch words := p.words(s, slot, head); {
-	case eightBitFloat(p.dt):
+	case byHead(p.dt):
 		quant.DecodeFP8(p.dt, out, codes, math.Float32frombits(words[0]))
-	case p.dt == backend.Int4Channel:
+	case byChannel(p.dt):
 		quant.DecodeChannels(out, codes, words)
 	default:
 		quant.DecodeRow(p.dt, out, codes, words)
@@ -136,9 +137,9 @@ func (p *plane[B]) put(slot, head int, values []float32) {
 	}
 	codes, words := make([]byte, bytesOf(p.dt, p.dim)), p.words(p.now(), slot, head)
 	switch {
-	case eightBitFloat(p.dt):
+	case byHead(p.dt):
 		quant.EncodeFP8(p.dt, codes, values, math.Float32frombits(words[0]), true)
-	case p.dt == backend.Int4Channel:
+	case byChannel(p.dt):
 		p.channels(codes, words, slot, values)
 	default:
 		quant.EncodeRow(p.dt, codes, words, slices.Clone(values), true)
@@ -163,7 +164,7 @@ func (p *plane[B]) channels(codes []byte, words []uint32, slot int, values []flo
 // take copies a row of s over another row of the image, with the scales that are its own.
 func (p *plane[B]) take(s stored, from, to, head int) {
 	p.set(p.element(to, head), slices.Clone(p.row(s, from, head)))
-	if p.dt.Groups(p.dim) > 0 {
+	if p.dt.ScaleWords(p.dim) > 0 {
 		p.setWords(to, head, p.words(s, from, head))
 	}
 }
@@ -180,7 +181,7 @@ func (s stored) clone() stored { return stored{slices.Clone(s.data), slices.Clon
 // shareScales copies the scales that all slots of a block share over those of another
 // block in the image.
 func (p *plane[B]) shareScales(from, to int) {
-	if p.dt == backend.Int4Channel {
+	if byChannel(p.dt) {
 		for head := range p.kvHeads {
 			p.setWords(to*p.block, head, p.words(p.now(), from*p.block, head))
 		}

@@ -8,18 +8,30 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
-// rowTypes are the quantized types whose rows are stored one by one.
-var rowTypes = []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.FP8E4M3, backend.FP8E5M2}
+// quantizedTypes are the quantized storage types, and rowTypes those whose rows are stored one by one.
+var quantizedTypes, rowTypes = func() (all, rows []backend.DType) {
+	for dt := range backend.Storages {
+		if dt.Quantized() {
+			all = append(all, dt)
+		}
+		if dt.Quantized() && !byChannel(dt) {
+			rows = append(rows, dt)
+		}
+	}
+	return all, rows
+}()
 
-// quantizedTypes are all of them.
-var quantizedTypes = append([]backend.DType{backend.Int4Channel}, rowTypes...)
+// quantizedPairs are the storage types of keys and values that go through all of the suite: every
+// type with its own values, and some with others.
+var quantizedPairs = func() (pairs [][2]backend.DType) {
+	for _, dt := range quantizedTypes {
+		pairs = append(pairs, [2]backend.DType{dt, dt.Coding().Values})
+	}
+	return append(pairs, [][2]backend.DType{{backend.Int8, backend.Int4}, {backend.FP8E4M3, backend.Int4}, {backend.Int4Channel, backend.Int8}}...)
+}()
 
-// quantizedPairs are the storage types of keys and values that go through all of the suite.
-var quantizedPairs = [][2]backend.DType{
-	{backend.Int8, backend.Int8}, {backend.Int8Asym, backend.Int8Asym}, {backend.Int4, backend.Int4}, {backend.Int4G64, backend.Int4G64},
-	{backend.FP8E4M3, backend.FP8E4M3}, {backend.FP8E5M2, backend.FP8E5M2},
-	{backend.Int8, backend.Int4}, {backend.FP8E4M3, backend.Int4}, {backend.Int4Channel, backend.Int4}, {backend.Int4Channel, backend.Int8},
-}
+// byChannel reports whether the rows of a block are stored at once.
+func byChannel(dt backend.DType) bool { return dt.Coding().Scope == backend.ByChannel }
 
 var activations = []backend.DType{backend.F16, backend.BF16, backend.F32}
 
@@ -33,21 +45,15 @@ func quantizedFormats(turn int) []backend.Format {
 	return out
 }
 
-// quantizedPlane is the format in which a type is tried where K and V do not matter to each other.
-func quantizedPlane(act, dt backend.DType) backend.Format {
-	if dt == backend.Int4Channel {
-		return backend.Format{Act: act, K: dt, V: backend.Int4}
-	}
-	return backend.Format{Act: act, K: dt, V: dt}
+// storedAs is the format in which a type is tried where K and V do not matter to each other.
+func storedAs(act, dt backend.DType) backend.Format {
+	return backend.Format{Act: act, K: dt, V: dt.Coding().Values}
 }
 
 // storing is a format that the device lists with planes of a type.
 func (r *rig[B]) storing(dt backend.DType) backend.Format {
 	for _, act := range append([]backend.DType{backend.F32}, activations...) {
-		f := backend.Format{Act: act, K: dt, V: dt}
-		if dt.Quantized() {
-			f = quantizedPlane(act, dt)
-		}
+		f := storedAs(act, dt)
 		if r.be.Caps().Supports(f) {
 			return f
 		}
@@ -60,7 +66,7 @@ func (r *rig[B]) storing(dt backend.DType) backend.Format {
 // are written one by one.
 func (r *rig[B]) quantized() backend.Format {
 	for _, f := range r.be.Caps().Formats {
-		if f.K.Quantized() && f.V.Quantized() && f.K != backend.Int4Channel {
+		if f.K.Quantized() && f.V.Quantized() && !byChannel(f.K) {
 			return f
 		}
 	}
@@ -115,7 +121,7 @@ func (r *rig[B]) lost() float64 {
 // element may be half a step away, and the steps may be no longer than they have to be.
 func (p *plane[B]) settle(got stored, slot, head int, want []float64, slack float64) error {
 	least := make([]uint32, len(p.words(got, slot, head)))
-	if !eightBitFloat(p.dt) {
+	if !byHead(p.dt) {
 		quant.EncodeRow(p.dt, make([]byte, bytesOf(p.dt, p.dim)), least, narrow32(want), true)
 	}
 	return p.settleIn(got, slot, head, want, least, slack)
@@ -131,7 +137,7 @@ func (p *plane[B]) settleIn(got stored, slot, head int, want []float64, least []
 	have, words, group := p.values(got, slot, head), p.words(got, slot, head), groupOf(p.dt, p.dim)
 	for i, w := range want {
 		var limit float64
-		if eightBitFloat(p.dt) {
+		if byHead(p.dt) {
 			limit = slack + quant.BoundFP8(p.dt, float32(w), math.Float32frombits(words[0]))
 		} else {
 			step, enough := stepOf(p.dt, words[i/group]), stepOf(p.dt, least[i/group])
@@ -151,20 +157,15 @@ func (p *plane[B]) settleIn(got stored, slot, head int, want []float64, least []
 // groupOf is how many elements of a row share what becomes of them: a scale, where it
 // is made from their values.
 func groupOf(dt backend.DType, dim int) int {
-	switch dt {
-	case backend.Int4:
-		return 32
-	case backend.Int4G64:
-		return 64
-	case backend.FP8E4M3, backend.FP8E5M2, backend.Int4Channel:
+	if dt.Coding().Scope == backend.ByHead {
 		return 1
 	}
-	return dim
+	return dt.GroupOf(dim)
 }
 
 // stepOf is the distance between the values of neighbouring codes.
 func stepOf(dt backend.DType, word uint32) float64 {
-	if dt == backend.Int8 {
+	if dt.Coding().Scale == backend.Factor {
 		return float64(math.Float32frombits(word))
 	}
 	return float64(quant.Word(word).Step())

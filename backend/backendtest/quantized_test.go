@@ -45,7 +45,7 @@ func TestPlaneStoresEveryType(t *testing.T) {
 			require.True(r, p.same(before, p.now(), 5, 1), "%s: a neighbour has changed", dt)
 			p.take(p.now(), 5, 9, 1)
 			require.Equal(r, p.row(p.now(), 5, 1), p.row(p.now(), 9, 1))
-			if dt.Groups(80) > 0 {
+			if dt.ScaleWords(80) > 0 {
 				require.Equal(r, p.values(p.now(), 5, 1), p.values(p.now(), 9, 1))
 			}
 		}

@@ -88,7 +88,7 @@ func formats() []backend.Format {
 			for v := range types {
 				f := backend.Format{Act: backend.DType(act), K: backend.DType(k), V: backend.DType(v)}
 				switch {
-				case !f.Act.Float() || decodeGo[k] == nil || decodeGo[v] == nil || f.V == backend.Int4Channel:
+				case !f.Act.Float() || decodeGo[k] == nil || f.V.Coding().Values != f.V || decodeGo[v] == nil:
 				case k == v:
 					alike = append(alike, f)
 				default:
@@ -134,7 +134,7 @@ func (be *Backend) Info() backend.Info {
 }
 
 // Caps says what the device accepts: f32, f16 and bf16 with every combination of
-// storage types but values of Int4Channel, any head dim, any power of two as block size.
+// storage types but values that are for keys only, any head dim, any power of two as block size.
 func (be *Backend) Caps() backend.Caps { return be.caps }
 
 // Close waits for the operations that run, frees every buffer and ends the

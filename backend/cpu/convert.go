@@ -23,7 +23,7 @@ type conversion struct {
 
 // rows is how many rows are converted at a time: by channel all of a block.
 func (c *conversion) rows() int {
-	if c.to.dt == backend.Int4Channel {
+	if c.to.dt.Coding().Scope == backend.ByChannel {
 		return c.to.block
 	}
 	return min(c.to.block, chunk)

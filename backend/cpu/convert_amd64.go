@@ -37,14 +37,16 @@ var convertersOf = map[string]*converters{"avx512": {
 // convert sets decode, encode, finite, finiteHalves and scale to those of k's tier.
 func (k *kernels) convert() {
 	c := convertersOf[k.name]
-	for dt, by := range map[backend.DType]interface {
+	for dt, by := range (perCode[interface {
 		decode(dst []float32, src stored)
 		encode(dst stored, src []float32, saturate bool) bool
-	}{
-		backend.F16: &c.f16, backend.BF16: &c.bf16, backend.FP8E4M3: &c.e4m3, backend.FP8E5M2: &c.e5m2, backend.Int8: &c.int8,
-		backend.Int8Asym: &c.int8Asym, backend.Int4: &c.int4, backend.Int4G64: &c.int4, backend.Int4Channel: &c.int4Channel,
-	} {
-		k.decode[dt], k.encode[dt] = by.decode, by.encode
+	}]{
+		f16: &c.f16, bf16: &c.bf16, float8e4m3: &c.e4m3, float8e5m2: &c.e5m2,
+		signed8: &c.int8, unsigned8: &c.int8Asym, unsigned4: &c.int4, wide4: &c.int4, channels4: &c.int4Channel,
+	}).table() {
+		if by != nil {
+			k.decode[dt], k.encode[dt] = by.decode, by.encode
+		}
 	}
 	k.finite = func(x []float32) bool {
 		n := len(x) &^ (unit - 1)
@@ -129,7 +131,7 @@ func (a *rowsAsm) decode(dst []float32, src stored) {
 		decodeRows(dst, src)
 		return
 	}
-	dst, scales := dst[:n*src.dim], src.scales[:n*src.dt.Groups(src.dim)]
+	dst, scales := dst[:n*src.dim], src.scales[:n*src.dt.ScaleWords(src.dim)]
 	a.load(&dst[0], &src.data[0], &scales[0], src.dim, src.group(), n)
 }
 
@@ -138,7 +140,7 @@ func (a *rowsAsm) encode(dst stored, src []float32, saturate bool) bool {
 	if n == 0 || dst.dim%unit != 0 {
 		return encodeRows(dst, src, saturate)
 	}
-	src, scales := src[:n*dst.dim], dst.scales[:n*dst.dt.Groups(dst.dim)]
+	src, scales := src[:n*dst.dim], dst.scales[:n*dst.dt.ScaleWords(dst.dim)]
 	return a.store(&dst.data[0], &scales[0], &src[0], dst.dim, dst.group(), n) || saturate && encodeRows(dst, src, true)
 }
 

@@ -8,18 +8,18 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-var decodeNEON = [types]func(dst []float32, src stored){
-	backend.F32:         decodeF32,
-	backend.F16:         decodeHalves(decodeF16NEON, decodeF16),
-	backend.BF16:        decodeHalves(decodeBF16NEON, decodeBF16),
-	backend.Int8:        decodeGroups(decodeInt8NEON),
-	backend.Int8Asym:    decodeGroups(decodeInt8AsymNEON),
-	backend.Int4:        decodeGroups(decodeInt4NEON),
-	backend.Int4G64:     decodeGroups(decodeInt4NEON),
-	backend.Int4Channel: decodeInt4Channel,
-	backend.FP8E4M3:     decodeOctets(decodeFP8E4M3NEON),
-	backend.FP8E5M2:     decodeOctets(decodeFP8E5M2NEON),
-}
+var decodeNEON = perCode[func(dst []float32, src stored)]{
+	f32:        decodeF32,
+	f16:        decodeHalves(decodeF16NEON, decodeF16),
+	bf16:       decodeHalves(decodeBF16NEON, decodeBF16),
+	signed8:    decodeGroups(decodeInt8NEON),
+	unsigned8:  decodeGroups(decodeInt8AsymNEON),
+	unsigned4:  decodeGroups(decodeInt4NEON),
+	wide4:      decodeGroups(decodeInt4NEON),
+	channels4:  decodeInt4Channel,
+	float8e4m3: decodeOctets(decodeFP8E4M3NEON),
+	float8e5m2: decodeOctets(decodeFP8E5M2NEON),
+}.table()
 
 // convertNEON sets decode, encode of halves, finite and scale to assembly.
 func (k *kernels) convertNEON() {
@@ -74,7 +74,7 @@ func decodeGroups(kernel func(dst *float32, codes *byte, words *uint32, rows int
 			return
 		}
 		rows := src.n
-		_, _ = dst[rows*src.dim-1], src.scales[rows*src.dt.Groups(src.dim)-1]
+		_, _ = dst[rows*src.dim-1], src.scales[rows*src.dt.ScaleWords(src.dim)-1]
 		kernel(&dst[0], &src.data[0], &src.scales[0], rows, src.dim, src.group(), src.next())
 	}
 }

@@ -38,7 +38,7 @@ func sameFloats(a, b []float32) bool {
 
 // guardedRows is guarded memory for n rows of a type and their scales.
 func guardedRows(t testing.TB, dt backend.DType, dim, n int) stored {
-	words := n * dt.Groups(dim)
+	words := n * dt.ScaleWords(dim)
 	switch dt {
 	case backend.FP8E4M3, backend.FP8E5M2:
 		words = 1

@@ -35,7 +35,7 @@ func newTrial(t *testing.T, data []byte, seed uint64, wild bool) trial {
 	for i := range mem {
 		mem[i] = data[i%len(data)] ^ byte(i/len(data))
 	}
-	words := dt.Groups(dim) * n
+	words := dt.ScaleWords(dim) * n
 	if words == 0 {
 		words = map[backend.DType]int{backend.FP8E4M3: 1, backend.FP8E5M2: 1, backend.Int4Channel: dim}[dt]
 	}

@@ -21,13 +21,12 @@ func (k *kernels) scoreCodesNEON() {
 	}
 }
 
-// scoreCodesWith sets scoreInt8 to three kernels; that for Int8 needs no sums.
+// scoreCodesWith sets scoreInt8 to three kernels; that for signed codes needs no sums.
 func (k *kernels) scoreCodesWith(plain func(dst *float32, stride int, q *byte, scales *uint32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte), asym, int4 codesKernel) {
-	k.scoreInt8[backend.Int8] = codesKernel(func(dst *float32, stride int, q *byte, scales *uint32, _ *int32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte) {
+	signed := codesKernel(func(dst *float32, stride int, q *byte, scales *uint32, _ *int32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte) {
 		plain(dst, stride, q, scales, rows, keys, words, n, dim, group, ahead)
 	}).each()
-	k.scoreInt8[backend.Int8Asym] = asym.each()
-	k.scoreInt8[backend.Int4], k.scoreInt8[backend.Int4G64] = int4.each(), int4.each()
+	k.scoreInt8 = perCode[scoringInt8]{signed8: signed, unsigned8: asym.each(), unsigned4: int4.each(), wide4: int4.each()}.table()
 }
 
 // Groups that are so long that a group's integer may be beyond 32 bits are left to Go: one
@@ -38,12 +37,12 @@ const longestPlain, longestWithZero = 1 << 16, 1 << 8
 // each scores four rows after another, as scoreWith does, run by run.
 func (kernel codesKernel) each() scoringInt8 {
 	return scoreCodes(func(dst []float32, stride int, q stored, keys *stored, w *integers) {
-		group, zeros := keys.group(), keys.dt != backend.Int8
+		group, zeros := keys.group(), keys.dt.Coding().Scale == backend.StepZero
 		if !keys.inVectors() || group > longestPlain || zeros && group > longestWithZero {
 			scoreCodesGo(dst, stride, q, keys, w)
 			return
 		}
-		n, dim, groups, ahead := keys.n, keys.dim, keys.dt.Groups(keys.dim), keys.next()
+		n, dim, groups, ahead := keys.n, keys.dim, keys.dt.ScaleWords(keys.dim), keys.next()
 		words, sums := keys.scales[:n*groups], of[int32](backend.BytesOf(w.pairs))[:4*groups]
 		for r, rows := 0, q.n; r < rows; r += 4 {
 			some := min(rows-r, 4)

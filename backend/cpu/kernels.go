@@ -8,8 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// types is how many storage types there are.
-const types = backend.Int4Channel + 1
+// types is how many types there are.
+const types = backend.DTypes
 
 // kernels is the inner loops for one kind of processor. Nothing else in this package is
 // worth writing in assembly. Arrays are indexed by the storage type; slices do not
@@ -21,7 +21,7 @@ type kernels struct {
 	// type and dim, and count through. A score depends on its row and its key alone, not on what is
 	// beside them.
 	score [types]scoring
-	// scoreInt8 is score for query rows that are stored as Int8: products of codes are
+	// scoreInt8 is score for query rows that are rounded to signed codes of 8 bits: products of codes are
 	// added as integers, exactly, and scales and zero points come after. The types
 	// that are here are those of Caps.Int8Query.
 	scoreInt8 [types]scoringInt8
@@ -56,7 +56,7 @@ type kernels struct {
 	decode [types]func(dst []float32, src stored)
 	// encode stores src in dst, rounded to nearest. It is false, and what it wrote of no
 	// use, where dst is quantized and src has a value that is not finite. With saturate it
-	// makes such values of src finite. Rows of Int4Channel are a whole block of one head.
+	// makes such values of src finite. Rows whose channels share scales are a whole block of one head.
 	encode [types]func(dst stored, src []float32, saturate bool) bool
 	// scale multiplies x by a number.
 	scale func(x []float32, by float32)
@@ -89,12 +89,10 @@ type (
 
 // portable is the kernels in Go, for every processor, dim and type.
 var portable = kernels{
-	name:  "go",
-	exact: true,
-	score: forTypes(scoreRun(scoreF32).each(), scoreRun(scoreDecoded).each()),
-	scoreInt8: [types]scoringInt8{
-		backend.Int8: scoreInt8Go, backend.Int8Asym: scoreInt8Go, backend.Int4: scoreInt8Go, backend.Int4G64: scoreInt8Go,
-	},
+	name:         "go",
+	exact:        true,
+	score:        forTypes(scoreRun(scoreF32).each(), scoreRun(scoreDecoded).each()),
+	scoreInt8:    perCode[scoringInt8]{signed8: scoreInt8Go, unsigned8: scoreInt8Go, unsigned4: scoreInt8Go, wide4: scoreInt8Go}.table(),
 	weigh:        weighGo,
 	softcap:      softcapGo,
 	mix:          forTypes(mixRun(mixF32).each(scale), mixRun(mixDecoded).each(scale)),
@@ -106,18 +104,16 @@ var portable = kernels{
 	hadamard:     hadamard,
 	stream:       scatter,
 	fence:        func() {},
-	encode: [types]func(dst stored, src []float32, saturate bool) bool{
-		backend.F32: encodeF32, backend.F16: encodeF16, backend.BF16: encodeBF16,
-		backend.Int8: encodeRows, backend.Int8Asym: encodeRows, backend.Int4: encodeRows, backend.Int4G64: encodeRows,
-		backend.Int4Channel: encodeChannels, backend.FP8E4M3: encodeFP8, backend.FP8E5M2: encodeFP8,
-	},
+	encode: perCode[func(dst stored, src []float32, saturate bool) bool]{
+		f32: encodeF32, f16: encodeF16, bf16: encodeBF16, signed8: encodeRows, unsigned8: encodeRows, unsigned4: encodeRows, wide4: encodeRows,
+		channels4: encodeChannels, float8e4m3: encodeFP8, float8e5m2: encodeFP8,
+	}.table(),
 }
 
-var decodeGo = [types]func(dst []float32, src stored){
-	backend.F32: decodeF32, backend.F16: decodeF16, backend.BF16: decodeBF16,
-	backend.Int8: decodeRows, backend.Int8Asym: decodeRows, backend.Int4: decodeRows, backend.Int4G64: decodeRows,
-	backend.Int4Channel: decodeChannels, backend.FP8E4M3: decodeFP8, backend.FP8E5M2: decodeFP8,
-}
+var decodeGo = perCode[func(dst []float32, src stored)]{
+	f32: decodeF32, f16: decodeF16, bf16: decodeBF16, signed8: decodeRows, unsigned8: decodeRows, unsigned4: decodeRows, wide4: decodeRows,
+	channels4: decodeChannels, float8e4m3: decodeFP8, float8e5m2: decodeFP8,
+}.table()
 
 // forTypes is one function for f32 and another for every other storage type.
 func forTypes[F any](f32, others F) (all [types]F) {

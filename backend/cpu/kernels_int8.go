@@ -17,7 +17,7 @@ type integers struct {
 
 func newIntegers(dim int) integers {
 	// Scales of short keys of 4 bits take more room in assembly than their codes.
-	return integers{codes: make([]byte, chunk*max(dim, 32)), pairs: make([]int64, dim), sums: make([]int64, backend.Int4.Groups(dim))}
+	return integers{codes: make([]byte, chunk*max(dim, 32)), pairs: make([]int64, dim), sums: make([]int64, ceilDiv(dim, groupAtOnce))}
 }
 
 var scoreInt8Go = scoreCodes(scoreCodesGo).each()
@@ -82,7 +82,7 @@ func (w *integers) score(key *stored, group int) (low, high float32) {
 		n := min(group, len(codes))
 		var a, b int64
 		var scale float32
-		if key.dt == backend.Int8 {
+		if key.dt.Coding().Code == backend.Signed {
 			a, b = products(pairs[:n], of[int8](codes[:n]))
 			scale = math.Float32frombits(word)
 		} else {

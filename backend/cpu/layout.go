@@ -66,13 +66,13 @@ func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) (out plane)
 func (out *plane) of(v *backend.CacheView[*Buffer], p *backend.Plane[*Buffer]) {
 	out.k, out.mem, out.dt, out.heads, out.block = p.Data.be.kernels, p.Data.mem, p.Data.dt, v.KVHeads, v.BlockSize
 	out.dim, out.row, out.hadamard, out.scales = p.Dim, p.Dim*p.Data.dt.Bits()/8, p.Hadamard, optional[uint32](p.Scales)
-	switch out.dt {
-	case backend.FP8E4M3, backend.FP8E5M2:
+	switch out.dt.Coding().Scope {
+	case backend.ByHead:
 		out.perHead, out.shared = 1, 1
-	case backend.Int4Channel:
+	case backend.ByChannel:
 		out.perBlock, out.perHead, out.shared = v.KVHeads*p.Dim, p.Dim, p.Dim
 	default:
-		out.perRow = out.dt.Groups(p.Dim)
+		out.perRow = out.dt.ScaleWords(p.Dim)
 		out.perHead = v.BlockSize * out.perRow
 		out.perBlock = v.KVHeads * out.perHead
 	}

@@ -2,8 +2,6 @@
 
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend"
-
 // mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16.
 // The factors of a value are scale bytes behind those of the value before; a scale of a whole
 // value is in p. It fetches as a scorer does.
@@ -22,18 +20,16 @@ type mixers struct {
 
 // mixersOf is that of each tier.
 var mixersOf = map[string]*mixers{"avx512": {
-	by: [types]mixer{
-		backend.F32: mixF32AVX512, backend.F16: mixF16AVX512, backend.BF16: mixBF16AVX512, backend.Int8: mixInt8AVX512,
-		backend.Int8Asym: mixInt8AsymAVX512, backend.FP8E4M3: mixE4M3AVX512, backend.FP8E5M2: mixE5M2AVX512,
-		backend.Int4: mixInt4AVX512, backend.Int4G64: mixInt4G64AVX512,
-	},
+	by: perCode[mixer]{
+		f32: mixF32AVX512, f16: mixF16AVX512, bf16: mixBF16AVX512, signed8: mixInt8AVX512, unsigned8: mixInt8AsymAVX512,
+		unsigned4: mixInt4AVX512, wide4: mixInt4G64AVX512, float8e4m3: mixE4M3AVX512, float8e5m2: mixE5M2AVX512,
+	}.table(),
 	fold: foldAVX512, words: mixWordsAVX512, round: roundRowsAVX512, scorers: scorersOf["avx512"],
 }, "avx2": {
-	by: [types]mixer{
-		backend.F32: mixF32AVX2, backend.F16: mixF16AVX2, backend.BF16: mixBF16AVX2, backend.Int8: mixInt8AVX2,
-		backend.Int8Asym: mixInt8AsymAVX2, backend.FP8E4M3: mixE4M3AVX2, backend.FP8E5M2: mixE5M2AVX2,
-		backend.Int4: mixInt4AVX2, backend.Int4G64: mixInt4G64AVX2,
-	},
+	by: perCode[mixer]{
+		f32: mixF32AVX2, f16: mixF16AVX2, bf16: mixBF16AVX2, signed8: mixInt8AVX2, unsigned8: mixInt8AsymAVX2,
+		unsigned4: mixInt4AVX2, wide4: mixInt4G64AVX2, float8e4m3: mixE4M3AVX2, float8e5m2: mixE5M2AVX2,
+	}.table(),
 	fold: foldAVX2, words: mixWordsAVX2, round: roundRowsAVX2, scorers: scorersOf["avx2"],
 }}
 
@@ -46,7 +42,11 @@ func (k *kernels) mixes() {
 			k.mix[dt] = m.mix
 		}
 	}
-	k.mixInt8[backend.Int8] = m.mixInt8
+	for dt, by := range (perCode[bool]{signed8: true}).table() {
+		if by {
+			k.mixInt8[dt] = m.mixInt8
+		}
+	}
 }
 
 // count is how many rows runs have.

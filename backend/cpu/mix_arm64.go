@@ -2,8 +2,6 @@
 
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend"
-
 // mixKernel is mix for up to four rows.
 type mixKernel func(acc *float32, shrink *float32, p *float32, stride int, rows int, values *byte, scales *uint32, n int, dim int, ahead *byte)
 
@@ -12,10 +10,14 @@ func (k *kernels) mixNEON() {
 	for dt := range k.mix {
 		k.mix[dt] = mixRun(mixDecodedNEON).each(scaleBy)
 	}
-	k.mix[backend.F32] = mixRowsNEON.each(scaleBy)
-	k.mix[backend.F16] = mixWith(mixUnscaled(mixF16NEON)).each(scaleBy)
-	k.mix[backend.BF16] = mixWith(mixUnscaled(mixBF16NEON)).each(scaleBy)
-	k.mix[backend.Int8] = mixWith(mixInt8NEON).each(scaleBy)
+	for dt, mix := range (perCode[mixing]{
+		f32: mixRowsNEON.each(scaleBy), f16: mixWith(mixUnscaled(mixF16NEON)).each(scaleBy), bf16: mixWith(mixUnscaled(mixBF16NEON)).each(scaleBy),
+		signed8: mixWith(mixInt8NEON).each(scaleBy),
+	}).table() {
+		if mix != nil {
+			k.mix[dt] = mix
+		}
+	}
 }
 
 var mixRowsNEON = mixWith(mixUnscaled(mixF32NEON))
@@ -36,7 +38,7 @@ func mixWith(kernel mixKernel) mixRun {
 		}
 		n, dim, ahead := values.n, values.dim, values.next()
 		var scales *uint32
-		if values.dt == backend.Int8 {
+		if values.dt.Quantized() {
 			scales = &values.scales[:n][0]
 		}
 		for r := 0; r < rows; r += len(noShrink) {

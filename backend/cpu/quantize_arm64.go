@@ -11,12 +11,14 @@ import (
 
 // quantizeNEON sets encode of the quantized types to assembly.
 func (k *kernels) quantizeNEON() {
-	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64} {
-		k.encode[dt] = encodeRowsNEON
+	for dt, encode := range (perCode[func(dst stored, src []float32, saturate bool) bool]{
+		signed8: encodeRowsNEON, unsigned8: encodeRowsNEON, unsigned4: encodeRowsNEON, wide4: encodeRowsNEON, channels4: encodeChannelsNEON,
+		float8e4m3: finiteCodes(encodeFP8E4M3NEON).encode, float8e5m2: finiteCodes(encodeFP8E5M2NEON).encode,
+	}).table() {
+		if encode != nil {
+			k.encode[dt] = encode
+		}
 	}
-	k.encode[backend.Int4Channel] = encodeChannelsNEON
-	k.encode[backend.FP8E4M3] = finiteCodes(encodeFP8E4M3NEON).encode
-	k.encode[backend.FP8E5M2] = finiteCodes(encodeFP8E5M2NEON).encode
 }
 
 // finiteCodes is a kernel that reports whether values are finite, of one that is the largest of their
@@ -33,7 +35,7 @@ func encodeRowsNEON(dst stored, src []float32, saturate bool) bool {
 		return encodeRows(dst, src, saturate)
 	}
 	rows, group, bits := dst.n, dst.group(), dst.dt.Bits()
-	all, codes, scales := src[:rows*dst.dim], dst.data, dst.scales[:rows*dst.dt.Groups(dst.dim)]
+	all, codes, scales := src[:rows*dst.dim], dst.data, dst.scales[:rows*dst.dt.ScaleWords(dst.dim)]
 	for src = all; len(src) > 0; scales = scales[1:] {
 		n := min(group, (len(src)-1)%dst.dim+1) // of the group, or what is left of the row
 		var low, high float32
@@ -49,7 +51,7 @@ func encodeRowsNEON(dst stored, src []float32, saturate bool) bool {
 // encodeGroup stores values from low to high, and is their scale.
 func encodeGroup(dt backend.DType, codes []byte, x []float32, low, high float32) (scale uint32) {
 	step, zero, lowest, highest := float32(0), float32(0), float32(-127), float32(127)
-	if dt == backend.Int8 {
+	if dt.Coding().Code == backend.Signed {
 		step = quant.ScaleInt8(max(-low, high))
 		scale = math.Float32bits(step)
 	} else {

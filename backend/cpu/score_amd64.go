@@ -37,25 +37,23 @@ type scorers struct {
 
 // scorersOf is that of each tier.
 var scorersOf = map[string]*scorers{"avx512": {
-	scores: [types]scorer{
-		backend.F32: scoreF32AVX512, backend.F16: scoreF16AVX512, backend.BF16: scoreBF16AVX512,
-		backend.Int8: scoreInt8AVX512, backend.Int8Asym: scoreInt8AsymAVX512, backend.FP8E4M3: scoreE4M3AVX512, backend.FP8E5M2: scoreE5M2AVX512,
-		backend.Int4: scoreInt4AVX512, backend.Int4G64: scoreInt4AVX512, backend.Int4Channel: scoreInt4ChannelAVX512,
-	},
-	products: [types]scorer{
-		backend.Int8: productInt8AVX512, backend.Int8Asym: productInt8AsymAVX512, backend.Int4: productInt4AVX512, backend.Int4G64: productInt4AVX512,
-	},
+	scores: perCode[scorer]{
+		f32: scoreF32AVX512, f16: scoreF16AVX512, bf16: scoreBF16AVX512, signed8: scoreInt8AVX512, unsigned8: scoreInt8AsymAVX512,
+		unsigned4: scoreInt4AVX512, wide4: scoreInt4AVX512, channels4: scoreInt4ChannelAVX512, float8e4m3: scoreE4M3AVX512, float8e5m2: scoreE5M2AVX512,
+	}.table(),
+	products: perCode[scorer]{
+		signed8: productInt8AVX512, unsigned8: productInt8AsymAVX512, unsigned4: productInt4AVX512, wide4: productInt4AVX512,
+	}.table(),
 	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512,
 	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, unzipRows: unzipRowsAVX512, split: 128, splitBytes: 192, fetch: fetchAVX512,
 }, "avx2": {
-	scores: [types]scorer{
-		backend.F32: scoreF32AVX2, backend.F16: scoreF16AVX2, backend.BF16: scoreBF16AVX2,
-		backend.Int8: scoreInt8AVX2, backend.Int8Asym: scoreInt8AsymAVX2, backend.FP8E4M3: scoreE4M3AVX2, backend.FP8E5M2: scoreE5M2AVX2,
-		backend.Int4: scoreInt4AVX2, backend.Int4G64: scoreInt4AVX2, backend.Int4Channel: scoreInt4ChannelAVX2,
-	},
-	products: [types]scorer{
-		backend.Int8: productInt8AVX2, backend.Int8Asym: productInt8AsymAVX2, backend.Int4: productInt4AVX2, backend.Int4G64: productInt4AVX2,
-	},
+	scores: perCode[scorer]{
+		f32: scoreF32AVX2, f16: scoreF16AVX2, bf16: scoreBF16AVX2, signed8: scoreInt8AVX2, unsigned8: scoreInt8AsymAVX2,
+		unsigned4: scoreInt4AVX2, wide4: scoreInt4AVX2, channels4: scoreInt4ChannelAVX2, float8e4m3: scoreE4M3AVX2, float8e5m2: scoreE5M2AVX2,
+	}.table(),
+	products: perCode[scorer]{
+		signed8: productInt8AVX2, unsigned8: productInt8AsymAVX2, unsigned4: productInt4AVX2, wide4: productInt4AVX2,
+	}.table(),
 	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2,
 	rowSums: rowSumsAVX2, splitRows: splitRowsAVX2, split: 32, splitBytes: 64, fetch: fetchAVX2,
 }}
@@ -116,7 +114,7 @@ func parts(dst []float32, stride, rows int, keys []stored, scratch []float32, do
 // together is how many runs a scorer takes at once, from the first on, and how many keys they have.
 func together(keys []stored) (runs, n int) {
 	for ; runs < len(keys) && keys[runs].n >= keysAtLeast; runs++ {
-		if runs == 1 && keys[0].dt == backend.Int4Channel { // whose factors are a block's
+		if runs == 1 && keys[0].dt.Coding().Scope == backend.ByChannel { // whose factors are a block's
 			break
 		}
 		n += keys[runs].n
@@ -135,18 +133,18 @@ func inside(runs []stored) {
 // runs is score for n keys of runs that a scorer takes.
 func (s *scorers) runs(dst []float32, stride int, q []float32, keys []stored, n int, scratch []float32) {
 	dt, dim := keys[0].dt, keys[0].dim
-	rows := len(q) / dim
+	channels, rows := dt.Coding().Scope == backend.ByChannel, len(q)/dim
 	inside(keys)
 	_ = dst[(rows-1)*stride+n-1]
 	scale, scratch := s.factors(keys, scratch)
 	for r := 0; r < rows; r += rowsAtOnce {
 		some, x, zeros := min(rowsAtOnce, rows-r), &q[r*dim], (*float32)(nil)
 		switch {
-		case dt.Bits() == 4 && dt != backend.Int4Channel && s.unzipRows != nil:
+		case dt.Bits() == 4 && !channels && s.unzipRows != nil:
 			unzipped := &scratch[:rowsAtOnce*dim][0]
 			s.unzipRows(unzipped, x, dim, some)
 			x = unzipped
-		case dt == backend.Int4Channel:
+		case channels:
 			zeros = &scratch[:dim][0]
 			scaled := scratch[dim:][:rowsAtOnce*dim]
 			s.channels(zeros, &scaled[0], &keys[0].scales[:dim][0], x, dim, some, 1.0/16)
@@ -172,12 +170,12 @@ func addressOf(runs []stored) *byte { return (*byte)(unsafe.Pointer(&runs[0])) }
 // factors sets those of runs to what a scorer or mixer needs to know of their scales, as many
 // bytes for each row, and is what is left of scratch.
 func (s *scorers) factors(runs []stored, scratch []float32) (bytes int, rest []float32) {
-	switch dt := runs[0].dt; dt {
-	case backend.Int8:
-		return asTheyAre(runs), scratch
-	case backend.FP8E4M3, backend.FP8E5M2:
+	switch c := runs[0].dt.Coding(); {
+	case c.Scope == backend.ByHead:
 		return repeatedScales(runs, scratch)
-	case backend.Int8Asym, backend.Int4, backend.Int4G64:
+	case c.Scope == backend.ByGroup && c.Scale == backend.Factor:
+		return asTheyAre(runs), scratch
+	case c.Scope == backend.ByGroup && c.Scale == backend.StepZero:
 		return s.unpacked(runs, 1, scratch)
 	}
 	return 0, scratch
@@ -195,7 +193,7 @@ func asTheyAre(runs []stored) (bytes int) {
 func repeatedScales(runs []stored, scratch []float32) (bytes int, rest []float32) {
 	for i := range runs {
 		f, same := math.Float32frombits(runs[i].scales[0]), scratch[:runs[i].n]
-		if runs[i].dt == backend.FP8E4M3 {
+		if runs[i].dt.Coding().Code == backend.E4M3 {
 			f *= 256 // see loadE4M3 in kernels/asm/amd64
 		}
 		for j := range same {
@@ -208,7 +206,7 @@ func repeatedScales(runs []stored, scratch []float32) (bytes int, rest []float32
 
 // unpacked is factors of pairs (see unpack), each once or twice.
 func (s *scorers) unpacked(runs []stored, times int, scratch []float32) (bytes int, rest []float32) {
-	words, bits := runs[0].dt.Groups(runs[0].dim), runs[0].dt.Bits()
+	words, bits := runs[0].dt.ScaleWords(runs[0].dim), runs[0].dt.Bits()
 	for i := range runs {
 		pairs := scratch[:2*runs[i].n*words*times]
 		s.unpack(pairs, runs[i].scales[:runs[i].n*words], bits, times)
@@ -240,7 +238,7 @@ func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 func (s stored) repeated(scratch []float32) (same stored, scores, rest []float32) {
 	n := s.n
 	scores, rest = scratch[:rowsAtOnce*keysAtLeast], scratch[rowsAtOnce*keysAtLeast:]
-	if s.dt.Groups(s.dim) > 0 {
+	if s.dt.ScaleWords(s.dim) > 0 {
 		s.scales = repeat(of[uint32](bytesOf(rest)), s.scales, n)
 		rest = rest[len(s.scales):]
 	}

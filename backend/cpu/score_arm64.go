@@ -2,8 +2,6 @@
 
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend"
-
 // scoreKernel is score for up to four rows.
 type scoreKernel func(dst *float32, stride int, q *float32, rows int, keys *byte, scales *uint32, n int, dim int, ahead *byte)
 
@@ -12,10 +10,14 @@ func (k *kernels) scoreNEON() {
 	for dt := range k.score {
 		k.score[dt] = scoreRun(scoreDecodedNEON).each()
 	}
-	k.score[backend.F32] = scoreRowsNEON.each()
-	k.score[backend.F16] = scoreWith(scoreUnscaled(scoreF16NEON)).each()
-	k.score[backend.BF16] = scoreWith(scoreUnscaled(scoreBF16NEON)).each()
-	k.score[backend.Int8] = scoreWith(scoreInt8NEON).each()
+	for dt, score := range (perCode[scoring]{
+		f32: scoreRowsNEON.each(), f16: scoreWith(scoreUnscaled(scoreF16NEON)).each(), bf16: scoreWith(scoreUnscaled(scoreBF16NEON)).each(),
+		signed8: scoreWith(scoreInt8NEON).each(),
+	}).table() {
+		if score != nil {
+			k.score[dt] = score
+		}
+	}
 }
 
 var scoreRowsNEON = scoreWith(scoreUnscaled(scoreF32NEON))
@@ -36,7 +38,7 @@ func scoreWith(kernel scoreKernel) scoreRun {
 		}
 		n, rows, ahead := keys.n, len(q)/keys.dim, keys.next()
 		var scales *uint32
-		if keys.dt == backend.Int8 {
+		if keys.dt.Quantized() {
 			scales = &keys.scales[:n][0]
 		}
 		for r := 0; r < rows; r += 4 {

@@ -5,15 +5,13 @@ package cpu
 import (
 	"math"
 	"unsafe"
-
-	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // exactDim is the largest dim for which the products of codes, and of sums with zero points, add
 // up to 32 bits.
 const exactDim = math.MaxInt32 / (127 * (1<<15 + 1<<8))
 
-// scoreInt8 is kernels.scoreInt8. The scores of Int8 and Int8Asym are those of the kernels in
+// scoreInt8 is kernels.scoreInt8. The scores of codes of 8 bits are those of the kernels in
 // Go, bit for bit. Of the other types, the products of each group of codes are added as
 // integers and those of groups as float32, in another order.
 func (s *scorers) scoreInt8(dst []float32, stride int, q stored, keys []stored, w *integers) {
@@ -33,15 +31,12 @@ func (s *scorers) scoreInt8(dst []float32, stride int, q stored, keys []stored, 
 // room is how many float32 scoreInt8 works in.
 func (s *scorers) room(keys []stored) int {
 	dt, dim, n := keys[0].dt, keys[0].dim, max(count(keys), keysAtLeast)
-	size := 2*rowsAtOnce + rowsAtOnce*keysAtLeast + keysAtLeast*(dim*dt.Bits()/32+dt.Groups(dim))
+	size := 2*rowsAtOnce + rowsAtOnce*keysAtLeast + keysAtLeast*(dim*dt.Bits()/32+dt.ScaleWords(dim))
 	if dt.Bits() == 4 {
-		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*max(ceilDiv(dim, groupAtOnce), 2*dt.Groups(dim))
+		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*max(ceilDiv(dim, groupAtOnce), 2*dt.ScaleWords(dim))
 	}
 	return size
 }
-
-// groupAtOnce is the codes of 4 bits that share a step in assembly.
-const groupAtOnce = 32
 
 // splitRow is the bytes that splitRows makes of a row.
 func (s *scorers) splitRow(dim int) int { return ceilDiv(dim, s.split) * s.splitBytes }
@@ -59,11 +54,7 @@ func (s *scorers) multiply(dst []float32, stride int, q stored, keys []stored, n
 		s.rowSums((*int32)(unsafe.Pointer(&factors[rowsAtOnce])), &q.data[0], dim, rows)
 		scale = asTheyAre(keys)
 	} else {
-		times := 1
-		if dt == backend.Int4G64 {
-			times = 2
-		}
-		scale, scratch = s.unpacked(keys, times, scratch)
+		scale, scratch = s.unpacked(keys, keys[0].group()/groupAtOnce, scratch)
 		qRow = s.splitRow(dim)
 		split := bytesOf(scratch[2*s.split/groupAtOnce:])[:rows*qRow]
 		s.splitRows(&split[0], &q.data[0], dim, rows)

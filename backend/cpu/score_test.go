@@ -22,7 +22,7 @@ func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
 	case backend.FP8E4M3, backend.FP8E5M2:
 		keys.scales = []uint32{math.Float32bits(0.01)}
 	default:
-		keys.scales = make([]uint32, n*dt.Groups(dim))
+		keys.scales = make([]uint32, n*dt.ScaleWords(dim))
 	}
 	if !portable.encode[dt](keys, randoms(rng, n*dim), false) {
 		panic("not finite")

@@ -29,7 +29,7 @@ func (s *stored) row(i int) stored {
 	one := *s
 	bytes := s.dim * s.dt.Bits() / 8
 	one.data, one.n = s.data[i*bytes:][:bytes], 1
-	if words := s.dt.Groups(s.dim); words > 0 {
+	if words := s.dt.ScaleWords(s.dim); words > 0 {
 		one.scales = s.scales[i*words:][:words]
 	}
 	return one
@@ -37,8 +37,8 @@ func (s *stored) row(i int) stored {
 
 // group is how many elements of a row share a scale.
 func (s *stored) group() int {
-	if a, _ := quant.AffineOf(s.dt); a.Group > 0 {
-		return a.Group
+	if g := s.dt.Coding().Group; g > 0 {
+		return g
 	}
 	return s.dim
 }
@@ -55,12 +55,12 @@ func (s *stored) next() *byte {
 // spoil makes rows of a quantized type read as NaN, where scales are not shared
 // with others.
 func (s *stored) spoil() {
-	switch s.dt {
-	case backend.FP8E4M3, backend.FP8E5M2:
+	switch c := s.dt.Coding(); {
+	case c.Scope == backend.ByHead:
 		for i := range s.data {
 			s.data[i] = quant.FP8(s.dt, float32(math.NaN()))
 		}
-	case backend.Int8:
+	case c.Scale == backend.Factor:
 		for i := range s.scales {
 			s.scales[i] = math.Float32bits(float32(math.NaN()))
 		}

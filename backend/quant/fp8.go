@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -8,27 +9,48 @@ import (
 
 // float8 is one of the two 8-bit floats of the Open Compute Project's OFP8.
 type float8 struct {
-	fraction int     // bits of it
-	bias     int     // of the exponent
-	max      float32 // largest finite value
+	fraction int          // bits of it
+	bias     int          // of the exponent
+	max      float32      // largest finite value
+	values   [256]float32 // of all codes
 }
 
-var (
-	e4m3 = float8{3, 7, 448}
-	e5m2 = float8{2, 15, 57344}
-)
+var e4m3, e5m2 = newFloat8(3, 7, 448), newFloat8(2, 15, 57344)
 
-func float8Of(dt backend.DType) float8 {
-	if dt == backend.FP8E5M2 {
+func float8Of(dt backend.DType) *float8 {
+	switch code := dt.Coding().Code; code {
+	case backend.E4M3:
+		return e4m3
+	case backend.E5M2:
 		return e5m2
+	default:
+		panic(fmt.Sprintf("quant: %s has codes that are %s, and no 8-bit floats", dt, code))
 	}
-	return e4m3
 }
 
-// MaxFP8 is the largest finite value of FP8E4M3 or FP8E5M2.
+func newFloat8(fraction, bias int, max float32) *float8 {
+	t := &float8{fraction: fraction, bias: bias, max: max}
+	for code := range 128 {
+		exponent, part := code>>fraction, float64(code&(1<<fraction-1))
+		v := math.Ldexp(part, 1-bias-fraction)
+		if exponent > 0 {
+			v = math.Ldexp(part+math.Ldexp(1, fraction), exponent-bias-fraction)
+		}
+		switch {
+		case fraction == 2 && code == 0x7c:
+			v = math.Inf(1)
+		case v > float64(max):
+			v = math.NaN()
+		}
+		t.values[code], t.values[code|0x80] = float32(v), float32(-v)
+	}
+	return t
+}
+
+// MaxFP8 is the largest finite value of a type of 8-bit floats.
 func MaxFP8(dt backend.DType) float32 { return float8Of(dt).max }
 
-// FP8 is the FP8E4M3 or FP8E5M2 nearest to f, ties to even; what is beyond the largest
+// FP8 is the 8-bit float of a type nearest to f, ties to even; what is beyond the largest
 // finite value, infinities too, becomes that. NaN is 0x7f.
 func FP8(dt backend.DType, f float32) uint8 {
 	t := float8Of(dt)
@@ -51,30 +73,10 @@ func FP8(dt backend.DType, f float32) uint8 {
 // power is 2^e, of a normal float32.
 func power(e int) float32 { return math.Float32frombits(uint32(127+e) << 23) }
 
-// FromFP8 is the value of an FP8E4M3 or FP8E5M2.
-func FromFP8(dt backend.DType, code uint8) float32 { return fp8Values[dt-backend.FP8E4M3][code] }
+// FromFP8 is the value of a code of a type of 8-bit floats.
+func FromFP8(dt backend.DType, code uint8) float32 { return float8Of(dt).values[code] }
 
-var fp8Values = [2][256]float32{fp8Table(e4m3), fp8Table(e5m2)}
-
-func fp8Table(t float8) (values [256]float32) {
-	for code := range 128 {
-		exponent, fraction := code>>t.fraction, float64(code&(1<<t.fraction-1))
-		v := math.Ldexp(fraction, 1-t.bias-t.fraction)
-		if exponent > 0 {
-			v = math.Ldexp(fraction+math.Ldexp(1, t.fraction), exponent-t.bias-t.fraction)
-		}
-		switch {
-		case t.fraction == 2 && code == 0x7c:
-			v = math.Inf(1)
-		case v > float64(t.max):
-			v = math.NaN()
-		}
-		values[code], values[code|0x80] = float32(v), float32(-v)
-	}
-	return values
-}
-
-// EncodeFP8 stores the row x as FP8E4M3 or FP8E5M2 of x/scale, saturated. It is false
+// EncodeFP8 stores the row x as 8-bit floats of x/scale, saturated. It is false
 // where a value is not finite; with saturate infinities are saturated, too, and NaN is 0.
 func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, saturate bool) bool {
 	codes = codes[:len(x)]
@@ -94,7 +96,7 @@ func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, satur
 
 // DecodeFP8 is the values of a row.
 func DecodeFP8(dt backend.DType, dst []float32, codes []byte, scale float32) {
-	values := &fp8Values[dt-backend.FP8E4M3]
+	values := &float8Of(dt).values
 	codes = codes[:len(dst)]
 	for i, c := range codes {
 		dst[i] = scale * values[c]

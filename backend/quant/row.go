@@ -7,50 +7,41 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// AffineOf is how a device stores rows of an asymmetric type. For Int4Channel it is the
-// codes' width alone: its words belong to channels.
+// AffineOf is how a device stores rows of an asymmetric type. Where channels share words it
+// is the codes' width alone.
 func AffineOf(dt backend.DType) (Affine, bool) {
-	switch dt {
-	case backend.Int8Asym:
-		return Affine{Bits: 8}, true
-	case backend.Int4:
-		return Affine{Bits: 4, Group: 32}, true
-	case backend.Int4G64:
-		return Affine{Bits: 4, Group: 64}, true
-	case backend.Int4Channel:
-		return Affine{Bits: 4}, true
-	}
-	return Affine{}, false
+	c := dt.Coding()
+	return Affine{Bits: c.Bits, Group: c.Group}, c.Scale == backend.StepZero
 }
 
 // EncodeRow stores one row x as a type whose rows have scales of their own (see
-// backend.DType.Groups): codes, and the bits of Groups(len(x)) scales. It is false
+// backend.Coding): codes, and the bits of its ScaleWords. It is false
 // where a value is not finite; with saturate it changes such values in x.
 func EncodeRow(dt backend.DType, codes []byte, scales []uint32, x []float32, saturate bool) bool {
-	if dt == backend.Int8 {
+	if codeOfRows(dt) == backend.Signed {
 		scale, ok := EncodeInt8(codes, x, saturate)
 		scales[0] = math.Float32bits(scale)
 		return ok
 	}
-	return rowOf(dt).Encode(codes, scales, x, saturate)
+	return affineRows(dt).Encode(codes, scales, x, saturate)
 }
 
 // DecodeRow is the values of one row of such a type.
 func DecodeRow(dt backend.DType, dst []float32, codes []byte, scales []uint32) {
-	if dt == backend.Int8 {
+	if codeOfRows(dt) == backend.Signed {
 		DecodeInt8(dst, codes, math.Float32frombits(scales[0]))
 		return
 	}
-	rowOf(dt).Decode(dst, codes, scales)
+	affineRows(dt).Decode(dst, codes, scales)
 }
 
 // BoundRow is the largest distance between a value of a row of finite ones and what it is
 // stored as, for value i of the row.
 func BoundRow(dt backend.DType, x []float32, i int) float64 {
-	if dt == backend.Int8 {
+	if codeOfRows(dt) == backend.Signed {
 		return BoundInt8(x)
 	}
-	a := rowOf(dt)
+	a := affineRows(dt)
 	if a.Group == 0 {
 		return a.Bound(x)
 	}
@@ -58,16 +49,22 @@ func BoundRow(dt backend.DType, x []float32, i int) float64 {
 	return a.Bound(x[first:min(first+a.Group, len(x))])
 }
 
-func rowOf(dt backend.DType) Affine {
-	a, ok := AffineOf(dt)
-	if !ok || dt == backend.Int4Channel {
+// codeOfRows is what the codes are of a type whose rows have scales of their own.
+func codeOfRows(dt backend.DType) backend.Code {
+	c := dt.Coding()
+	if c.Scope != backend.ByGroup {
 		panic(fmt.Sprintf("quant: rows of %s have no scales of their own", dt))
 	}
+	return c.Code
+}
+
+func affineRows(dt backend.DType) Affine {
+	a, _ := AffineOf(dt)
 	return a
 }
 
-// EncodeChannels stores the rows of a block, [n, dim] back to back, as Int4Channel: codes
-// [n, dim/2] and a word for each channel. dim is len(words), and even. Not finite values:
+// EncodeChannels stores the rows of a block, [n, dim] back to back, with a word for each
+// channel: codes of 4 bits [n, dim/2]. dim is len(words), and even. Not finite values:
 // as in EncodeRow, where the group is a channel.
 func EncodeChannels(codes []byte, words []uint32, rows []float32, saturate bool) bool {
 	dim := len(words)
@@ -93,8 +90,7 @@ func EncodeChannels(codes []byte, words []uint32, rows []float32, saturate bool)
 	return true
 }
 
-// DecodeChannels is the values of one row of a block of Int4Channel, with the words
-// of the block's channels.
+// DecodeChannels is the values of one row of such a block, with the words of its channels.
 func DecodeChannels(dst []float32, codes []byte, words []uint32) {
 	words = words[:len(dst)]
 	for d, bits := range words {

@@ -23,7 +23,7 @@ type encoded struct {
 func roomFor(t require.TestingT, dt backend.DType, dim int) encoded {
 	bytes, ok := dt.Size(dim)
 	require.True(t, ok)
-	return encoded{make([]byte, bytes), make([]uint32, dt.Groups(dim))}
+	return encoded{make([]byte, bytes), make([]uint32, dt.ScaleWords(dim))}
 }
 
 // Rows of every type are read within their bounds, from exactly the room that backend

@@ -26,9 +26,20 @@ func (f *cacheFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block, a power of two; paged only (default: %d)", kvcache.DefaultBlockSize))
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), kvcache.EnvPrefix, prefix.Adaptive))
 	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", kvcache.EnvDType, kvcache.DefaultDType))
-	cmd.Flags().IntVar(&f.residual, "residual", 0, "quantized types: leave at least the last `N` tokens as they were computed; paged only, and needed for "+backend.Int4Channel.String())
+	cmd.Flags().IntVar(&f.residual, "residual", 0, "quantized types: leave at least the last `N` tokens as they were computed; paged only, and needed for "+byChannel())
 	cmd.Flags().BoolVar(&f.hadamard, "hadamard", false, "quantized types: turn keys by a Hadamard matrix, so that large channels do less harm")
 	cmd.Flags().IntSliceVar(&f.skipLayers, "skip-layers", nil, "quantized types: leave the layers `N`, counted from 0, as they were computed")
+}
+
+// byChannel names the types that quantize keys in whole blocks.
+func byChannel() string {
+	var names []string
+	for dt := range backend.Storages {
+		if dt.Coding().Scope == backend.ByChannel {
+			names = append(names, dt.String())
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // config is what the flags say of a cache; the types, which depend on the device,
@@ -68,7 +79,7 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 		return backend.Invalid, nil
 	}
 	dt, err := heldType(be, origin, name)
-	if err == nil && dt == backend.Int4Channel && f.residual == 0 {
+	if err == nil && dt.Coding().Scope == backend.ByChannel && f.residual == 0 {
 		return backend.Invalid, fmt.Errorf("%s%s: quantizes keys in whole blocks; say with --residual N how many tokens stay as they are until then, and --layout paged", origin, name)
 	}
 	return dt, err

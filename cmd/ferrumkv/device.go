@@ -70,13 +70,9 @@ func heldType(be anyBackend, origin, name string) (backend.DType, error) {
 // heldTypes lists the types in which a device can hold keys and values.
 func heldTypes(caps backend.Caps) []string {
 	var names []string
-	for dt := backend.F32; dt <= backend.Int4Channel; dt++ {
-		v := dt
-		if dt == backend.Int4Channel { // which is for keys only
-			v = backend.Int4
-		}
+	for dt := range backend.Storages {
 		for _, f := range caps.Formats {
-			if f.K == dt && f.V == v {
+			if f.K == dt && f.V == dt.Coding().Values {
 				names = append(names, dt.String())
 				break
 			}

@@ -115,9 +115,9 @@ func byType(cfg kvcache.Config, caps backend.Caps) (all []typeStatus) {
 	for _, name := range heldTypes(caps) {
 		c := cfg
 		c.K, _ = backend.ParseDType(name) // it is the name of one
-		c.V = c.K
-		if c.K == backend.Int4Channel {
-			c.V, c.Residual, c.Prefix = backend.Int4, max(c.Residual, 1), prefix.Off
+		c.V = c.K.Coding().Values
+		if c.K.Coding().Scope == backend.ByChannel {
+			c.Residual, c.Prefix = max(c.Residual, 1), prefix.Off
 		}
 		if !c.K.Quantized() {
 			c.Hadamard, c.Residual, c.StepTokens = false, 0, 0

@@ -25,22 +25,51 @@ const Reference = "f32"
 // kiviBlock is the tokens that share the scales of a channel, and of the window behind them.
 const kiviBlock = 32
 
-var formats = []Format{
-	{Name: Reference, About: "as computed", k: backend.F32, v: backend.F32},
-	{Name: "f16", About: "half precision", k: backend.F16, v: backend.F16},
-	{Name: "bf16", About: "bfloat16", k: backend.BF16, v: backend.BF16},
-	{Name: "int8", About: "a scale for each token and head", k: backend.Int8, v: backend.Int8},
-	{Name: "int8asym", About: "a scale and a zero point for each token and head", k: backend.Int8Asym, v: backend.Int8Asym},
-	{Name: "fp8e4m3", About: "8-bit floats, scale 1", k: backend.FP8E4M3, v: backend.FP8E4M3},
-	{Name: "fp8e5m2", About: "8-bit floats, scale 1", k: backend.FP8E5M2, v: backend.FP8E5M2},
+// formats are every storage type with its own values, and ways to combine and to use them.
+var formats = append(storages(), []Format{
 	{Name: "int8-int4", About: "keys int8, values int4", k: backend.Int8, v: backend.Int4},
-	{Name: "int4", About: "groups of 32 along the head", k: backend.Int4, v: backend.Int4},
-	{Name: "int4g64", About: "groups of 64 along the head", k: backend.Int4G64, v: backend.Int4G64},
 	{Name: "int4-hadamard", About: "int4, keys turned by a Hadamard matrix", k: backend.Int4, v: backend.Int4, hadamard: true},
 	{Name: "int4-residual", About: "int4, at least the last 32 tokens exact", k: backend.Int4, v: backend.Int4, block: kiviBlock, residual: kiviBlock},
 	{Name: "kivi4", About: "KIVI: keys int4 for each channel of 32 tokens, values int4, at least the last 32 tokens exact",
 		k: backend.Int4Channel, v: backend.Int4, block: kiviBlock, residual: kiviBlock},
 	{Name: "kivi4-int8", About: "keys as kivi4, values int8", k: backend.Int4Channel, v: backend.Int8, block: kiviBlock, residual: kiviBlock},
+}...)
+
+// storages is the types that a row is stored in by itself.
+func storages() (all []Format) {
+	for dt := range backend.Storages {
+		if c := dt.Coding(); c.Values == dt {
+			all = append(all, Format{Name: c.Name, About: about(c), k: dt, v: dt})
+		}
+	}
+	return all
+}
+
+// about is a storage type in a few words.
+func about(c backend.Coding) string {
+	switch {
+	case c.Code == backend.Brain:
+		return "bfloat16"
+	case c.Act && c.Bits == 32:
+		return "as computed"
+	case c.Act:
+		return "half precision"
+	}
+	var scale string
+	switch {
+	case c.Scope == backend.ByHead:
+		scale = "scale 1"
+	case c.Group > 0:
+		scale = fmt.Sprintf("groups of %d along the head", c.Group)
+	case c.Scale == backend.StepZero:
+		scale = "a scale and a zero point for each token and head"
+	default:
+		scale = "a scale for each token and head"
+	}
+	if c.Code.Float() {
+		return fmt.Sprintf("%d-bit floats, %s", c.Bits, scale)
+	}
+	return scale
 }
 
 // Formats is every format there is, Reference first.

@@ -9,8 +9,8 @@ import (
 )
 
 // Element is v as one element of dt, in the first bytes of what it returns: the
-// value of a fill, rounded to the type. An integer type must be able to hold it
-// (ErrShape); the types that need a scale beside them take 0 only (ErrUnsupported).
+// value of a fill, rounded to the type. An integer type, signed codes
+// among them, must be able to hold it (ErrShape); other codes take 0 only (ErrUnsupported).
 func Element(op string, dt backend.DType, v float64) (element [8]byte, err error) {
 	c := checker{op: op}
 	switch dt {
@@ -20,11 +20,13 @@ func Element(op string, dt backend.DType, v float64) (element [8]byte, err error
 		binary.NativeEndian.PutUint16(element[:], quant.F16(float32(v)))
 	case backend.BF16:
 		binary.NativeEndian.PutUint16(element[:], quant.BF16(float32(v)))
-	case backend.FP8E4M3, backend.FP8E5M2, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.Int4Channel:
-		if v != 0 {
-			c.unsupported("%v in a buffer of %s", v, dt)
-		}
 	default:
+		if code := dt.Coding().Code; code != backend.Integer && code != backend.Signed {
+			if v != 0 {
+				c.unsupported("%v in a buffer of %s", v, dt)
+			}
+			break
+		}
 		lowest, limit := integers(dt)
 		whole := math.RoundToEven(v)
 		if !(whole >= lowest && whole < limit) {

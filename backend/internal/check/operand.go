@@ -138,7 +138,7 @@ func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheVi
 // slotwise checks that the slots of a cache can be written one by one.
 func slotwise[B backend.Buffer](c *checker, v *backend.CacheView[B]) {
 	for _, p := range [...]*backend.Plane[B]{&v.K, &v.V} {
-		if c.err == nil && p.Data.DType() == backend.Int4Channel {
+		if c.err == nil && p.Data.DType().Coding().Scope == backend.ByChannel {
 			c.unsupported("single slots of %s, whose blocks share scales; convert whole blocks", p.Data.DType())
 		}
 	}

@@ -35,8 +35,10 @@ func (r *rig) attention() {
 
 // stored is the storage types, and the modes of reading them.
 func stored() (all []step) {
-	for _, dt := range []backend.DType{backend.F16, backend.BF16, backend.F32, backend.Int8, backend.Int4, backend.FP8E4M3} {
-		all = append(all, step{dt: dt})
+	for dt := range backend.Storages {
+		if dt.Coding().Values == dt {
+			all = append(all, step{dt: dt})
+		}
 	}
 	for _, dt := range []backend.DType{backend.Int8, backend.Int4} {
 		all = append(all, step{dt: dt, int8Query: true})

@@ -17,11 +17,8 @@ const (
 	cascade = "cascade"      // the same, and common blocks are read once
 )
 
-// The storage types of 16 bits, and the others with the activations f16.
-var (
-	halves = []backend.DType{backend.F16, backend.BF16}
-	packed = []backend.DType{backend.Int8, backend.Int8Asym, backend.FP8E4M3, backend.FP8E5M2, backend.Int4, backend.Int4G64, backend.Int4Channel}
-)
+// halves are the storage types of 16 bits.
+var halves = []backend.DType{backend.F16, backend.BF16}
 
 // attention is the steps that serving is made of.
 func attention() []step {
@@ -56,7 +53,10 @@ func decodes() (all []step) {
 
 // quantized is decode that reads less.
 func quantized() (all []step) {
-	for _, stored := range packed {
+	for stored := range backend.Storages {
+		if !stored.Quantized() {
+			continue
+		}
 		all = append(all, step{what: decode, act: backend.F16, stored: stored, block: blockSize, group: 4, batch: 8, context: 8192, queries: 1})
 	}
 	for _, stored := range []backend.DType{backend.Int8, backend.FP8E4M3, backend.Int4} {

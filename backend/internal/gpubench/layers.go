@@ -44,10 +44,7 @@ func (r *rig[B]) plane(dt backend.DType, v backend.CacheView[B]) backend.Plane[B
 
 // valuesOf is how values are stored beside keys of a type.
 func valuesOf(keys backend.DType) backend.DType {
-	if keys == backend.Int4Channel {
-		return backend.Int4
-	}
-	return keys
+	return keys.Coding().Values
 }
 
 // layerSize is the bytes of a layer of so many slots, with its scales.

@@ -46,7 +46,7 @@ func cargoOf[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B
 // scalesOf is the scales of a plane that move with its data.
 func scalesOf[B Buffer](p backend.Plane[B], heads, slots int) cargo {
 	dt := p.Data.DType()
-	if !dt.Quantized() || dt == backend.FP8E4M3 || dt == backend.FP8E5M2 { // whose blocks share them
+	if scope := dt.Coding().Scope; scope == backend.Unscaled || scope == backend.ByHead { // whose blocks share them
 		return cargo{}
 	}
 	words, n, _ := dt.Scales(1, heads, slots, p.Dim)

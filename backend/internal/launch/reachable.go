@@ -10,7 +10,6 @@ import (
 var Formats = formats()
 
 func formats() []backend.Format {
-	type pair struct{ k, v backend.DType }
 	all := []backend.Format{
 		{Act: backend.F16, K: backend.F16, V: backend.F16},
 		{Act: backend.BF16, K: backend.BF16, V: backend.BF16},
@@ -18,15 +17,19 @@ func formats() []backend.Format {
 		{Act: backend.F32, K: backend.F16, V: backend.F16},
 		{Act: backend.F32, K: backend.BF16, V: backend.BF16},
 	}
-	for _, p := range []pair{
-		{backend.Int8, backend.Int8}, {backend.Int4, backend.Int4}, {backend.FP8E4M3, backend.FP8E4M3},
-		{backend.Int8Asym, backend.Int8Asym}, {backend.Int4G64, backend.Int4G64}, {backend.FP8E5M2, backend.FP8E5M2},
-		{backend.Int8, backend.Int4}, {backend.FP8E4M3, backend.Int4}, {backend.Int4Channel, backend.Int4}, {backend.Int4Channel, backend.Int8},
-	} {
+	add := func(k, v backend.DType) {
 		for _, act := range []backend.DType{backend.F16, backend.BF16, backend.F32} {
-			all = append(all, backend.Format{Act: act, K: p.k, V: p.v})
+			all = append(all, backend.Format{Act: act, K: k, V: v})
 		}
 	}
+	for dt := range backend.Storages {
+		if dt.Quantized() {
+			add(dt, dt.Coding().Values)
+		}
+	}
+	add(backend.Int8, backend.Int4)
+	add(backend.FP8E4M3, backend.Int4)
+	add(backend.Int4Channel, backend.Int8)
 	return all
 }
 
