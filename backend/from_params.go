@@ -11,7 +11,9 @@ func (u *unwrapper[B]) rows(to *Rows[B], from *Rows[AnyBuffer]) {
 func (u *unwrapper[B]) plane(to *Plane[B], from *Plane[AnyBuffer]) {
 	to.Data = u.buf(from.Data)
 	to.Dim = from.Dim
-	to.Scales = u.opt(from.Scales)
+	if from.Scales.Set {
+		to.Scales = Some(u.buf(from.Scales.Buf))
+	}
 	to.Hadamard = from.Hadamard
 }
 
@@ -26,14 +28,20 @@ func (u *unwrapper[B]) cacheView(to *CacheView[B], from *CacheView[AnyBuffer]) {
 func (u *unwrapper[B]) ragged(to *Ragged[B], from *Ragged[AnyBuffer]) {
 	to.Seqs = from.Seqs
 	to.Tokens = from.Tokens
-	to.Table = u.opt(from.Table)
+	if from.Table.Set {
+		to.Table = Some(u.buf(from.Table.Buf))
+	}
 	to.TableStride = from.TableStride
 	to.ContextLens = u.buf(from.ContextLens)
-	to.QueryOffsets = u.opt(from.QueryOffsets)
+	if from.QueryOffsets.Set {
+		to.QueryOffsets = Some(u.buf(from.QueryOffsets.Buf))
+	}
 }
 
 func (u *unwrapper[B]) rope(to *Rope[B], from *Rope[AnyBuffer]) {
-	to.Table = u.opt(from.Table)
+	if from.Table.Set {
+		to.Table = Some(u.buf(from.Table.Buf))
+	}
 	to.Positions = from.Positions
 	to.Dims = from.Dims
 	to.Pairing = from.Pairing
@@ -45,15 +53,23 @@ func (u *unwrapper[B]) mask(to *Mask[B], from *Mask[AnyBuffer]) {
 	to.Window = from.Window
 	to.SinkTokens = from.SinkTokens
 	to.SoftCap = from.SoftCap
-	to.ALiBi = u.opt(from.ALiBi)
-	to.SinkLogits = u.opt(from.SinkLogits)
+	if from.ALiBi.Set {
+		to.ALiBi = Some(u.buf(from.ALiBi.Buf))
+	}
+	if from.SinkLogits.Set {
+		to.SinkLogits = Some(u.buf(from.SinkLogits.Buf))
+	}
 }
 
 func (u *unwrapper[B]) outputs(to *Outputs[B], from *Outputs[AnyBuffer]) {
 	u.rows(&to.Rows, &from.Rows)
-	to.LSE = u.opt(from.LSE)
+	if from.LSE.Set {
+		to.LSE = Some(u.buf(from.LSE.Buf))
+	}
 	to.LSEOffset = from.LSEOffset
-	to.Mass = u.opt(from.Mass)
+	if from.Mass.Set {
+		to.Mass = Some(u.buf(from.Mass.Buf))
+	}
 }
 
 func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
@@ -65,7 +81,9 @@ func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 	u.rows(&own.V, &p.V)
 	own.Slots = u.buf(p.Slots)
 	u.rope(&own.Rope, &p.Rope)
-	own.Positions = u.opt(p.Positions)
+	if p.Positions.Set {
+		own.Positions = Some(u.buf(p.Positions.Buf))
+	}
 	own.QHeads = p.QHeads
 	if p.QHeads != 0 {
 		u.rows(&own.Q, &p.Q)
@@ -88,8 +106,12 @@ func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 	u.mask(&own.Mask, &p.Mask)
 	u.outputs(&own.Out, &p.Out)
 	own.Plan = p.Plan
-	own.Work = u.opt(p.Work)
-	own.Workspace = u.opt(p.Workspace)
+	if p.Work.Set {
+		own.Work = Some(u.buf(p.Work.Buf))
+	}
+	if p.Workspace.Set {
+		own.Workspace = Some(u.buf(p.Workspace.Buf))
+	}
 	own.Int8Query = p.Int8Query
 	if err := u.ok("attend"); err != nil {
 		return err
@@ -107,7 +129,9 @@ func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
 	own.In = u.buf(p.In)
 	own.LSE = u.buf(p.LSE)
 	u.rows(&own.Out, &p.Out)
-	own.OutLSE = u.opt(p.OutLSE)
+	if p.OutLSE.Set {
+		own.OutLSE = Some(u.buf(p.OutLSE.Buf))
+	}
 	if err := u.ok("merge"); err != nil {
 		return err
 	}
@@ -118,12 +142,18 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own GatherParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
-	own.Table = u.opt(p.Table)
+	if p.Table.Set {
+		own.Table = Some(u.buf(p.Table.Buf))
+	}
 	own.TableOffset = p.TableOffset
 	own.Begin = p.Begin
 	own.Len = p.Len
-	own.K = u.opt(p.K)
-	own.V = u.opt(p.V)
+	if p.K.Set {
+		own.K = Some(u.buf(p.K.Buf))
+	}
+	if p.V.Set {
+		own.V = Some(u.buf(p.V.Buf))
+	}
 	if err := u.ok("gather"); err != nil {
 		return err
 	}
@@ -134,7 +164,9 @@ func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own CopyBlocksParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
-	own.Mass = u.opt(p.Mass)
+	if p.Mass.Set {
+		own.Mass = Some(u.buf(p.Mass.Buf))
+	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
 	if err := u.ok("copy blocks"); err != nil {
@@ -147,7 +179,9 @@ func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own MoveSlotsParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
-	own.Mass = u.opt(p.Mass)
+	if p.Mass.Set {
+		own.Mass = Some(u.buf(p.Mass.Buf))
+	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
 	if err := u.ok("move slots"); err != nil {

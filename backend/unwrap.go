@@ -23,10 +23,3 @@ func (u *unwrapper[B]) buf(a AnyBuffer) B {
 	u.foreign = u.foreign || !ok
 	return b
 }
-
-func (u *unwrapper[B]) opt(o Opt[AnyBuffer]) Opt[B] {
-	if !o.Set {
-		return Opt[B]{}
-	}
-	return Opt[B]{Buf: u.buf(o.Buf), Set: true}
-}

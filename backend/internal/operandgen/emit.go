@@ -41,7 +41,8 @@ func (s *Struct) Words() string { return words(s.Op()) }
 // Method is the name of a function about a part of parameters.
 func (s *Struct) Method() string { return strings.ToLower(s.Name[:1]) + s.Name[1:] }
 
-// unwrap copies the parameters at from to those at to, whose operands are a device's own.
+// unwrap copies the parameters at from to those at to, which are zero and whose operands are a
+// device's own.
 func unwrap(s *Struct, to, from string) string {
 	var b strings.Builder
 	for _, f := range s.Fields {
@@ -51,7 +52,7 @@ func unwrap(s *Struct, to, from string) string {
 		case f.Kind == Buffer:
 			line = fmt.Sprintf("%s = u.buf(%s)", dst, src)
 		case f.Kind == Optional:
-			line = fmt.Sprintf("%s = u.opt(%s)", dst, src)
+			line = fmt.Sprintf("if %s.Set {\n%s = Some(u.buf(%s.Buf))\n}", src, dst, src)
 		case f.Kind == Nested && f.Struct.Generic:
 			line = fmt.Sprintf("u.%s(&%s, &%s)", f.Struct.Method(), dst, src)
 		default:
