@@ -56,24 +56,44 @@ func checkedCalls() map[string]checked {
 	}
 }
 
-// fakes are the buffers in parameters, in the order of their fields.
-func fakes(v reflect.Value) (all []*fake) {
-	if b, ok := v.Interface().(*fake); ok && b != nil {
+// fakes are the buffers in parameters, in the order of their fields. All operands are there
+// but the scales of what is not quantized.
+func fakes(t *testing.T, v reflect.Value) (all []*fake) {
+	if b, ok := v.Interface().(*fake); ok {
 		return []*fake{b}
 	}
 	if v.Kind() == reflect.Struct {
 		for i := range v.NumField() {
-			all = append(all, fakes(v.Field(i))...)
+			name := v.Type().Field(i).Name
+			if o, ok := v.Field(i).Interface().(backend.Opt[*fake]); ok && !o.Set {
+				require.Equal(t, "Scales", name, "%s of a good call is not set", name)
+				continue
+			}
+			all = append(all, fakes(t, v.Field(i))...)
 		}
 	}
 	return all
+}
+
+// An operand without elements does not fit, whichever it is.
+func TestEveryOperandHasToFit(t *testing.T) {
+	for op, c := range checkedCalls() {
+		o := Operands[*fake, asking]{Op: op}
+		for i, b := range fakes(t, reflect.ValueOf(c.params).Elem()) {
+			was := b.n
+			require.NoError(t, c.check(&o))
+			b.n = 0
+			require.ErrorIs(t, c.check(&o), backend.ErrShape{}, "%s of %s", c.want[i], op)
+			b.n = was
+		}
+	}
 }
 
 // Every buffer in the parameters is asked for once, in the order of their fields, and the name
 // of a foreign one is reported.
 func TestEveryOperandIsAskedFor(t *testing.T) {
 	for op, c := range checkedCalls() {
-		all := fakes(reflect.ValueOf(c.params).Elem())
+		all := fakes(t, reflect.ValueOf(c.params).Elem())
 		var asked []*fake
 		var names []string
 		require.NoError(t, c.check(&Operands[*fake, asking]{Owner: asking{asked: &asked, names: &names}, Op: op}), op)

@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-//go:embed templates
+//go:embed *.tmpl
 var templates embed.FS
 
 // Page is what a template sees.
@@ -21,7 +21,7 @@ type Page struct {
 
 // Render is the text of a generated file.
 func Render(name string, p Page) ([]byte, error) {
-	t, err := template.New(name).Funcs(template.FuncMap{"unwrap": unwrap, "walk": walk, "lists": lists}).ParseFS(templates, "templates/*")
+	t, err := template.New(name).Funcs(template.FuncMap{"unwrap": unwrap, "walk": walk, "lists": lists}).ParseFS(templates, "*.tmpl")
 	if err != nil {
 		return nil, err
 	}
@@ -31,15 +31,6 @@ func Render(name string, p Page) ([]byte, error) {
 	}
 	return format.Source(b.Bytes())
 }
-
-// Op is the name of an operation: of its method and, in small letters, in errors.
-func (s *Struct) Op() string { return strings.TrimSuffix(s.Name, suffix) }
-
-// Words is the name of an operation in errors.
-func (s *Struct) Words() string { return words(s.Op()) }
-
-// Method is the name of a function about a part of parameters.
-func (s *Struct) Method() string { return strings.ToLower(s.Name[:1]) + s.Name[1:] }
 
 // unwrap copies the parameters at from to those at to, which are zero and whose operands are a
 // device's own.
@@ -95,16 +86,6 @@ func (s *Struct) walk(from, holder string) string {
 		b.WriteString(f.when(from, line))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// Held reports whether operands of a part have the name of the field that holds it.
-func (s *Struct) Held() bool {
-	for _, f := range s.Fields {
-		if strings.Contains(f.Operand, "*") {
-			return true
-		}
-	}
-	return false
 }
 
 // lists are the slices on the host of the parameters at from.

@@ -9,61 +9,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode"
 )
-
-// Kind is what a field of parameters is.
-type Kind int
-
-const (
-	Plain    Kind = iota // a value
-	List                 // a slice on the host
-	Buffer               // B
-	Optional             // Opt[B]
-	Nested               // a struct of the same file
-)
-
-// Field is a field of parameters.
-type Field struct {
-	Name    string
-	Kind    Kind
-	Struct  *Struct // of Nested
-	Operand string  // the tag, or the words of the name
-	When    string  // the tag: a count of the same struct
-}
-
-// Struct is a struct of parameters, or of parts of them.
-type Struct struct {
-	Name    string
-	Generic bool // over B: it has operands
-	Fields  []Field
-}
-
-// Source is what the generator reads: the structs in their order, each after those that it has.
-type Source struct{ Structs []*Struct }
-
-// suffix ends the names of structs that are all parameters of an operation.
-const suffix = "Params"
-
-// Operations are the structs that are all parameters of one.
-func (s *Source) Operations() (ops []*Struct) {
-	for _, of := range s.Structs {
-		if of.Generic && strings.HasSuffix(of.Name, suffix) {
-			ops = append(ops, of)
-		}
-	}
-	return ops
-}
-
-// Parts are the structs with operands that operations have in common.
-func (s *Source) Parts() (parts []*Struct) {
-	for _, of := range s.Structs {
-		if of.Generic && !strings.HasSuffix(of.Name, suffix) {
-			parts = append(parts, of)
-		}
-	}
-	return parts
-}
 
 // Parse reads the file of the parameters.
 func Parse(name string, text []byte) (*Source, error) {
@@ -194,16 +140,4 @@ func (p *reader) values(t ast.Expr) bool {
 	}
 	of, ok := slice.Elt.(*ast.Ident)
 	return ok && of.Name != "B" && p.declared[of.Name] == nil
-}
-
-// words is a name in small letters: block size of BlockSize.
-func words(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if i > 0 && unicode.IsUpper(r) {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }
