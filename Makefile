@@ -153,8 +153,8 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) run $(STATICCHECK) ./...
 
 .PHONY: generate
-generate: ## the Go side of kernels/abi.h; a test fails when it is stale
-	$(GO) generate ./backend/internal/abi
+generate: ## what follows from kernels/abi.h and backend/params.go, in Go; tests fail when it is stale
+	$(GO) generate ./backend ./backend/internal/abi
 
 .PHONY: asm
 asm: ## write the assembly of the CPU kernels

@@ -78,68 +78,24 @@ func TestErasedAbilities(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrShape{})
 }
 
-// Every operation reports an operand of another kind of device and one that holds
-// no buffer, whichever it is.
-func TestErasedOperands(t *testing.T) {
+// Calls with a buffer report one of another kind of device and one that holds no buffer.
+func TestErasedCalls(t *testing.T) {
 	be, _, s := openErased(t)
 	good, err := be.Alloc(backend.F32, 4)
 	require.NoError(t, err)
 	type any = backend.AnyBuffer
-	ops := map[string]func(bad any) error{
-		"free":        be.Free,
-		"handle":      func(bad any) error { _, err := be.Handle(bad); return err },
-		"upload":      func(bad any) error { return be.Upload(s, bad, 0, make([]byte, 4)) },
-		"download":    func(bad any) error { return be.Download(s, make([]byte, 4), bad, 0) },
-		"copy to":     func(bad any) error { return be.Copy(s, bad, 0, good, 0, 1) },
-		"copy from":   func(bad any) error { return be.Copy(s, good, 0, bad, 0, 1) },
-		"fill":        func(bad any) error { return be.Fill(s, bad, 0, 1, 0) },
-		"append":      func(bad any) error { p := appendOf(good); p.Slots = bad; return be.Append(s, p) },
-		"append q":    func(bad any) error { p := appendOf(good); p.QHeads, p.Q.Buf = 1, bad; return be.Append(s, p) },
-		"append rope": func(bad any) error { p := appendOf(good); p.Rope.Table = backend.Some(bad); return be.Append(s, p) },
-		"scales":      func(bad any) error { p := appendOf(good); p.Cache.K.Scales = backend.Some(bad); return be.Append(s, p) },
-		"attend":      func(bad any) error { p := attendOf(good); p.Batch.ContextLens = bad; return be.Attend(s, p) },
-		"attend mask": func(bad any) error {
-			p := attendOf(good)
-			p.Mask.SinkLogits = backend.Some(bad)
-			return be.Attend(s, p)
-		},
-		"attend mass": func(bad any) error { p := attendOf(good); p.Out.Mass = backend.Some(bad); return be.Attend(s, p) },
-		"workspace":   func(bad any) error { p := attendOf(good); p.Workspace = backend.Some(bad); return be.Attend(s, p) },
-		"merge": func(bad any) error {
-			return be.Merge(s, backend.MergeParams[any]{In: good, LSE: good, Out: backend.Dense(bad)})
-		},
-		"gather": func(bad any) error {
-			return be.Gather(s, backend.GatherParams[any]{Cache: cacheOf(good), V: backend.Some(bad)})
-		},
-		"copy blocks": func(bad any) error {
-			return be.CopyBlocks(s, backend.CopyBlocksParams[any]{Cache: cacheOf(good), Pairs: bad})
-		},
-		"copy mass": func(bad any) error {
-			return be.CopyBlocks(s, backend.CopyBlocksParams[any]{Cache: cacheOf(good), Mass: backend.Some(bad), Pairs: good})
-		},
-		"move mass": func(bad any) error {
-			return be.MoveSlots(s, backend.MoveSlotsParams[any]{Cache: cacheOf(good), Mass: backend.Some(bad), Pairs: good})
-		},
-		"convert from": func(bad any) error {
-			return be.ConvertBlocks(s, backend.ConvertBlocksParams[any]{From: cacheOf(bad), To: cacheOf(good), Pairs: good})
-		},
-		"convert to": func(bad any) error {
-			return be.ConvertBlocks(s, backend.ConvertBlocksParams[any]{From: cacheOf(good), To: cacheOf(bad), Pairs: good})
-		},
-		"convert": func(bad any) error {
-			return be.ConvertBlocks(s, backend.ConvertBlocksParams[any]{From: cacheOf(good), To: cacheOf(good), Pairs: bad})
-		},
-		"move slots": func(bad any) error {
-			return be.MoveSlots(s, backend.MoveSlotsParams[any]{Cache: cacheOf(bad), Pairs: good})
-		},
-		"rotate": func(bad any) error {
-			return be.Rotate(s, backend.RotateParams[any]{Cache: cacheOf(good), Slots: good, Deltas: bad})
-		},
-	}
-	for name, op := range ops {
-		require.ErrorIs(t, op(backend.Wrap(otherBuffer{})), backend.ErrForeign, name)
-		require.ErrorIs(t, op(any{}), backend.ErrShape{}, name)
-		require.ErrorContains(t, op(any{}), "holds no buffer", name)
+	for name, call := range map[string]func(bad any) error{
+		"free":      be.Free,
+		"handle":    func(bad any) error { _, err := be.Handle(bad); return err },
+		"upload":    func(bad any) error { return be.Upload(s, bad, 0, make([]byte, 4)) },
+		"download":  func(bad any) error { return be.Download(s, make([]byte, 4), bad, 0) },
+		"copy to":   func(bad any) error { return be.Copy(s, bad, 0, good, 0, 1) },
+		"copy from": func(bad any) error { return be.Copy(s, good, 0, bad, 0, 1) },
+		"fill":      func(bad any) error { return be.Fill(s, bad, 0, 1, 0) },
+	} {
+		require.ErrorIs(t, call(backend.Wrap(otherBuffer{})), backend.ErrForeign, name)
+		require.ErrorIs(t, call(any{}), backend.ErrShape{}, name)
+		require.ErrorContains(t, call(any{}), "holds no buffer", name)
 	}
 	require.NoError(t, be.Free(good))
 }

@@ -20,9 +20,9 @@ type Capturer interface {
 	Capture(s Stream, record func() error) (Graph, error)
 }
 
-// Capture makes a graph of the operations that record enqueues on s: Append, Attend,
-// Merge, Gather, Copy, Fill, CopyBlocks, MoveSlots, ConvertBlocks and Rotate. They are
-// checked as ever and none of them runs. A device that cannot capture is ErrUnsupported.
+// Capture makes a graph of the operations that record enqueues on s: Copy, Fill, and all that
+// are told what to do by parameters, as Append and Attend are. They are checked as ever and none
+// of them runs. A device that cannot capture is ErrUnsupported.
 //
 // The arguments are frozen: buffers, sizes, scalars, and how many items an AttendPlan has. With
 // AttendShape.Fixed that is the same for all contexts. What changes from step to step are the

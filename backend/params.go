@@ -1,11 +1,20 @@
 package backend
 
+//go:generate go run ./internal/operandgen
+
+// An operation is told all in one struct, its parameters, whose name is the operation's and
+// Params. The operands among their fields, which are buffers, stand here and nowhere else: what
+// looks at every operand of a call, or passes a call on, is generated from these structs
+// (from_params.go, in several packages). In errors an operand has the name of its field in small
+// letters, or the one of the tag operand, where * is the name of the field that holds the
+// struct. With the tag when, the operand is one only where the field that it names is not 0.
+
 // Rows are vectors along a token axis: vector i starts at element
 // Offset + i*Stride of Buf. Stride 0 is dense: the vector's own size. A fused
 // projection [tokens, q+k+v] is three Rows over one buffer. A device may ask for
 // offsets and strides that are multiples of 16 bytes (ErrShape).
 type Rows[B Buffer] struct {
-	Buf            B
+	Buf            B `operand:"*"`
 	Offset, Stride int
 }
 
@@ -16,9 +25,9 @@ func Dense[B Buffer](b B) Rows[B] { return Rows[B]{Buf: b} }
 // [blocks, heads, block, Dim]. A quantized type has its scales beside it, of the
 // type and number that DType.Scales says. The rows of a quantized type fill whole bytes.
 type Plane[B Buffer] struct {
-	Data   B
+	Data   B `operand:"*s"`
 	Dim    int
-	Scales Opt[B]
+	Scales Opt[B] `operand:"* scales"`
 	// Hadamard says that keys of a quantized type are stored turned by the
 	// Walsh-Hadamard matrix, which spreads outliers over the channels: blocks of the
 	// largest power of two that divides Dim, each scaled by 1/√size. Append turns keys,
@@ -30,7 +39,8 @@ type Plane[B Buffer] struct {
 // CacheView is one layer of a cache. Blocks*KVHeads*BlockSize*Dim elements of
 // each plane are addressed. A contiguous cache is blocks of its capacity.
 type CacheView[B Buffer] struct {
-	K, V                       Plane[B]
+	K                          Plane[B] `operand:"key"`
+	V                          Plane[B] `operand:"value"`
 	Blocks, KVHeads, BlockSize int
 }
 
@@ -42,10 +52,10 @@ type Ragged[B Buffer] struct {
 	// Table is U32 [Seqs, TableStride]: the block that holds a sequence's tokens
 	// i*BlockSize and on. Entries of blocks that no query sees do not matter. Unset:
 	// sequence i lies in block i.
-	Table       Opt[B]
+	Table       Opt[B] `operand:"block table"`
 	TableStride int
 	// ContextLens is U32 [Seqs]: tokens in the cache, this call's included.
-	ContextLens B
+	ContextLens B `operand:"context lengths"`
 	// QueryOffsets is U32 [Seqs+1], the first token of each sequence and Tokens at
 	// the end. Unset: one token a sequence.
 	QueryOffsets Opt[B]
@@ -75,15 +85,15 @@ type AppendParams[B Buffer] struct {
 	Rope   Rope[B]
 	// Positions is U32 [Tokens], set exactly when Rope is.
 	Positions Opt[B]
-	QHeads    int // 0: no Q
-	Q         Rows[B]
+	QHeads    int     // 0: no Q
+	Q         Rows[B] `when:"QHeads"`
 	Saturate  bool
 }
 
 // Rope is a rotary position embedding (RoFormer, arXiv:2104.09864) as the
 // kernels use it. The zero value rotates nothing. Table is made by RoPE.Table.
 type Rope[B Buffer] struct {
-	Table     Opt[B]  // f32 [Positions, Dims/2, 2]: cos and sin of each pair's angle
+	Table     Opt[B]  `operand:"rope table"` // f32 [Positions, Dims/2, 2]: cos and sin of each pair's angle
 	Positions int     // rows of Table
 	Dims      int     // leading dims of a head that rotate; even
 	Pairing   Pairing // which elements form a pair
@@ -152,7 +162,7 @@ type Mask[B Buffer] struct {
 	SinkTokens int
 	SoftCap    float32 // > 0: score = SoftCap * tanh(score/SoftCap)
 	// ALiBi is f32 [QHeads], slopes: score += slope * (key − query position).
-	ALiBi Opt[B]
+	ALiBi Opt[B] `operand:"ALiBi slopes"`
 	// SinkLogits is f32 [QHeads]: a logit that takes probability and gives no value.
 	// Values of both have to be finite, else outputs may be NaN: they lie in the device's
 	// memory and are not checked. (kvcache.Config.Masks are.)
@@ -163,16 +173,16 @@ type Mask[B Buffer] struct {
 // and a log-sum-exp of −∞ (of its sink logit where there is one), never NaN; so do
 // the first queries of a sequence that has more of them than context.
 type Outputs[B Buffer] struct {
-	Rows Rows[B] // [Tokens, QHeads, V dim], activation type
+	Rows Rows[B] `operand:"out"` // [Tokens, QHeads, V dim], activation type
 	// LSE is f32, [Tokens, QHeads] from element LSEOffset on: the natural logarithm
 	// of the softmax denominator.
-	LSE       Opt[B]
+	LSE       Opt[B] `operand:"log-sum-exp"`
 	LSEOffset int
 	// Mass is f32 [blocks, KVHeads, block]: each slot's attention probability, summed
 	// over the call's queries and the heads of the group, is added (H2O, arXiv:2306.14048).
 	// The order of the additions is the device's: where several queries add to one
 	// slot, the last bits may differ from run to run.
-	Mass Opt[B]
+	Mass Opt[B] `operand:"attention mass"`
 }
 
 // AttendParams is one layer's attention. Q is [Tokens, QHeads, K dim]; query
@@ -207,9 +217,9 @@ type AttendParams[B Buffer] struct {
 type MergeParams[B Buffer] struct {
 	Parts, Tokens, Heads, Dim int
 	In                        B
-	LSE                       B
+	LSE                       B `operand:"log-sum-exp"`
 	Out                       Rows[B]
-	OutLSE                    Opt[B]
+	OutLSE                    Opt[B] `operand:"out log-sum-exp"`
 }
 
 // GatherParams reads tokens [Begin, Begin+Len) of one sequence, whose block table
@@ -218,7 +228,7 @@ type MergeParams[B Buffer] struct {
 // type (bit-exact) or f32; what is quantized is gathered as f32 only.
 type GatherParams[B Buffer] struct {
 	Cache       CacheView[B]
-	Table       Opt[B]
+	Table       Opt[B] `operand:"block table"`
 	TableOffset int
 	Begin, Len  int
 	K, V        Opt[B]
@@ -229,7 +239,7 @@ type GatherParams[B Buffer] struct {
 // destination may appear once and may not be a source of the same call.
 type CopyBlocksParams[B Buffer] struct {
 	Cache CacheView[B]
-	Mass  Opt[B]
+	Mass  Opt[B] `operand:"attention mass"`
 	Pairs B
 	N     int
 }
@@ -240,7 +250,7 @@ type CopyBlocksParams[B Buffer] struct {
 // it is set. Keys of Int4Channel are ErrUnsupported: the slots of a block share scales.
 type MoveSlotsParams[B Buffer] struct {
 	Cache CacheView[B]
-	Mass  Opt[B]
+	Mass  Opt[B] `operand:"attention mass"`
 	Pairs B
 	N     int
 }

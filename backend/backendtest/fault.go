@@ -10,42 +10,33 @@ import (
 // Op is a kind of call that a Faulty device can refuse. It reads as in the device's errors.
 type Op string
 
-// The calls of a device, of its streams and of its events. Free, Handle and Close are not
+// The calls of a device, of its streams and of its events, beside the operations. Free, Handle and Close are not
 // among them: a device that cannot give back is a lost one (Faulty.Lose).
 const (
-	OpAlloc         Op = "alloc"
-	OpImport        Op = "import"
-	OpNewStream     Op = "new stream"
-	OpImportStream  Op = "import stream"
-	OpNewEvent      Op = "new event"
-	OpUpload        Op = "upload"
-	OpDownload      Op = "download"
-	OpCopy          Op = "copy"
-	OpFill          Op = "fill"
-	OpAppend        Op = "append"
-	OpPlanAttend    Op = "plan attend"
-	OpAttend        Op = "attend"
-	OpMerge         Op = "merge"
-	OpGather        Op = "gather"
-	OpCopyBlocks    Op = "copy blocks"
-	OpMoveSlots     Op = "move slots"
-	OpConvertBlocks Op = "convert blocks"
-	OpRotate        Op = "rotate"
-	OpSync          Op = "sync"       // Stream.Sync
-	OpRecord        Op = "record"     // Stream.Record
-	OpWait          Op = "wait"       // Stream.Wait
-	OpEventDone     Op = "event done" // Event.Done, of a mark that was reached
-	OpEventSync     Op = "event sync" // Event.Sync, once it has waited
+	OpAlloc        Op = "alloc"
+	OpImport       Op = "import"
+	OpNewStream    Op = "new stream"
+	OpImportStream Op = "import stream"
+	OpNewEvent     Op = "new event"
+	OpUpload       Op = "upload"
+	OpDownload     Op = "download"
+	OpCopy         Op = "copy"
+	OpFill         Op = "fill"
+	OpPlanAttend   Op = "plan attend"
+	OpSync         Op = "sync"       // Stream.Sync
+	OpRecord       Op = "record"     // Stream.Record
+	OpWait         Op = "wait"       // Stream.Wait
+	OpEventDone    Op = "event done" // Event.Done, of a mark that was reached
+	OpEventSync    Op = "event sync" // Event.Sync, once it has waited
 )
 
 // Enqueues reports whether calls of this kind put work into a stream.
 func (op Op) Enqueues() bool {
 	switch op {
-	case OpUpload, OpCopy, OpFill, OpAppend, OpAttend, OpMerge, OpGather, OpCopyBlocks, OpMoveSlots, OpConvertBlocks,
-		OpRotate, OpRecord, OpWait:
+	case OpUpload, OpCopy, OpFill, OpRecord, OpWait:
 		return true
 	}
-	return false
+	return slices.Contains(operations[:], op)
 }
 
 // Call is one call of a Faulty device.

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,7 +65,9 @@ func TestFaultyRefusesEachKind(t *testing.T) {
 	f, s, e, b := faulty(t)
 	asked := map[Op]int{}
 	var streams []backend.Stream
+	waits := []Op{OpDownload, OpSync, OpEventDone, OpEventSync}
 	f.SetFault(func(c Call) error {
+		require.Equal(t, c.Stream != nil && !slices.Contains(waits, c.Op), c.Op.Enqueues(), c.Op)
 		if asked[c.Op]++; c.Stream != nil {
 			streams = append(streams, c.Stream)
 		}
@@ -72,6 +75,9 @@ func TestFaultyRefusesEachKind(t *testing.T) {
 	})
 	unhurt := calls(f, s, e, b)
 	require.Len(t, asked, len(unhurt))
+	for _, op := range operations {
+		require.Contains(t, asked, op)
+	}
 	for _, to := range streams {
 		require.Same(t, s, to)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/operands"
+	checked "github.com/ferrumkv/ferrumkv/backend/internal/check"
 )
 
 // Late is a device whose streams run late, for tests of programs that use several streams
@@ -146,7 +146,7 @@ func (d *Late[B]) sweep() {
 // owner says which buffers are live ones of a late device; its mutex is held.
 type owner[B backend.Buffer] struct{ d *Late[B] }
 
-func (o owner[B]) Caps() backend.Caps { return o.d.caps }
+func (o owner[B]) Caps() *backend.Caps { return &o.d.caps }
 
 func (o owner[B]) Owns(op, name string, b B) error {
 	for _, f := range o.d.freed {
@@ -161,6 +161,6 @@ func (o owner[B]) Owns(op, name string, b B) error {
 }
 
 // operands is the check of a call's operands; d's mutex is held.
-func (d *Late[B]) operands(op string) *operands.Operands[B, owner[B]] {
-	return &operands.Operands[B, owner[B]]{Owner: owner[B]{d}, Op: op}
+func (d *Late[B]) operands(op string) *checked.Operands[B, owner[B]] {
+	return &checked.Operands[B, owner[B]]{Owner: owner[B]{d}, Op: op}
 }

@@ -66,6 +66,35 @@ func copied(t *testing.T, seed uint64, wait bool) float32 {
 	return got[0]
 }
 
+// What the caller may use again at once, the memory of a plan's work, is kept.
+func TestLateKeepsPlans(t *testing.T) {
+	var ran []uint32
+	under := newBroken(openSmall(t))
+	under.attend = func(_ backend.Stream, p attendP) error {
+		ran = p.Plan.Work
+		return nil
+	}
+	d := NewLate[*cpu.Buffer](under, LateOptions{})
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	b, err := backend.AllocFrom(d, s, backend.F32, make([]float32, 4))
+	require.NoError(t, err)
+	words, err := backend.AllocFrom(d, s, backend.U32, make([]uint32, 4))
+	require.NoError(t, err)
+	keys, err := backend.AllocFrom(d, s, backend.F32, make([]float32, 4))
+	require.NoError(t, err)
+	plane := backend.Plane[*cpu.Buffer]{Data: keys, Dim: 1}
+	p := attendP{Cache: backend.CacheView[*cpu.Buffer]{K: plane, V: plane, Blocks: 1, KVHeads: 1, BlockSize: 4}, QHeads: 1, Scale: 1,
+		Q: backend.Dense(b), Out: backend.Outputs[*cpu.Buffer]{Rows: backend.Rows[*cpu.Buffer]{Buf: b, Offset: 1}},
+		Batch: backend.Ragged[*cpu.Buffer]{Seqs: 1, Tokens: 1, ContextLens: words}, Work: backend.Some(words),
+		Plan: backend.AttendPlan{Items: 1, Work: []uint32{7, 8}}}
+	require.NoError(t, d.Attend(s, p))
+	p.Plan.Work[0] = 9
+	require.NoError(t, s.Sync())
+	require.Equal(t, []uint32{7, 8}, ran)
+	require.NoError(t, d.Close())
+}
+
 // A wait that is missing shows with some seeds and not with others; with it every
 // seed gives what was meant. A seed does the same each time.
 func TestLateShowsMissingWaits(t *testing.T) {

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/ferrumkv/ferrumkv/backend/internal/operands"
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
+)
 
 // owner is a Backend that says whose a buffer is; the caller holds mu.
 type owner struct{ *Backend }
@@ -8,5 +11,8 @@ type owner struct{ *Backend }
 // Owns reports whether b is a live buffer of the device.
 func (o owner) Owns(op, name string, b *Buffer) error { return o.owns(op, name, b) }
 
+// Caps is what the device accepts.
+func (o owner) Caps() *backend.Caps { return &o.caps }
+
 // checked is the operands of one operation.
-type checked = operands.Operands[*Buffer, owner]
+type checked = check.Operands[*Buffer, owner]

@@ -146,7 +146,7 @@ func TestBuffersFitExactly(t *testing.T) {
 			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.Pairs)...)
 	}
 	m := mergeParams()
-	exact(t, "merge", func() error { return Merge(&m) }, m.LSE, m.OutLSE.Buf)
+	exact(t, "merge", func() error { return Merge(&caps, &m) }, m.LSE, m.OutLSE.Buf)
 }
 
 func TestWhatIsWrongIsNamed(t *testing.T) {
@@ -163,7 +163,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	spoilMerge := func(spoil func(p *backend.MergeParams[*fake])) error {
 		p := mergeParams()
 		spoil(&p)
-		return Merge(&p)
+		return Merge(&caps, &p)
 	}
 	spoilGather := func(spoil func(p *backend.GatherParams[*fake])) error {
 		p := gatherParams(f16)
@@ -448,7 +448,7 @@ func TestChecksThatPassDoNotAllocate(t *testing.T) {
 	c, v, b := copyParams(i8), moveParams(i8), convertParams()
 	var err error
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		for _, e := range [...]error{Append(&caps, &a), Attend(&caps, &p), Merge(&m), Gather(&caps, &g), Rotate(&caps, &r),
+		for _, e := range [...]error{Append(&caps, &a), Attend(&caps, &p), Merge(&caps, &m), Gather(&caps, &g), Rotate(&caps, &r),
 			CopyBlocks(&caps, &c), MoveSlots(&caps, &v), ConvertBlocks(&caps, &b)} {
 			if e != nil {
 				err = e

@@ -1,11 +1,10 @@
-// Package check validates the parameters of every operation against the buffers
-// they name and the device's capabilities, once for all devices. It looks at
-// shapes and types only, never at the contents of device memory.
+// Package check validates the parameters of every operation, once for all devices: that
+// each buffer is a live one of the device (Operands), and that they fit each other and the
+// device's capabilities. It looks at shapes and types only, never at the contents of device memory.
 //
 // A check that passes allocates nothing. One that fails says which operand is
 // wrong, what it has and what it needs, as backend.ErrShape, or as
 // backend.ErrUnsupported for a valid request that the device cannot do.
-// Operands must be buffers (not nil): devices look at ownership first.
 package check
 
 import (

@@ -22,6 +22,9 @@ type owner[B buffer, S stream, E member, R error] struct {
 	graph *Graph[B, S, E, R] // nil: the operation is not captured
 }
 
+// Caps is what the device accepts.
+func (o owner[B, S, E, R]) Caps() *backend.Caps { return &o.caps }
+
 // Owns reports whether b is a live buffer of the device.
 func (o owner[B, S, E, R]) Owns(op, name string, b B) error {
 	err := o.Device.Owns(op, name, b)

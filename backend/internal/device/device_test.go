@@ -294,24 +294,24 @@ func TestOperations(t *testing.T) {
 	g, other := open(), open()
 	s, b, theirs := g.stream(t, "a"), g.alloc(t, 256, false), other.alloc(t, 256, false)
 	merge := backend.MergeParams[*buf]{Parts: 1, Tokens: 1, Heads: 1, Dim: 8, In: b, LSE: b, Out: backend.Dense(g.alloc(t, 512, false))}
-	require.NoError(t, g.Merge(s, merge))
+	require.NoError(t, g.Merge(s, &merge))
 	require.NoError(t, g.Fill(s, b, 0, 4, 1))
 	require.NoError(t, g.Copy(s, b, 0, b, 5, 5))
 	require.Equal(t, []string{"fkv_merge_f32_f32", "fkv_fill", "copy"}, g.log)
 	merge.Tokens = 0
-	require.NoError(t, g.Merge(s, merge))
+	require.NoError(t, g.Merge(s, &merge))
 	require.Len(t, g.log, 3)
 
 	merge.Tokens = 100
-	require.ErrorIs(t, g.Merge(s, merge), backend.ErrShape{})
+	require.ErrorIs(t, g.Merge(s, &merge), backend.ErrShape{})
 	merge.In = theirs
-	require.ErrorIs(t, g.Merge(s, merge), backend.ErrForeign)
+	require.ErrorIs(t, g.Merge(s, &merge), backend.ErrForeign)
 	require.ErrorIs(t, g.Copy(s, b, 0, theirs, 0, 1), backend.ErrForeign)
 	require.ErrorIs(t, g.Fill(s, b, 0, 11, 1), backend.ErrShape{})
 	for name, err := range map[string]error{
-		"append": g.Append(s, backend.AppendParams[*buf]{}), "attend": g.Attend(s, backend.AttendParams[*buf]{}),
-		"gather": g.Gather(s, backend.GatherParams[*buf]{}), "copy blocks": g.CopyBlocks(s, backend.CopyBlocksParams[*buf]{}),
-		"move slots": g.MoveSlots(s, backend.MoveSlotsParams[*buf]{}), "convert blocks": g.ConvertBlocks(s, backend.ConvertBlocksParams[*buf]{}), "rotate": g.Rotate(s, backend.RotateParams[*buf]{}),
+		"append": g.Append(s, &backend.AppendParams[*buf]{}), "attend": g.Attend(s, &backend.AttendParams[*buf]{}),
+		"gather": g.Gather(s, &backend.GatherParams[*buf]{}), "copy blocks": g.CopyBlocks(s, &backend.CopyBlocksParams[*buf]{}),
+		"move slots": g.MoveSlots(s, &backend.MoveSlotsParams[*buf]{}), "convert blocks": g.ConvertBlocks(s, &backend.ConvertBlocksParams[*buf]{}), "rotate": g.Rotate(s, &backend.RotateParams[*buf]{}),
 	} {
 		require.EqualError(t, err, "backend: "+name+": keys: holds no buffer")
 	}

@@ -110,7 +110,7 @@ func TestGraphKnowsItsBuffers(t *testing.T) {
 	merge := backend.MergeParams[*buf]{Parts: 1, Tokens: 1, Heads: 1, Dim: 8, In: in, LSE: lse, Out: backend.Dense(out)}
 	var graphs []backend.Graph
 	for range 3 {
-		graph, err := g.capture(s, func() error { return errors.Join(g.Merge(s, merge), g.fill(other, beside)) })
+		graph, err := g.capture(s, func() error { return errors.Join(g.Merge(s, &merge), g.fill(other, beside)) })
 		require.NoError(t, err)
 		graphs = append(graphs, graph)
 	}

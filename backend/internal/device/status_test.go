@@ -18,7 +18,7 @@ func (g *gpu) quantize(t testing.TB) func(s backend.Stream) error {
 	}
 	p := backend.AppendParams[*buf]{Tokens: 1, K: rows, V: rows, Slots: g.allocOf(t, backend.I64, 1, 2048, false),
 		Cache: backend.CacheView[*buf]{K: plane(), V: plane(), Blocks: 1, KVHeads: 1, BlockSize: 1}}
-	return func(s backend.Stream) error { return g.Append(s, p) }
+	return func(s backend.Stream) error { return g.Append(s, &p) }
 }
 
 // What kernels found is reported by the next Sync of their stream, once.

@@ -4,14 +4,14 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
-	"github.com/ferrumkv/ferrumkv/backend/internal/operands"
 )
 
 // Begin starts an operation on s: until End, no buffer is freed, s is not
 // destroyed, and the device stays open. It returns the check of the operation's
 // operands. With an error there is nothing to end.
-func (d *Device[B, S, E, R]) Begin(op string, s backend.Stream) (operands.Operands[B, owner[B, S, E, R]], S, error) {
+func (d *Device[B, S, E, R]) Begin(op string, s backend.Stream) (check.Operands[B, owner[B, S, E, R]], S, error) {
 	d.mu.RLock()
 	var own S
 	var graph *Graph[B, S, E, R]
@@ -24,12 +24,12 @@ func (d *Device[B, S, E, R]) Begin(op string, s backend.Stream) (operands.Operan
 	} else if len(d.captures) > 0 {
 		graph = d.captures[own]
 	}
-	return operands.Operands[B, owner[B, S, E, R]]{Owner: owner[B, S, E, R]{d, graph}, Op: op}, own, err
+	return check.Operands[B, owner[B, S, E, R]]{Owner: owner[B, S, E, R]{d, graph}, Op: op}, own, err
 }
 
 // BeginNow is Begin for what is done at once and cannot be captured: ErrCapture, with what
 // to do, on a stream that is.
-func (d *Device[B, S, E, R]) BeginNow(op, do string, s backend.Stream) (operands.Operands[B, owner[B, S, E, R]], S, error) {
+func (d *Device[B, S, E, R]) BeginNow(op, do string, s backend.Stream) (check.Operands[B, owner[B, S, E, R]], S, error) {
 	ops, own, err := d.Begin(op, s)
 	if err == nil && ops.Owner.graph != nil {
 		d.End()

@@ -104,7 +104,7 @@ func (r *rig[B]) attend(s step) (work, operation) {
 func (r *rig[B]) merges(s step, p backend.AttendParams[B]) (work, operation) {
 	require.NoError(r.b, r.Backend.Attend(r.Stream, p))
 	calls := r.Stream.Calls()
-	require.NoError(r.b, launch.Attend(calls, p))
+	require.NoError(r.b, launch.Attend(calls, &p))
 	launches := len(calls.List())
 	at := slices.IndexFunc(calls.List(), func(c launch.Call) bool { return c.Kernel.Op == launch.OpAttendMerge })
 	if at < 0 {
@@ -113,7 +113,7 @@ func (r *rig[B]) merges(s step, p backend.AttendParams[B]) (work, operation) {
 	rows := kvHeads * s.group * dim // of a sequence
 	does := work{bytes: float64(4*p.Plan.Parts*rows + s.batch*rows*s.act.Bits()/8), times: launches}
 	return does, func(int) error {
-		if err := launch.Attend(calls, p); err != nil {
+		if err := launch.Attend(calls, &p); err != nil {
 			return err
 		}
 		list := calls.List()

@@ -47,15 +47,13 @@ func testTransfersAllocateNothing[B launch.Buffer](t *testing.T, d *Device[B]) {
 func testAllocations[B backend.Buffer](t *testing.T, be backend.Backend[B]) {
 	for _, f := range []backend.Format{launch.Formats[0], {Act: backend.F16, K: backend.Int8, V: backend.Int4}} {
 		c := newStep(t, be, f)
-		operations := c.operations()
-		operations["sync"] = c.s.Sync
-		for name, do := range operations {
-			require.NoError(t, do(), name)
+		for _, o := range append(c.operations(), operation{"plan", c.plan}, operation{"sync", c.s.Sync}) {
+			require.NoError(t, o.do(), o.name)
 			require.Zero(t, testing.AllocsPerRun(10, func() {
-				if do() != nil {
+				if o.do() != nil {
 					t.Fail()
 				}
-			}), "allocations of %s, keys of %s", name, f.K)
+			}), "allocations of %s, keys of %s", o.name, f.K)
 		}
 		require.NoError(t, c.s.Sync())
 	}

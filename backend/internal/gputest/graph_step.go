@@ -15,23 +15,16 @@ import (
 // all enqueues every operation of the step, and a fill and a copy beside them.
 func (c *step[B]) all() error {
 	half := c.merge.Out.Buf.Len() / 2
-	for _, do := range []func() error{
-		func() error { return c.be.Append(c.s, c.append) },
-		func() error { return c.be.Attend(c.s, c.attend) },
-		func() error { return c.be.Merge(c.s, c.merge) },
-		func() error { return c.be.Copy(c.s, c.merge.Out.Buf, 0, c.merge.Out.Buf, half, half) },
-		func() error { return c.be.CopyBlocks(c.s, c.copy) },
-		func() error { return c.be.MoveSlots(c.s, c.move) },
-		func() error { return c.be.Rotate(c.s, c.rotate) },
-		func() error { return c.be.Fill(c.s, c.gather.K.Buf, 0, 10, 3) },
-		func() error { return c.be.Gather(c.s, c.gather) },
-		func() error { return c.be.ConvertBlocks(c.s, c.convert) },
-	} {
-		if err := do(); err != nil {
-			return err
+	err := c.be.Fill(c.s, c.gather.K.Buf, 0, 10, 3)
+	for _, o := range c.operations() {
+		if err == nil {
+			err = o.do()
 		}
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return c.be.Copy(c.s, c.merge.Out.Buf, 0, c.merge.Out.Buf, half, half)
 }
 
 // next uploads what is new in the n-th step of a model: activations, and where the tokens

@@ -2,6 +2,8 @@ package gputest
 
 import (
 	"errors"
+	"maps"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -86,7 +88,8 @@ func newMembers[B backend.Buffer](t testing.TB, be backend.Backend[B]) *members[
 // uses is what everything says, but for closing the device.
 func (m *members[B]) uses() map[string]error {
 	be, s, e, b := m.be, m.s, m.e, m.b
-	return map[string]error{
+	said := empty(be, s)
+	maps.Copy(said, map[string]error{
 		"alloc":  second(be.Alloc(backend.F32, 1)),
 		"import": second(be.Import(backend.Handle{}, backend.F32, 0)),
 		"handle": second(be.Handle(b)),
@@ -96,13 +99,26 @@ func (m *members[B]) uses() map[string]error {
 		"plan":   second(be.PlanAttend(backend.AttendShape{})),
 		"free":   be.Free(b), "fill": be.Fill(s, b, 0, 1, 0), "copy": be.Copy(s, b, 0, b, 0, 1),
 		"upload": be.Upload(s, b, 0, make([]byte, 4)), "download": be.Download(s, make([]byte, 4), b, 0),
-		"append": be.Append(s, backend.AppendParams[B]{}), "attend": be.Attend(s, backend.AttendParams[B]{}),
-		"merge": be.Merge(s, backend.MergeParams[B]{}), "gather": be.Gather(s, backend.GatherParams[B]{}),
-		"convert": be.ConvertBlocks(s, backend.ConvertBlocksParams[B]{}),
-		"sync":    s.Sync(), "another stream": m.imported.Sync(), "record": s.Record(e), "wait": s.Wait(e),
+		"sync": s.Sync(), "another stream": m.imported.Sync(), "record": s.Record(e), "wait": s.Wait(e),
 		"event done": second(e.Done()), "event sync": e.Sync(),
 		"close event": e.Close(), "close stream": s.Close(), "close queue": m.imported.Close(),
+	})
+	return said
+}
+
+// empty is what every operation says to parameters that are zero.
+func empty[B backend.Buffer](be backend.Backend[B], s backend.Stream) map[string]error {
+	said := map[string]error{}
+	contract := reflect.TypeFor[backend.Backend[B]]()
+	for i := range contract.NumMethod() {
+		m := contract.Method(i)
+		if m.Type.NumIn() != 2 || m.Type.In(1).Kind() != reflect.Struct {
+			continue
+		}
+		in := []reflect.Value{reflect.ValueOf(s), reflect.Zero(m.Type.In(1))}
+		said[m.Name], _ = reflect.ValueOf(be).MethodByName(m.Name).Call(in)[0].Interface().(error)
 	}
+	return said
 }
 
 // Everything that a program forgot is given back by Close, and refused afterwards.

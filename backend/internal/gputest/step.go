@@ -96,37 +96,48 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	return c
 }
 
-// operations is every operation of the step.
-func (c *step[B]) operations() map[string]func() error {
-	return map[string]func() error{
-		"append":  func() error { return c.be.Append(c.s, c.append) },
-		"plan":    func() error { _, err := c.be.PlanAttend(c.shape); return err },
-		"attend":  func() error { return c.be.Attend(c.s, c.attend) },
-		"merge":   func() error { return c.be.Merge(c.s, c.merge) },
-		"gather":  func() error { return c.be.Gather(c.s, c.gather) },
-		"copy":    func() error { return c.be.CopyBlocks(c.s, c.copy) },
-		"move":    func() error { return c.be.MoveSlots(c.s, c.move) },
-		"convert": func() error { return c.be.ConvertBlocks(c.s, c.convert) },
-		"rotate":  func() error { return c.be.Rotate(c.s, c.rotate) },
+// operation is what a test does with a device, under a name.
+type operation struct {
+	name string
+	do   func() error
+}
+
+// operations is every operation of the step, in an order in which each has something to do.
+func (c *step[B]) operations() []operation {
+	return []operation{
+		{"append", func() error { return c.be.Append(c.s, c.append) }},
+		{"attend", func() error { return c.be.Attend(c.s, c.attend) }},
+		{"merge", func() error { return c.be.Merge(c.s, c.merge) }},
+		{"copy", func() error { return c.be.CopyBlocks(c.s, c.copy) }},
+		{"move", func() error { return c.be.MoveSlots(c.s, c.move) }},
+		{"rotate", func() error { return c.be.Rotate(c.s, c.rotate) }},
+		{"gather", func() error { return c.be.Gather(c.s, c.gather) }},
+		{"convert", func() error { return c.be.ConvertBlocks(c.s, c.convert) }},
 	}
+}
+
+// plan is the division of the step's attention.
+func (c *step[B]) plan() error {
+	_, err := c.be.PlanAttend(c.shape)
+	return err
 }
 
 // BenchmarkStep is what the host pays to enqueue an operation of a step of 64 sequences,
 // a launch or two.
 func BenchmarkStep[B launch.Buffer](b *testing.B, d Device[B]) {
 	c := newStep(b, d.open(b), launch.Formats[0])
-	operations := c.operations()
+	operations := append(c.operations(), operation{"plan", c.plan})
 	if d.Graphs {
 		g, err := backend.Capture(c.be, c.s, c.all)
 		require.NoError(b, err)
 		defer func() { require.NoError(b, g.Close()) }()
-		operations["all"], operations["graph of all"] = c.all, g.Launch
+		operations = append(operations, operation{"all", c.all}, operation{"graph of all", g.Launch})
 	}
-	for name, do := range operations {
-		b.Run(name, func(b *testing.B) {
+	for _, o := range operations {
+		b.Run(o.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if err := do(); err != nil {
+				if err := o.do(); err != nil {
 					b.Fatal(err)
 				}
 				if i%1000 == 999 { // a queue that is not endless

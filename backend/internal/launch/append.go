@@ -5,15 +5,16 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Append is the launch that writes new rows into the cache, rotated where Rope is set,
-// and quantized where the cache is.
-func Append[B Buffer](c *Calls, p backend.AppendParams[B]) error {
+// Append writes new keys and values into the cache, rotated where Rope is set, in
+// one launch. A slot outside the cache is skipped, a position outside the rope table
+// is taken for its last. Sync reports values that could not be quantized.
+func Append[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	c.clear()
 	if p.Tokens == 0 {
 		return nil
 	}
 	if p.Cache.K.Data.DType().Quantized() {
-		return appendQuant(c, &p)
+		return appendQuant(c, p)
 	}
 	v, act, stored := &p.Cache, p.K.Buf.DType(), p.Cache.K.Data.DType()
 	a := arguments{op: "append"}

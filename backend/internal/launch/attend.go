@@ -17,15 +17,17 @@ type attention struct {
 	buffers [abi.AttendBuffers]Place
 }
 
-// Attend is the launches of attention: one for each kind of item that the plan has,
-// one that merges the tiles of several parts, and one for the attention mass.
-func Attend[B Buffer](c *Calls, p backend.AttendParams[B]) error {
+// Attend computes softmax(q·K)·V: a launch for each kind of item that the plan has,
+// one that merges the tiles of several parts, and one for the attention mass. Blocks
+// outside the cache and lengths beyond a sequence's blocks lead to results that are
+// unspecified, never outside the operands.
+func Attend[B Buffer](c *Calls, p *backend.AttendParams[B]) error {
 	c.clear()
 	if p.Batch.Tokens == 0 {
 		return nil
 	}
 	t := attention{arguments: arguments{op: "attend"}}
-	if err := bind(&t, &p); err != nil {
+	if err := bind(&t, p); err != nil {
 		return err
 	}
 	t.launch(c, p.Out.Mass.Set)

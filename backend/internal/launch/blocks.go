@@ -5,9 +5,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// CopyBlocks is the launches that copy whole blocks within a cache: one for the planes,
-// and others for scales and for attention mass where there are some.
-func CopyBlocks[B Buffer](c *Calls, p backend.CopyBlocksParams[B]) error {
+// CopyBlocks copies whole blocks within a cache, a launch for the planes and others for
+// scales and attention mass. A pair with a block outside it is skipped.
+func CopyBlocks[B Buffer](c *Calls, p *backend.CopyBlocksParams[B]) error {
 	c.clear()
 	if p.N == 0 {
 		return nil
@@ -37,8 +37,9 @@ func CopyBlocks[B Buffer](c *Calls, p backend.CopyBlocksParams[B]) error {
 	return nil
 }
 
-// MoveSlots is the launches that copy single slots within a cache, as CopyBlocks is.
-func MoveSlots[B Buffer](c *Calls, p backend.MoveSlotsParams[B]) error {
+// MoveSlots copies single slots within a cache, with the result of one after
+// another. A pair with a slot outside it is skipped.
+func MoveSlots[B Buffer](c *Calls, p *backend.MoveSlotsParams[B]) error {
 	c.clear()
 	if p.N == 0 {
 		return nil

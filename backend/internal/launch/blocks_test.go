@@ -56,8 +56,8 @@ func TestWhatMoves(t *testing.T) {
 			}
 			return did
 		}
-		require.Equal(t, c.blocks, list(CopyBlocks(calls, backend.CopyBlocksParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
-		require.Equal(t, c.slots, list(MoveSlots(calls, backend.MoveSlotsParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
+		require.Equal(t, c.blocks, list(CopyBlocks(calls, &backend.CopyBlocksParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
+		require.Equal(t, c.slots, list(MoveSlots(calls, &backend.MoveSlotsParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestNarrowBlocks(t *testing.T) {
 	cache := s.cache(backend.Int4Channel, backend.Int4, 80)
 	cache.KVHeads, cache.BlockSize = 1, 1
 	p := backend.CopyBlocksParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.U32), N: 1}
-	require.NoError(t, CopyBlocks(c, p))
+	require.NoError(t, CopyBlocks(c, &p))
 	require.Len(t, c.List(), 2)
 	for i, want := range [][2]int64{{40, 40}, {320, 12}} {
 		call := &c.List()[i]
@@ -79,7 +79,7 @@ func TestNarrowBlocks(t *testing.T) {
 
 	p.Cache = s.cache(backend.Int8, backend.Int8, 64)
 	p.Cache.V.Scales.Buf.at.At = 4
-	require.NoError(t, CopyBlocks(c, p))
+	require.NoError(t, CopyBlocks(c, &p))
 	require.Equal(t, OpCopyBlocks, c.List()[0].Kernel.Op)
 	require.Equal(t, OpCopyBlocksNarrow, c.List()[1].Kernel.Op)
 }
@@ -89,10 +89,10 @@ func TestBlockGrids(t *testing.T) {
 	s, c := &step{}, newCalls()
 	p := backend.CopyBlocksParams[*buffer]{Cache: s.cache(backend.F32, backend.F32, 128), Pairs: s.buffer(backend.U32), N: 3}
 	p.Cache.BlockSize = 64 // 64 KiB a block
-	require.NoError(t, CopyBlocks(c, p))
+	require.NoError(t, CopyBlocks(c, &p))
 	require.Equal(t, [3]uint32{4, 3, 1}, c.List()[0].Grid)
 	p.Cache = s.cache(backend.Int4, backend.Int4, 80)
 	p.Cache.KVHeads, p.Cache.BlockSize = 1, 207 // 8280 bytes a block
-	require.NoError(t, CopyBlocks(c, p))
+	require.NoError(t, CopyBlocks(c, &p))
 	require.Equal(t, [3]uint32{3, 3, 1}, c.List()[0].Grid)
 }

@@ -1,6 +1,7 @@
 // Package launch says what an operation launches, from its checked parameters, for
 // any GPU: the kernels, their grids, and their buffers and scalars in the order of
-// kernels/abi.h. It knows no driver.
+// kernels/abi.h. It knows no driver. The comments of the operations are those of the GPU
+// backends' methods, too, which are generated with them.
 //
 // Nothing here allocates unless it fails.
 package launch

@@ -100,14 +100,14 @@ func (s *step) rope(dims int) backend.Rope[*buffer] {
 func (s *step) operations(c *Calls) map[string]func() error {
 	b := s.merge.Out.Buf
 	return map[string]func() error{
-		"append":     func() error { return Append(c, s.append) },
-		"attend":     func() error { return Attend(c, s.attend) },
-		"merge":      func() error { return Merge(c, s.merge) },
-		"gather":     func() error { return Gather(c, s.gather) },
-		"blocks":     func() error { return CopyBlocks(c, s.blocks) },
-		"slots":      func() error { return MoveSlots(c, s.slots) },
-		"convert":    func() error { return ConvertBlocks(c, s.convert) },
-		"rotate":     func() error { return Rotate(c, s.rotate) },
+		"append":     func() error { return Append(c, &s.append) },
+		"attend":     func() error { return Attend(c, &s.attend) },
+		"merge":      func() error { return Merge(c, &s.merge) },
+		"gather":     func() error { return Gather(c, &s.gather) },
+		"blocks":     func() error { return CopyBlocks(c, &s.blocks) },
+		"slots":      func() error { return MoveSlots(c, &s.slots) },
+		"convert":    func() error { return ConvertBlocks(c, &s.convert) },
+		"rotate":     func() error { return Rotate(c, &s.rotate) },
 		"fill":       func() error { return Fill(c, b, 3, 5, 1) },
 		"copy":       func() error { Copy(c, b.at, b.at.Plus(64), 10); return nil },
 		"copy bits":  func() error { CopyBits(c, b.at, b.at.Plus(64), 15); return nil },
@@ -131,7 +131,7 @@ func argsOf[T any](c *Call) T { return *(*T)(unsafe.Pointer(&c.Args()[0])) }
 func TestAttendCalls(t *testing.T) {
 	c := newCalls()
 	s := newStep(t, Formats[3])
-	require.NoError(t, Attend(c, s.attend))
+	require.NoError(t, Attend(c, &s.attend))
 	format := backend.Format{Act: backend.F32, K: backend.F16, V: backend.F16}
 	want := []Kernel{Attention(plan.Vector, format, 64, 64, Paged), Attention(plan.Decode, format, 64, 64, Paged),
 		{Op: OpAttendMerge, In: backend.F32}, {Op: OpAttendMass, In: backend.F32, Out: backend.F16, KDim: 64, VDim: 64}}
@@ -162,7 +162,7 @@ func TestAttendCalls(t *testing.T) {
 	p := s.attend
 	p.Batch.Table.Set, p.Mask.SoftCap, p.Mask.ALiBi, p.Mask.SinkLogits = false, 30, s.some(backend.F32), s.some(backend.F32)
 	p.Out.LSE, p.Out.LSEOffset, p.Out.Mass.Set = s.some(backend.F32), 7, false
-	require.NoError(t, Attend(c, p))
+	require.NoError(t, Attend(c, &p))
 	require.Len(t, c.List(), 3)
 	call := &c.List()[0]
 	require.Equal(t, Contiguous, call.Kernel.Layout)
@@ -171,20 +171,20 @@ func TestAttendCalls(t *testing.T) {
 
 	// A table of one column is contiguous too.
 	p.Batch.Table.Set, p.Batch.TableStride = true, 1
-	require.NoError(t, Attend(c, p))
+	require.NoError(t, Attend(c, &p))
 	call = &c.List()[0]
 	require.Equal(t, Contiguous, call.Kernel.Layout)
 	require.Equal(t, bits(abi.WithTable), call.Constants&bits(abi.WithTable, abi.Paged))
 
 	p.Plan.Workspace--
-	require.ErrorContains(t, Attend(c, p), "plan: a workspace of")
+	require.ErrorContains(t, Attend(c, &p), "plan: a workspace of")
 	require.Empty(t, c.List())
 }
 
 func TestGatherCalls(t *testing.T) {
 	c := newCalls()
 	s := newStep(t, Formats[3])
-	require.NoError(t, Gather(c, s.gather))
+	require.NoError(t, Gather(c, &s.gather))
 	require.Len(t, c.List(), 2)
 	for i, want := range []Kernel{{Op: OpGather, In: backend.F16, Out: backend.F16}, {Op: OpGather, In: backend.F16, Out: backend.F32}} {
 		call := &c.List()[i]
@@ -194,12 +194,12 @@ func TestGatherCalls(t *testing.T) {
 		require.Equal(t, [3]uint32{2, 2, 1}, call.Grid)
 	}
 	s.gather.K.Set, s.gather.Table.Set, s.gather.V.Buf.at.At = false, false, 4
-	require.NoError(t, Gather(c, s.gather))
+	require.NoError(t, Gather(c, &s.gather))
 	require.Len(t, c.List(), 1)
 	require.Zero(t, c.List()[0].Constants)
 	require.EqualValues(t, 5, argsOf[abi.GatherArgs](&c.List()[0]).Block)
 	s.gather.Cache.K.Data.at.At = 8
-	require.ErrorIs(t, Gather(c, s.gather), backend.ErrShape{})
+	require.ErrorIs(t, Gather(c, &s.gather), backend.ErrShape{})
 	require.Empty(t, c.List())
 }
 
@@ -230,7 +230,7 @@ func TestAppendConstants(t *testing.T) {
 			want |= bits(abi.Wide)
 		}
 		c := newCalls()
-		require.NoError(rt, Append(c, p))
+		require.NoError(rt, Append(c, &p))
 		require.Len(rt, c.List(), 1)
 		require.Equal(rt, want, c.List()[0].Constants)
 		require.Equal(rt, Kernel{Op: OpAppend, In: f.Act, Out: f.K}, c.List()[0].Kernel)
@@ -246,20 +246,20 @@ func TestWide(t *testing.T) {
 		require.Equal(t, constant(abi.Wide, want), c.List()[0].Constants&bits(abi.Wide))
 	}
 	s := newStep(t, Formats[0])
-	is(true, Merge(c, s.merge))
+	is(true, Merge(c, &s.merge))
 	s.merge.OutLSE = s.some(backend.F32)
-	is(true, Merge(c, s.merge))
+	is(true, Merge(c, &s.merge))
 	require.Equal(t, bits(abi.Wide, abi.WithLSE), c.List()[0].Constants)
 	s.merge.Out.Stride = 4*64 + 4
-	is(false, Merge(c, s.merge))
+	is(false, Merge(c, &s.merge))
 	s.merge.Out.Stride, s.merge.In.at.At = 0, 4
-	is(false, Merge(c, s.merge))
+	is(false, Merge(c, &s.merge))
 
-	is(true, Rotate(c, s.rotate))
+	is(true, Rotate(c, &s.rotate))
 	s.rotate.Rope.Dims = 8 // 4 pairs, a run has 8
-	is(false, Rotate(c, s.rotate))
+	is(false, Rotate(c, &s.rotate))
 	s.rotate.Rope.Dims, s.rotate.Rope.Table.Buf.at.At = 16, 8
-	is(false, Rotate(c, s.rotate))
+	is(false, Rotate(c, &s.rotate))
 
 	b := s.buffer(backend.F16)
 	is(true, Fill(c, b, 8, 3, 1))
@@ -307,9 +307,9 @@ func TestUnfitOperands(t *testing.T) {
 		require.ErrorContains(t, err, "keys: address 0x8", name)
 		require.Empty(t, c.List(), name)
 	}
-	require.NoError(t, Merge(c, s.merge))
+	require.NoError(t, Merge(c, &s.merge))
 	s.merge.Parts = 1 << 32
-	require.ErrorIs(t, Merge(c, s.merge), backend.ErrUnsupported{})
+	require.ErrorIs(t, Merge(c, &s.merge), backend.ErrUnsupported{})
 	require.Empty(t, c.List())
 	shape := backend.AttendShape{QHeads: MaxGridY + 1, KVHeads: MaxGridY + 1, KDim: 64, VDim: 64, BlockSize: 16, Format: Formats[0]}
 	_, err := Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims}, shape, nil)

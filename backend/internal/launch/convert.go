@@ -5,18 +5,19 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// ConvertBlocks is the launches, one for each plane, that store blocks of one cache in
-// another: they pack them where the other is quantized, and else unpack them.
-func ConvertBlocks[B Buffer](c *Calls, p backend.ConvertBlocksParams[B]) error {
+// ConvertBlocks copies whole blocks between caches of different storage types, a launch
+// for each plane. A pair with a block outside its cache is skipped. Sync reports values
+// that could not be quantized.
+func ConvertBlocks[B Buffer](c *Calls, p *backend.ConvertBlocksParams[B]) error {
 	c.clear()
 	if p.N == 0 {
 		return nil
 	}
 	a := arguments{op: "convert blocks"}
 	if p.To.K.Data.DType().Quantized() {
-		packBlocks(c, &a, &p)
+		packBlocks(c, &a, p)
 	} else {
-		unpackBlocks(c, &a, &p)
+		unpackBlocks(c, &a, p)
 	}
 	if a.err != nil {
 		c.clear()

@@ -5,9 +5,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Gather is the launches that materialise one sequence, one for each plane that is
-// wanted.
-func Gather[B Buffer](c *Calls, p backend.GatherParams[B]) error {
+// Gather materialises one sequence as [heads, length, dim], a launch for each plane.
+// Tokens in a block outside the cache are left out.
+func Gather[B Buffer](c *Calls, p *backend.GatherParams[B]) error {
 	c.clear()
 	if p.Len == 0 {
 		return nil

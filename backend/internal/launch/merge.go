@@ -5,8 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Merge is the launch that combines attention results.
-func Merge[B Buffer](c *Calls, p backend.MergeParams[B]) error {
+// Merge combines attention results over disjoint sets of keys.
+func Merge[B Buffer](c *Calls, p *backend.MergeParams[B]) error {
 	c.clear()
 	if p.Tokens == 0 {
 		return nil

@@ -71,7 +71,7 @@ func TestAppendQuantCalls(t *testing.T) {
 				grid[1] = 2
 			}
 		}
-		require.NoError(rt, Append(c, p))
+		require.NoError(rt, Append(c, &p))
 		require.Len(rt, c.List(), 1)
 		call := &c.List()[0]
 		want.Encode()
@@ -104,13 +104,13 @@ func TestStatus(t *testing.T) {
 		require.NotEmpty(t, c.List(), name)
 	}
 	s.convert.From, s.convert.To = s.convert.To, s.convert.From
-	require.NoError(t, ConvertBlocks(c, s.convert), "values of blocks that are unpacked are finite")
+	require.NoError(t, ConvertBlocks(c, &s.convert), "values of blocks that are unpacked are finite")
 }
 
 func TestRotateQuantCalls(t *testing.T) {
 	s, c := newStep(t, backend.Format{Act: backend.BF16, K: backend.Int4G64, V: backend.Int4G64}), newCalls()
 	s.rotate.Cache.K.Hadamard = true
-	require.NoError(t, Rotate(c, s.rotate))
+	require.NoError(t, Rotate(c, &s.rotate))
 	require.Len(t, c.List(), 1)
 	call := &c.List()[0]
 	want := abi.RotateQuantArgs{Flags: abi.Hadamard, Slots: 128, N: 2, KVHeads: 2, KDim: 64, BlockSize: 16, RoPEDims: 64, RoPEPositions: 100, Storage: abi.Int4G64}
@@ -125,7 +125,7 @@ func TestRotateQuantCalls(t *testing.T) {
 func TestGatherQuantCalls(t *testing.T) {
 	s, c := newStep(t, backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int8}), newCalls()
 	s.gather.Cache.K.Hadamard = true
-	require.NoError(t, Gather(c, s.gather))
+	require.NoError(t, Gather(c, &s.gather))
 	require.Len(t, c.List(), 2)
 	for i, want := range []abi.GatherQuantArgs{{Storage: abi.Int4Channel, Flags: abi.Hadamard}, {Storage: abi.Int8}} {
 		call := &c.List()[i]
@@ -142,7 +142,7 @@ func TestGatherQuantCalls(t *testing.T) {
 func TestAttendQuantCalls(t *testing.T) {
 	f := backend.Format{Act: backend.F16, K: backend.FP8E4M3, V: backend.Int4}
 	s, c := newStep(t, f), newCalls()
-	require.NoError(t, Attend(c, s.attend))
+	require.NoError(t, Attend(c, &s.attend))
 	require.Equal(t, "fkv_attend_decode_f16_quant_64_64_paged", c.List()[0].Kernel.Symbol())
 	last := &c.List()[len(c.List())-1]
 	require.Equal(t, "fkv_attend_mass_f16_quant_64_64", last.Kernel.Symbol())
@@ -156,7 +156,7 @@ func TestAttendQuantCalls(t *testing.T) {
 
 	other := s.attend
 	other.Plan.Work = newStep(t, backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}).attend.Plan.Work
-	require.ErrorContains(t, Attend(c, other), "plan: was not made for these heads and types")
+	require.ErrorContains(t, Attend(c, &other), "plan: was not made for these heads and types")
 	for kind := range plan.Kinds {
 		f32 := backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}
 		require.Equal(t, kind != plan.Prefill, plan.Has(kind, f32), "as for f32 itself")
@@ -170,7 +170,7 @@ func TestConvertCalls(t *testing.T) {
 	p := s.convert
 	p.To.Blocks, p.To.K.Hadamard, p.Saturate = 5, true, true
 	packed := &p.To
-	require.NoError(t, ConvertBlocks(c, p))
+	require.NoError(t, ConvertBlocks(c, &p))
 	for i, want := range []abi.PackBlocksArgs{
 		{Storage: abi.Int8, Flags: abi.Hadamard | abi.Saturate, Of: abi.Keys},
 		{Storage: abi.Int4, Flags: abi.Saturate, Of: abi.Values},
@@ -187,7 +187,7 @@ func TestConvertCalls(t *testing.T) {
 
 	p.From, p.To = p.To, p.From
 	packed = &p.From
-	require.NoError(t, ConvertBlocks(c, p))
+	require.NoError(t, ConvertBlocks(c, &p))
 	for i, want := range []abi.UnpackBlocksArgs{{Storage: abi.Int8, Flags: abi.Hadamard}, {Storage: abi.Int4}} {
 		call := &c.List()[i]
 		want.Pairs, want.FromBlocks, want.ToBlocks, want.KVHeads, want.BlockSize, want.Dim = 2, 5, 8, 2, 16, 64
@@ -198,6 +198,6 @@ func TestConvertCalls(t *testing.T) {
 		require.Equal(t, []Place{from.Data.at, from.Scales.Buf.at, to.Data.at, p.Pairs.at}, call.Buffers())
 	}
 	p.To.V.Data.at.At = 8
-	require.ErrorContains(t, ConvertBlocks(c, p), "values: address 0x8")
+	require.ErrorContains(t, ConvertBlocks(c, &p), "values: address 0x8")
 	require.Empty(t, c.List(), "also not for the keys")
 }

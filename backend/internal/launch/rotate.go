@@ -5,14 +5,15 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Rotate is the launch that turns cached keys.
-func Rotate[B Buffer](c *Calls, p backend.RotateParams[B]) error {
+// Rotate turns cached keys by a number of positions. A slot outside the cache, and a
+// distance outside the rope table, is skipped.
+func Rotate[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	c.clear()
 	if p.N == 0 {
 		return nil
 	}
 	if p.Cache.K.Data.DType().Quantized() {
-		return rotateQuant(c, &p)
+		return rotateQuant(c, p)
 	}
 	v, stored := &p.Cache, p.Cache.K.Data.DType()
 	a := arguments{op: "rotate"}

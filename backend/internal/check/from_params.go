@@ -1,0 +1,134 @@
+// Code generated from backend/params.go by backend/internal/operandgen. DO NOT EDIT.
+
+package check
+
+import "github.com/ferrumkv/ferrumkv/backend"
+
+func (o *Operands[B, O]) cacheView(p *backend.CacheView[B]) {
+	o.Buf("keys", p.K.Data)
+	o.opt("key scales", p.K.Scales)
+	o.Buf("values", p.V.Data)
+	o.opt("value scales", p.V.Scales)
+}
+
+func (o *Operands[B, O]) ragged(p *backend.Ragged[B]) {
+	o.opt("block table", p.Table)
+	o.Buf("context lengths", p.ContextLens)
+	o.opt("query offsets", p.QueryOffsets)
+}
+
+func (o *Operands[B, O]) rope(p *backend.Rope[B]) {
+	o.opt("rope table", p.Table)
+}
+
+func (o *Operands[B, O]) mask(p *backend.Mask[B]) {
+	o.opt("ALiBi slopes", p.ALiBi)
+	o.opt("sink logits", p.SinkLogits)
+}
+
+func (o *Operands[B, O]) outputs(p *backend.Outputs[B]) {
+	o.Buf("out", p.Rows.Buf)
+	o.opt("log-sum-exp", p.LSE)
+	o.opt("attention mass", p.Mass)
+}
+
+// Append checks the operands of Backend.Append.
+func (o *Operands[B, O]) Append(p *backend.AppendParams[B]) error {
+	o.cacheView(&p.Cache)
+	o.Buf("k", p.K.Buf)
+	o.Buf("v", p.V.Buf)
+	o.Buf("slots", p.Slots)
+	o.rope(&p.Rope)
+	o.opt("positions", p.Positions)
+	if p.QHeads != 0 {
+		o.Buf("q", p.Q.Buf)
+	}
+	if o.Err != nil {
+		return o.Err
+	}
+	return Append(o.Owner.Caps(), p)
+}
+
+// Attend checks the operands of Backend.Attend.
+func (o *Operands[B, O]) Attend(p *backend.AttendParams[B]) error {
+	o.cacheView(&p.Cache)
+	o.ragged(&p.Batch)
+	o.Buf("q", p.Q.Buf)
+	o.mask(&p.Mask)
+	o.outputs(&p.Out)
+	o.opt("work", p.Work)
+	o.opt("workspace", p.Workspace)
+	if o.Err != nil {
+		return o.Err
+	}
+	return Attend(o.Owner.Caps(), p)
+}
+
+// Merge checks the operands of Backend.Merge.
+func (o *Operands[B, O]) Merge(p *backend.MergeParams[B]) error {
+	o.Buf("in", p.In)
+	o.Buf("log-sum-exp", p.LSE)
+	o.Buf("out", p.Out.Buf)
+	o.opt("out log-sum-exp", p.OutLSE)
+	if o.Err != nil {
+		return o.Err
+	}
+	return Merge(o.Owner.Caps(), p)
+}
+
+// Gather checks the operands of Backend.Gather.
+func (o *Operands[B, O]) Gather(p *backend.GatherParams[B]) error {
+	o.cacheView(&p.Cache)
+	o.opt("block table", p.Table)
+	o.opt("k", p.K)
+	o.opt("v", p.V)
+	if o.Err != nil {
+		return o.Err
+	}
+	return Gather(o.Owner.Caps(), p)
+}
+
+// CopyBlocks checks the operands of Backend.CopyBlocks.
+func (o *Operands[B, O]) CopyBlocks(p *backend.CopyBlocksParams[B]) error {
+	o.cacheView(&p.Cache)
+	o.opt("attention mass", p.Mass)
+	o.Buf("pairs", p.Pairs)
+	if o.Err != nil {
+		return o.Err
+	}
+	return CopyBlocks(o.Owner.Caps(), p)
+}
+
+// MoveSlots checks the operands of Backend.MoveSlots.
+func (o *Operands[B, O]) MoveSlots(p *backend.MoveSlotsParams[B]) error {
+	o.cacheView(&p.Cache)
+	o.opt("attention mass", p.Mass)
+	o.Buf("pairs", p.Pairs)
+	if o.Err != nil {
+		return o.Err
+	}
+	return MoveSlots(o.Owner.Caps(), p)
+}
+
+// ConvertBlocks checks the operands of Backend.ConvertBlocks.
+func (o *Operands[B, O]) ConvertBlocks(p *backend.ConvertBlocksParams[B]) error {
+	o.cacheView(&p.From)
+	o.cacheView(&p.To)
+	o.Buf("pairs", p.Pairs)
+	if o.Err != nil {
+		return o.Err
+	}
+	return ConvertBlocks(o.Owner.Caps(), p)
+}
+
+// Rotate checks the operands of Backend.Rotate.
+func (o *Operands[B, O]) Rotate(p *backend.RotateParams[B]) error {
+	o.cacheView(&p.Cache)
+	o.Buf("slots", p.Slots)
+	o.Buf("deltas", p.Deltas)
+	o.rope(&p.Rope)
+	if o.Err != nil {
+		return o.Err
+	}
+	return Rotate(o.Owner.Caps(), p)
+}
