@@ -20,7 +20,7 @@ func ItemKeys(items []Item, tokens, blockSize int) []Key {
 		if blockSize < 1 {
 			break
 		}
-		begin, end := max(item.Begin, 0), min(item.End, tokens)
+		begin, end, hash := max(item.Begin, 0), min(item.End, tokens), keytext.Bytes(item.Hash)
 		for b := begin / blockSize; begin < end && b*blockSize < end; b++ {
 			for len(texts) <= b {
 				texts = append(texts, nil)
@@ -28,7 +28,7 @@ func ItemKeys(items []Item, tokens, blockSize int) []Key {
 			if texts[b] == nil {
 				texts[b] = keytext.New("items")
 			}
-			texts[b].Line("item", keytext.Number(item.Begin-b*blockSize), keytext.Number(item.End-b*blockSize), keytext.Bytes(item.Hash))
+			texts[b].Line("item", keytext.Number(item.Begin-b*blockSize), keytext.Number(item.End-b*blockSize), hash)
 		}
 	}
 	keys := make([]Key, len(texts))

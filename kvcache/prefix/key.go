@@ -78,9 +78,8 @@ func (q Query) Digests(dst []Digest, blockSize int) []Digest {
 			}
 			n = 0
 		}
-		var d Digest
-		h.Sum(d[:0])
-		dst = append(dst, d)
+		dst = append(dst, Digest{})
+		h.Sum(dst[len(dst)-1][:0])
 	}
 	return dst
 }
@@ -105,16 +104,16 @@ func widthOf(tokens []uint32) int {
 // Chain appends the keys of blocks behind a parent to dst, from their digests: the parent
 // is the key of the block before them or of the root.
 func (k Key) Chain(dst []Key, digests []Digest, f Fidelity) []Key {
-	h := sha256.New()
+	h := sha256.New() // one for all, which does not escape: Sum256 makes one for each
 	var buf [2 + 2*sha256.Size]byte
-	buf[0], buf[len(buf)-1] = 'B', byte(f)
+	parent := (*Key)(buf[1:])
+	buf[0], *parent, buf[len(buf)-1] = 'B', k, byte(f)
 	for i := range digests {
-		copy(buf[1:], k[:])
-		copy(buf[1+len(k):], digests[i][:])
+		*(*Digest)(buf[1+len(k):]) = digests[i]
 		h.Reset()
 		h.Write(buf[:])
-		h.Sum(k[:0])
-		dst = append(dst, k)
+		h.Sum(parent[:0])
+		dst = append(dst, *parent)
 	}
 	return dst
 }

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
@@ -34,7 +35,7 @@ func (s Scope) Persistable() error {
 // making one changes no tree.
 type Root struct {
 	Key      Key    // of the fingerprint and the scope, parent of the first block's key
-	tenant   Key    // of the salt
+	tenant   Key    // of the salt, zero without one: for a process's own books
 	unsalted uint64 // of the rest: to tell a foreign salt from a foreign model
 }
 
@@ -53,12 +54,10 @@ func (f Fingerprint) Root(s Scope) Root {
 		with.Line("salt", keytext.Bytes(salt))
 		return with.Sum()
 	}
-	tenant := keytext.New("tenant") // for the statistics of a process, not for keys
-	tenant.Line("salt", keytext.Bytes(s.Salt))
-	r := Root{Key: salted(nil), tenant: tenant.Sum()}
+	r := Root{Key: salted(nil)}
 	r.unsalted = r.Key.word()
 	if s.Salt != nil {
-		r.Key = salted(s.Salt)
+		r.Key, r.tenant = salted(s.Salt), sha256.Sum256(s.Salt)
 	}
 	return r
 }
