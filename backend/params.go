@@ -110,6 +110,11 @@ const (
 	Interleaved
 )
 
+// String is half-split or interleaved.
+func (p Pairing) String() string {
+	return [...]string{"half-split", "interleaved", "invalid"}[min(p, Interleaved+1)]
+}
+
 // AttendShape is what a plan depends on, all of it on the host. The slices must
 // not be retained.
 type AttendShape struct {

@@ -36,6 +36,11 @@ const (
 	Llama3Scaling             // Llama 3.1's piecewise scaling of low frequencies
 )
 
+// String is none, linear, ntk, yarn or llama3.
+func (s RoPEScaling) String() string {
+	return [...]string{"none", "linear", "ntk", "yarn", "llama3", "invalid"}[min(s, Llama3Scaling+1)]
+}
+
 // Resolve fills the defaults in for heads of headDim elements and checks the result.
 func (r RoPE) Resolve(headDim int) (RoPE, error) {
 	def := func(v *float64, d float64) {

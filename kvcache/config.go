@@ -99,7 +99,7 @@ type Config struct {
 	Prefix prefix.Policy
 	// Model is a digest of the weights, or of this device's part of them. It goes into the
 	// keys by which other processes know blocks (see Pool.Watch); within a pool it decides
-	// nothing.
+	// nothing. What outlives the process needs it: see Persistable.
 	Model []byte
 
 	sources  [numSettings]Source

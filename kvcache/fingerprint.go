@@ -1,17 +1,13 @@
 package kvcache
 
 import (
-	"encoding/binary"
-	"math"
-	"slices"
-
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Fingerprint is what the content of a pool's blocks depends on besides tokens: with
-// its Root a process that has no pool computes the keys that a pool's events name
-// (see Pool.Watch). Equal configurations have equal fingerprints, on every machine.
+// Fingerprint is what the content of a pool's blocks depends on besides tokens and scope:
+// with its Root a process that has no pool computes the keys that a pool's events name (see
+// Pool.Watch). Configurations with the same Content and the same size of blocks have the
+// same fingerprint, on every machine.
 func (c Config) Fingerprint() (prefix.Fingerprint, error) {
 	c, err := c.Resolve()
 	if err != nil {
@@ -22,71 +18,15 @@ func (c Config) Fingerprint() (prefix.Fingerprint, error) {
 
 // fingerprint is Fingerprint of a configuration that is filled in.
 func (c Config) fingerprint() prefix.Fingerprint {
-	f := prefix.Fingerprint{
-		Model: c.Model, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, VHeadDim: c.VHeadDim,
-		K: c.K.String(), V: c.V.String(), BlockSize: c.slots(),
-	}
-	if c.RoPE != nil {
-		if r, err := c.RoPE.Resolve(c.HeadDim); err == nil { // as it did when the configuration was checked
-			f.RoPE = ropeBytes(r)
-		}
-	}
-	// How a layer sees its past decides what the layers above it store.
-	m := words{}
-	m.ints(c.QHeads, int(c.Act))
-	m.floats(float64(c.Scale))
-	for l := range c.Layers {
-		mask := c.mask(l)
-		m.ints(mask.Window, mask.SinkTokens, len(mask.ALiBi), len(mask.SinkLogits))
-		m.floats(float64(mask.SoftCap))
-		for _, list := range [...][]float32{mask.ALiBi, mask.SinkLogits} {
-			for _, v := range list {
-				m.floats(float64(v))
-			}
-		}
-	}
-	// How keys and values are rounded decides what is stored, too.
-	if c.K.Quantized() || c.V.Quantized() {
-		m.ints(bit(c.Hadamard), bit(c.Saturate), bit(c.Int8Query), c.Residual)
-		for l := range c.Layers {
-			m.ints(bit(slices.Contains(c.SkipLayers, l)))
-			for _, list := range [...][]float32{c.headScales(c.KScales, l), c.headScales(c.VScales, l)} {
-				for _, v := range list {
-					m.floats(float64(v))
-				}
-			}
-		}
-	}
-	f.Masks = m
-	return f
+	return prefix.Fingerprint{Content: c.content().Sum(), BlockTokens: c.slots(), Group: prefix.AllLayers}
 }
 
-func bit(b bool) int {
-	if b {
-		return 1
+// Persistable is nil where keys and values may outlive the process under their keys. Without
+// a digest of the weights they may not: those of another model would be taken for them, which
+// within a pool cannot be. An adapter's part is prefix.Scope.Persistable.
+func (c Config) Persistable() error {
+	if len(c.Model) == 0 {
+		return ErrConfig{Name: "Model", Why: "need a digest of the weights for keys and values that outlive the process, or those of other weights would be taken for them; SHA-256 of the file of weights will do"}
 	}
-	return 0
-}
-
-func ropeBytes(r backend.RoPE) []byte {
-	w := words{}
-	w.ints(r.Dims, int(r.Pairing), int(r.Scaling), r.OriginalContext)
-	w.floats(r.Theta, r.Factor, r.BetaFast, r.BetaSlow, r.LowFreq, r.HighFreq, r.Attention)
-	return w
-}
-
-// words are numbers of 8 bytes one after the other. How many there are follows from
-// the numbers themselves.
-type words []byte
-
-func (w *words) ints(ns ...int) {
-	for _, n := range ns {
-		*w = binary.LittleEndian.AppendUint64(*w, uint64(n))
-	}
-}
-
-func (w *words) floats(fs ...float64) {
-	for _, f := range fs {
-		*w = binary.LittleEndian.AppendUint64(*w, math.Float64bits(f))
-	}
+	return nil
 }

@@ -55,8 +55,9 @@ type PrefixKvCache struct {
 	root  prefix.Root
 }
 
-// hostModel is the fingerprint of a cache that serves one model only.
-var hostModel = prefix.Fingerprint{K: backend.F32.String(), V: backend.F32.String()}
+// hostModel is the fingerprint of a cache that serves one model only, and of which no key is
+// told.
+var hostModel = prefix.Fingerprint{Group: prefix.AllLayers}
 
 // NewPrefixKvCache returns an empty cache. ErrConfig for a limit that cannot be.
 func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {

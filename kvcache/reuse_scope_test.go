@@ -87,14 +87,6 @@ func TestC7FingerprintOfThePool(t *testing.T) {
 		"alibi":      func(c *Config) { c.Masks = []Mask{{ALiBi: make([]float32, 4)}} },
 		"no sinks":   func(c *Config) { c.Masks = []Mask{{SinkLogits: []float32{1, 2, 3, 4}}} },
 	}
-	// What other processes and later versions must come to.
-	full := small(Paged)
-	full.HeadDim, full.VHeadDim, full.Prefix = 64, 64, prefix.LRU
-	full.Masks, full.Model = []Mask{{Window: 8, ALiBi: []float32{1, 2, 3, 4}}}, []byte("m")
-	model, err := full.Fingerprint()
-	require.NoError(t, err)
-	require.Equal(t, "3a0746dfaf58f5beea40821743600aae4654da275c8ac185595ba97ab4414381", model.Root(prefix.Scope{}).Key.String())
-
 	seen := map[prefix.Key]string{}
 	for name, change := range changes {
 		cfg := base

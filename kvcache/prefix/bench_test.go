@@ -48,6 +48,13 @@ func BenchmarkLookup(b *testing.B) {
 			keys = r.root.Keys(keys[:0], 16, q)
 		}
 	})
+	b.Run("chain", func(b *testing.B) { // what is left of keys where digests are known
+		digests := q.Digests(nil, 16)
+		b.ReportAllocs()
+		for b.Loop() {
+			keys = r.root.Key.Chain(keys[:0], digests, Exact)
+		}
+	})
 	b.Run("parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
@@ -147,12 +154,17 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	r.cache(r.root, prompt(0))
 	q := Query{Tokens: prompt(0)[:16*promptBlocks-1]}
 	buf := make([]block.Block, 0, promptBlocks)
-	keys := make([]Key, 0, promptBlocks)
+	keys, digests := make([]Key, 0, promptBlocks), make([]Digest, 0, promptBlocks)
 	for name, f := range map[string]func(){
 		"lookup": func() { r.tree.Lookup(buf, r.root, q) },
 		"miss":   func() { r.tree.Lookup(buf, salted0, q) },
 		"match":  func() { r.tree.Match(r.root, q) },
 		"keys":   func() { r.root.Keys(keys, 16, q) },
+		"digests": func() {
+			digests = q.Digests(digests[:0], 1000)
+			r.root.Key.Chain(keys, digests, Truncated)
+		},
+		"one key": func() { chain(r.root.Key, q.Tokens[:16], mark{Key{1}, Evicted}) },
 		"take": func() {
 			_, m := r.tree.Lookup(buf, r.root, q)
 			blocks, _, _ := r.tree.Take(buf, r.root, q, Keep{}, m)

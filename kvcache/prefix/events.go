@@ -73,7 +73,7 @@ const MaxRoom = 1_000_000
 
 // Subscribe returns a stream of events from here on, with room for so many (at
 // least one and at most MaxRoom), and what the tree holds now, as events of the last sequence number.
-// From the first subscription on the tree computes the keys of its blocks.
+// While there are subscriptions the tree computes the keys of its blocks, and else none.
 func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,17 +84,9 @@ func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 		return s, nil
 	}
 	t.hub.subs = append(t.hub.subs, s)
-	t.keyed = true
 	var have []Event
 	for _, r := range t.sortedRoots() {
 		each(&r.node, func(n *node) {
-			if n.keys == nil {
-				n.keys = make([]Key, 0, len(n.blocks))
-				for i := range n.blocks {
-					tokens, m := n.label(i, t.blockSize)
-					n.keys = append(n.keys, chain(n.keyBefore(i), tokens, m))
-				}
-			}
 			if len(n.blocks) > 0 {
 				e := t.event(n, 0, len(n.blocks))
 				e.Seq = t.hub.seq
@@ -105,7 +97,7 @@ func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 	return s, have
 }
 
-// Unsubscribe ends a stream and closes its channel. The keys stay with the blocks.
+// Unsubscribe ends a stream and closes its channel.
 func (t *Tree) Unsubscribe(s *Subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,17 +120,51 @@ func (t *Tree) Close() {
 // event says that blocks from to to−1 of n are stored.
 func (t *Tree) event(n *node, from, to int) Event {
 	e := Event{
-		Kind: Stored, Root: n.root.Key, Keys: slices.Clone(n.keys[from:to]),
+		Kind: Stored, Root: n.root.Key, Keys: slices.Clone(t.keysOf(n)[from:to]),
 		Tokens: slices.Clone(n.tokens[from*t.blockSize : min(to*t.blockSize, len(n.tokens))]),
 	}
 	if n.depth+from > 0 {
-		e.Parent = n.keyBefore(from)
+		e.Parent = t.keyBefore(n, from)
 	}
 	for i := from; n.marks != nil && i < to; i++ {
 		e.Extra = append(e.Extra, n.marks[i].extra)
 		e.Fidelity = append(e.Fidelity, n.marks[i].fidelity)
 	}
 	return e
+}
+
+// keysOf is the keys of n's blocks. Those that nobody has asked for before are computed
+// now, and of what leads to n.
+func (t *Tree) keysOf(n *node) []Key {
+	known := len(n.keys)
+	if known == len(n.blocks) {
+		return n.keys
+	}
+	parent := t.keyBefore(n, known)
+	if n.marks == nil {
+		n.keys = slices.Grow(n.keys, len(n.blocks)-known)
+		n.keys = Root{Key: parent}.Keys(n.keys, t.blockSize, Query{Tokens: n.tokens[known*t.blockSize:]})
+		return n.keys
+	}
+	for i := known; i < len(n.blocks); i++ {
+		tokens, m := n.label(i, t.blockSize)
+		parent = chain(parent, tokens, m)
+		n.keys = append(n.keys, parent)
+	}
+	return n.keys
+}
+
+// keyBefore is the key that block i of n is chained to. That of the block before it in n, if
+// there is one, has been computed.
+func (t *Tree) keyBefore(n *node, i int) Key {
+	if i > 0 {
+		return n.keys[i-1]
+	}
+	if n.depth == 0 {
+		return n.root.Key
+	}
+	keys := t.keysOf(n.parent)
+	return keys[len(keys)-1]
 }
 
 // announce tells of the blocks from first on of the path that ends in n.
@@ -158,7 +184,7 @@ func (t *Tree) announce(n *node, first int) {
 // removed tells of block i of n, which is about to go.
 func (t *Tree) removed(n *node, i int) {
 	if t.hub.active() && !t.hub.mute {
-		t.hub.send(Event{Kind: Removed, Root: n.root.Key, Keys: []Key{n.keys[i]}})
+		t.hub.send(Event{Kind: Removed, Root: n.root.Key, Keys: []Key{t.keysOf(n)[i]}})
 	}
 }
 

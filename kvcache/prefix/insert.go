@@ -140,9 +140,6 @@ func (t *Tree) extend(at *node, a addition) *node {
 	n := at
 	if at.kids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
 		n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
-		if t.keyed {
-			n.keys = []Key{}
-		}
 		t.nodes++
 	}
 	n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
@@ -187,9 +184,6 @@ func (n *node) reserve(blocks, blockSize int) {
 		return // it grows with the next ones, as a sequence does
 	}
 	n.tokens, n.blocks = slices.Grow(n.tokens, blocks*blockSize), slices.Grow(n.blocks, blocks)
-	if n.keys != nil {
-		n.keys = slices.Grow(n.keys, blocks)
-	}
 }
 
 // add appends a block to a node.
@@ -197,21 +191,7 @@ func (n *node) add(a addition) {
 	if n.marks != nil || a.mark != (mark{}) {
 		n.marks = append(n.allMarks(), a.mark)
 	}
-	if n.keys != nil {
-		n.keys = append(n.keys, chain(n.keyBefore(len(n.keys)), a.label, a.mark))
-	}
 	n.tokens, n.blocks = append(n.tokens, a.label...), append(n.blocks, a.block)
-}
-
-// keyBefore is the key that block i of n is chained to.
-func (n *node) keyBefore(i int) Key {
-	if i > 0 {
-		return n.keys[i-1]
-	}
-	if up := n.parent; len(up.keys) > 0 {
-		return up.keys[len(up.keys)-1]
-	}
-	return n.root.Key
 }
 
 // parent is the entry of the block before block i of n, nil for the first of a root.

@@ -1,5 +1,7 @@
 package prefix
 
+import "github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
+
 // Item is something in a prompt that is not text, an image above all: its
 // placeholder tokens are the same for all images, so what it holds goes into the
 // keys of the blocks that it overlaps.
@@ -10,30 +12,29 @@ type Item struct {
 
 // ItemKeys is Query.Extra for a prompt with items: a key for each block that one
 // overlaps, and the zero Key for the others. A range counts where it lies in the
-// prompt, one without tokens does not, and items count in their order.
+// prompt, one without tokens does not, and items count in their order. A block's key has
+// where the item begins and ends as seen from the block, so which part of it is there.
 func ItemKeys(items []Item, tokens, blockSize int) []Key {
-	var digests []digest
+	var texts []keytext.Text
 	for _, item := range items {
 		if blockSize < 1 {
 			break
 		}
-		begin, end := max(item.Begin, 0), min(item.End, tokens)
+		begin, end, hash := max(item.Begin, 0), min(item.End, tokens), keytext.Bytes(item.Hash)
 		for b := begin / blockSize; begin < end && b*blockSize < end; b++ {
-			for len(digests) <= b {
-				digests = append(digests, digest{})
+			for len(texts) <= b {
+				texts = append(texts, nil)
 			}
-			if digests[b].h == nil {
-				digests[b] = newDigest("ferrumkv items 1")
+			if texts[b] == nil {
+				texts[b] = keytext.New("items")
 			}
-			digests[b].number(item.Begin - b*blockSize)
-			digests[b].number(item.End - b*blockSize)
-			digests[b].optional(item.Hash)
+			texts[b].Line("item", keytext.Number(item.Begin-b*blockSize), keytext.Number(item.End-b*blockSize), hash)
 		}
 	}
-	keys := make([]Key, len(digests))
-	for i, d := range digests {
-		if d.h != nil {
-			keys[i] = d.sum()
+	keys := make([]Key, len(texts))
+	for i, t := range texts {
+		if t != nil {
+			keys[i] = t.Sum()
 		}
 	}
 	return keys

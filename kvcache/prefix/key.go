@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash"
 )
 
 // Key names a block for everything outside of the tree: events, other tiers, other
-// processes. It is a chain of SHA-256 sums from the root: equal keys mean equal
-// content, and nobody can make two that are alike. The zero Key is no key.
+// processes. Keys are a chain of SHA-256 sums from a root: equal keys mean equal content,
+// and nobody can make two that are alike. docs/keys.md says how they are made, in any
+// language. The zero Key is no key.
 type Key [sha256.Size]byte
 
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
@@ -19,71 +19,109 @@ func (k Key) compare(o Key) int { return bytes.Compare(k[:], o[:]) }
 
 func (k Key) word() uint64 { return binary.LittleEndian.Uint64(k[:]) }
 
-// Keys appends the keys of the query's blocks to dst, in order, that of a last
-// block with fewer tokens included. The content is exact.
+// Digest is the sum of what is a block's own, its tokens and its extra key, wherever the
+// block lies.
+type Digest [sha256.Size]byte
+
+// Keys appends the keys of the query's blocks of blockSize tokens to dst, in order, that of
+// a last block with fewer tokens included. The content is exact.
 func (r Root) Keys(dst []Key, blockSize int, q Query) []Key {
 	if blockSize < 1 {
 		return dst
 	}
+	var room [32]Digest
 	parent := r.Key
-	for i := 0; i*blockSize < len(q.Tokens); i++ {
-		parent = chain(parent, q.tokens(i, blockSize), mark{extra: q.extra(i)})
-		dst = append(dst, parent)
+	for at := 0; at*blockSize < len(q.Tokens); at += len(room) {
+		digests := q.blocks(at, at+len(room), blockSize).Digests(room[:0], blockSize)
+		dst = parent.Chain(dst, digests, Exact)
+		parent = dst[len(dst)-1]
 	}
 	return dst
 }
 
-// chain is the key of a block behind parent. The parts have fixed sizes or say
-// theirs, so that no two blocks encode alike. 16 tokens and no extra make two
-// blocks of SHA-256.
-func chain(parent Key, tokens []uint32, m mark) Key {
-	var fixed [192]byte
-	buf := append(fixed[:0], 'B')
-	buf = append(buf, parent[:]...)
-	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(tokens)))
+// blocks is the part of the query from block i to block j.
+func (q Query) blocks(i, j, blockSize int) Query {
+	end := len(q.Tokens)
+	if j < (end+blockSize-1)/blockSize {
+		end = j * blockSize
+	}
+	return Query{Tokens: q.Tokens[i*blockSize : end], Extra: q.Extra[min(i, len(q.Extra)):min(j, len(q.Extra))]}
+}
+
+// Digests appends the digests of the query's blocks to dst, in order. They do not depend on
+// each other: of a long prompt, parts that begin with a block, and Extra with them, may be
+// digested side by side. Key.Chain makes keys of them.
+func (q Query) Digests(dst []Digest, blockSize int) []Digest {
+	if blockSize < 1 {
+		return dst
+	}
+	h := sha256.New()
+	var buf [2 + sha256.Size + 4*piece + 4]byte
+	for i := 0; i*blockSize < len(q.Tokens); i++ {
+		tokens, extra := q.tokens(i, blockSize), q.extra(i)
+		n, width := 2, widthOf(tokens)
+		buf[0], buf[1] = 'T', byte(width)
+		if extra != (Key{}) {
+			buf[0] = 'E'
+			n += copy(buf[n:], extra[:])
+		}
+		h.Reset()
+		for {
+			few := tokens[:min(len(tokens), piece)]
+			for _, t := range few {
+				binary.LittleEndian.PutUint32(buf[n:], t) // the next one overwrites what is too much
+				n += width
+			}
+			h.Write(buf[:n])
+			if tokens = tokens[len(few):]; len(tokens) == 0 {
+				break
+			}
+			n = 0
+		}
+		dst = append(dst, Digest{})
+		h.Sum(dst[len(dst)-1][:0])
+	}
+	return dst
+}
+
+// piece is how many tokens are written at a time.
+const piece = 16
+
+// widthOf is how many bytes the largest of some tokens takes, at least one. With three for
+// each, 16 tokens are one block of SHA-256. Numbers of as many bytes as each needs would be
+// as short and take three times as long to write.
+func widthOf(tokens []uint32) int {
+	var all uint32
 	for _, t := range tokens {
-		buf = binary.LittleEndian.AppendUint32(buf, t)
+		all |= t
 	}
-	buf = append(buf, byte(m.fidelity))
-	if m.extra != (Key{}) {
-		buf = append(buf, m.extra[:]...)
+	width := 1
+	for ; width < 4 && all>>(8*width) != 0; width++ {
 	}
-	return sha256.Sum256(buf)
+	return width
 }
 
-// digest is a SHA-256 sum of parts that say their own length: no two lists of parts
-// encode alike, and an absent part differs from an empty one.
-type digest struct{ h hash.Hash }
-
-func newDigest(domain string) digest {
-	d := digest{sha256.New()}
-	d.bytes([]byte(domain))
-	return d
-}
-
-func (d digest) absent() { d.h.Write([]byte{0}) }
-
-func (d digest) bytes(b []byte) {
-	var head [9]byte
-	head[0] = 1
-	binary.LittleEndian.PutUint64(head[1:], uint64(len(b)))
-	d.h.Write(head[:])
-	d.h.Write(b)
-}
-
-func (d digest) number(n int) {
-	d.bytes(binary.LittleEndian.AppendUint64(nil, uint64(n)))
-}
-
-func (d digest) optional(b []byte) {
-	if b == nil {
-		d.absent()
-		return
+// Chain appends the keys of blocks behind a parent to dst, from their digests: the parent
+// is the key of the block before them or of the root.
+func (k Key) Chain(dst []Key, digests []Digest, f Fidelity) []Key {
+	h := sha256.New() // one for all, which does not escape: Sum256 makes one for each
+	var buf [2 + 2*sha256.Size]byte
+	parent := (*Key)(buf[1:])
+	buf[0], *parent, buf[len(buf)-1] = 'B', k, byte(f)
+	for i := range digests {
+		*(*Digest)(buf[1+len(k):]) = digests[i]
+		h.Reset()
+		h.Write(buf[:])
+		h.Sum(parent[:0])
+		dst = append(dst, *parent)
 	}
-	d.bytes(b)
+	return dst
 }
 
-func (d digest) sum() (k Key) {
-	d.h.Sum(k[:0])
-	return k
+// chain is the key of one block behind a parent.
+func chain(parent Key, tokens []uint32, m mark) Key {
+	var digest [1]Digest
+	var key [1]Key
+	q := Query{Tokens: tokens, Extra: []Key{m.extra}}
+	return parent.Chain(key[:0], q.Digests(digest[:0], len(tokens)), m.fidelity)[0]
 }

@@ -1,7 +1,9 @@
 package prefix
 
 import (
+	"reflect"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -134,66 +136,106 @@ func TestItemKeys(t *testing.T) {
 	require.NotEqual(t, keys[2], keys[3])
 }
 
-// C6: keys are the same in every process and on every machine, and the encoding is
-// canonical: there are no maps in it whose order could matter, only lists of parts
-// in a fixed order. These constants were computed once; a change of one of them
-// makes the keys of other processes and stored ones worthless.
-func TestC6KeysAreStable(t *testing.T) {
-	model := Fingerprint{
-		Model: []byte("digest"), Layers: 32, KVHeads: 8, HeadDim: 128, VHeadDim: 128,
-		K: "bf16", V: "bf16", BlockSize: 16, RoPE: []byte("theta 10000"),
-	}
-	none := model.Root(Scope{})
-	root := model.Root(Scope{Salt: []byte("tenant"), Adapter: &Adapter{ID: "lora", Version: "2"}})
-	keys := root.Keys(nil, 16, Query{Tokens: span(0, 40), Extra: []Key{{}, {1, 2, 3}}})
-	items := ItemKeys([]Item{{Begin: 2, End: 5, Hash: []byte("image")}}, 40, 16)
-	for _, x := range []struct {
-		name, want string
-		have       Key
-	}{
-		{"root", "d2b2f55014883e84a51a03d21b3ba82388d787f996a8d1226450b928b890077a", none.Key},
-		{"salted root", "fe3a46b4e4e078cc9b6495fe0650c44ad43da6a1dd892f4ecb315820f78e176a", root.Key},
-		{"full block", "7ae6ad223333aa0a86cd9ee3eae24e4472f17f2aa86b730dc1dd4aed7b106c9f", keys[0]},
-		{"with extra", "6e7d55e479c6ff6629ba26ff74f6b44c473c069278626e596d3dab5830b849e7", keys[1]},
-		{"tail", "34d934f8dc625c2a0a85048d5cc9e297415e4fe7a9b579b42cf7291a6d44be1e", keys[2]},
-		{"lossy", "6c33cae4c7122025bf8600c7f44b08f9c7784b4f9b8e42e1e394926726f05c36", chain(keys[0], span(0, 16), mark{fidelity: Requantized})},
-		{"item", "04bcc7826508b6c66500863618258371aaa6587acfdc019e75749685689be0d9", items[0]},
-	} {
-		require.Equal(t, x.want, x.have.String(), x.name)
-	}
-}
-
-// C7: every part of a fingerprint separates.
+// C7: every part of a fingerprint separates; content, which says what the model and the
+// storage are, in kvcache.
 func TestC7FingerprintSeparates(t *testing.T) {
-	base := Fingerprint{
-		Model: []byte{1}, Layers: 2, KVHeads: 3, HeadDim: 4, VHeadDim: 5, K: "k", V: "v", BlockSize: 6,
-		RoPE: []byte{7}, Masks: []byte{8},
-	}
-	change := map[string]func(*Fingerprint){
-		"model": func(f *Fingerprint) { f.Model = []byte{2} }, "no model": func(f *Fingerprint) { f.Model = nil },
-		"empty model": func(f *Fingerprint) { f.Model = []byte{} },
-		"layers":      func(f *Fingerprint) { f.Layers++ }, "heads": func(f *Fingerprint) { f.KVHeads++ },
-		"dim": func(f *Fingerprint) { f.HeadDim++ }, "value dim": func(f *Fingerprint) { f.VHeadDim++ },
-		"dims": func(f *Fingerprint) { f.HeadDim, f.VHeadDim = f.VHeadDim, f.HeadDim },
-		"K":    func(f *Fingerprint) { f.K = "kv"; f.V = "" }, "V": func(f *Fingerprint) { f.V = "w" },
-		"formats": func(f *Fingerprint) { f.K, f.V = f.V, f.K }, "block size": func(f *Fingerprint) { f.BlockSize++ },
-		"rope": func(f *Fingerprint) { f.RoPE = []byte{9} }, "no rope": func(f *Fingerprint) { f.RoPE = nil },
-		"masks": func(f *Fingerprint) { f.Masks = []byte{9} }, "no masks": func(f *Fingerprint) { f.Masks = nil },
-		"rope and masks": func(f *Fingerprint) { f.RoPE, f.Masks = f.Masks, f.RoPE },
+	base := Fingerprint{Content: Key{1}, BlockTokens: 6, Group: AllLayers}
+	change := map[string][]func(*Fingerprint){
+		"Content":     {func(f *Fingerprint) { f.Content = Key{2} }, func(f *Fingerprint) { f.Content = Key{} }},
+		"BlockTokens": {func(f *Fingerprint) { f.BlockTokens++ }, func(f *Fingerprint) { f.BlockTokens = 0 }},
+		"Group": {
+			func(f *Fingerprint) { f.Group = "" }, func(f *Fingerprint) { f.Group = "window" },
+			func(f *Fingerprint) { f.Group = "all\"\ngroup \"all" },
+		},
 	}
 	r := newRig(t, 64, Config{BlockSize: 2})
 	r.cache(base.Root(Scope{}), span(0, 2))
-	seen := map[Key]string{base.Root(Scope{}).Key: "base"}
-	for name, f := range change {
-		other := base
-		f(&other)
-		root := other.Root(Scope{})
-		require.Empty(t, seen[root.Key], name)
-		seen[root.Key] = name
-		_, m := r.match(root, span(0, 2))
-		require.Zero(t, m.Tokens)
-		require.Equal(t, OtherModel, m.Lacks())
+	seen := map[Key]bool{base.Root(Scope{}).Key: true}
+	for field := range reflect.TypeFor[Fingerprint]().Fields() {
+		require.NotEmpty(t, change[field.Name], "%s: what changes with it?", field.Name)
+		for _, f := range change[field.Name] {
+			other := base
+			f(&other)
+			root := other.Root(Scope{})
+			require.False(t, seen[root.Key], field.Name)
+			require.NotEqual(t, base.Text(), other.Text())
+			seen[root.Key] = true
+			_, m := r.match(root, span(0, 2))
+			require.Zero(t, m.Tokens)
+			require.Equal(t, OtherModel, m.Lacks())
+		}
 	}
+}
+
+// Every field of a scope is in the root.
+func TestScopeFieldsSeparate(t *testing.T) {
+	base := Scope{Salt: []byte("s"), Adapter: &Adapter{ID: "a", Version: "1"}}
+	change := map[string]func(*Scope){
+		"Salt": func(s *Scope) { s.Salt = []byte("t") }, "Adapter": func(s *Scope) { s.Adapter = nil },
+		"ID": func(s *Scope) { s.Adapter.ID = "b" }, "Version": func(s *Scope) { s.Adapter.Version = "2" },
+	}
+	seen := map[Key]bool{fingerprint.Root(base).Key: true}
+	for _, of := range []reflect.Type{reflect.TypeFor[Scope](), reflect.TypeFor[Adapter]()} {
+		for field := range of.Fields() {
+			require.NotNil(t, change[field.Name], "%s: what changes with it?", field.Name)
+			adapter := *base.Adapter
+			s := Scope{Salt: base.Salt, Adapter: &adapter}
+			change[field.Name](&s)
+			key := fingerprint.Root(s).Key
+			require.False(t, seen[key], field.Name)
+			seen[key] = true
+		}
+	}
+}
+
+// Keys that outlive their process need to tell one adapter from another of its name.
+func TestPersistableScope(t *testing.T) {
+	for _, s := range []Scope{{}, {Salt: []byte{}}, {Adapter: &Adapter{ID: "a", Version: "1"}}} {
+		require.NoError(t, s.Persistable())
+	}
+	for _, a := range []Adapter{{}, {ID: "a"}} {
+		err := Scope{Adapter: &a}.Persistable()
+		require.ErrorIs(t, err, ErrArgument{})
+		require.ErrorContains(t, err, "set Adapter.Version")
+	}
+}
+
+// Digests are computed in any order and by many goroutines; the keys are those of Keys,
+// whatever the parts.
+func TestDigestsInParallel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bs := rapid.SampledFrom([]int{1, 3, 16, 40}).Draw(t, "block size")
+		q := Query{Tokens: rapid.SliceOfN(rapid.Uint32(), 0, 50*bs).Draw(t, "tokens")}
+		for range rapid.IntRange(0, 50).Draw(t, "extras") {
+			q.Extra = append(q.Extra, Key{rapid.ByteRange(0, 1).Draw(t, "extra")})
+		}
+		parts := rapid.IntRange(1, 7).Draw(t, "blocks of a part")
+		want := fingerprint.Root(Scope{}).Keys(nil, bs, q)
+
+		digests := make([]Digest, len(want))
+		var wg sync.WaitGroup
+		for from := 0; from < len(digests); from += parts {
+			to := min(from+parts, len(digests))
+			part := Query{Tokens: q.Tokens[from*bs : min(to*bs, len(q.Tokens))]}
+			if from < len(q.Extra) {
+				part.Extra = q.Extra[from:min(to, len(q.Extra))]
+			}
+			wg.Go(func() { part.Digests(digests[from:from:to], bs) })
+		}
+		wg.Wait()
+		require.Equal(t, want, fingerprint.Root(Scope{}).Key.Chain(nil, digests, Exact))
+		require.Equal(t, digests, q.Digests([]Digest{}, bs))
+	})
+}
+
+// Blocks of no tokens are none.
+func TestKeysOfNothing(t *testing.T) {
+	for _, bs := range []int{-1, 0} {
+		require.Empty(t, fingerprint.Root(Scope{}).Keys(nil, bs, Query{Tokens: span(0, 4)}))
+		require.Empty(t, Query{Tokens: span(0, 4)}.Digests(nil, bs))
+	}
+	require.Empty(t, Query{Extra: []Key{{1}}}.Digests(nil, 4))
+	require.Empty(t, Key{}.Chain(nil, nil, Exact))
 }
 
 // No two blocks encode alike: not by the length of their tokens, their fidelity, their
@@ -206,7 +248,7 @@ func TestKeysAreInjective(t *testing.T) {
 	}
 	draw := rapid.Custom(func(t *rapid.T) block {
 		return block{
-			rapid.SliceOfN(rapid.Uint32Range(0, 2), 1, 3).Draw(t, "tokens"),
+			rapid.SliceOfN(rapid.SampledFrom([]uint32{0, 1, 255, 256, 1 << 16, 1<<24 - 1, 1 << 24}), 1, 3).Draw(t, "tokens"),
 			Key{rapid.ByteRange(0, 1).Draw(t, "extra")},
 			Fidelity(rapid.ByteRange(0, 2).Draw(t, "fidelity")),
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 // Fidelity says in which ways the content of a block differs from what a plain run
-// of the model would have computed. The zero value is exact.
+// of the model would have computed. The zero value is exact. It is a byte of a block's key:
+// values are final (docs/keys.md).
 type Fidelity uint8
 
 const (

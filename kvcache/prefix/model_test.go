@@ -41,7 +41,7 @@ type user struct {
 	keep      Keep
 }
 
-var fingerprint = Fingerprint{Layers: 1, KVHeads: 1, HeadDim: 1, VHeadDim: 1, K: "f32", V: "f32"}
+var fingerprint = Fingerprint{Group: AllLayers}
 
 // scopes differ in every way that the tree separates.
 var scopes = map[string]Scope{

@@ -16,7 +16,7 @@ type node struct {
 	tokens []uint32
 	blocks []block.Block
 	marks  []mark // one a block, or nil: none has one
-	keys   []Key  // one a block, or nil: nobody has asked for events
+	keys   []Key  // of its first blocks, as many as were asked for: see keysOf
 
 	kids        *node // treap of the children: see children.go
 	left, right *node // in the parent's treap
@@ -113,9 +113,8 @@ func (t *Tree) split(n *node, i int) *node {
 	if n.marks != nil {
 		up.marks, n.marks = slices.Clone(n.marks[:i]), n.marks[i:]
 	}
-	if n.keys != nil {
-		up.keys, n.keys = slices.Clone(n.keys[:i]), n.keys[i:]
-	}
+	known := min(i, len(n.keys))
+	up.keys, n.keys = slices.Clone(n.keys[:known]), n.keys[known:]
 	n.depth, n.tokens, n.blocks = n.depth+i, n.tokens[at:], n.blocks[i:]
 	t.own(up, 0)
 	t.link(up, n)
@@ -144,7 +143,10 @@ func (t *Tree) merge(n *node) {
 		n.marks = append(n.allMarks(), c.allMarks()...)
 	}
 	moved := len(n.blocks)
-	n.tokens, n.blocks, n.keys = append(n.tokens, c.tokens...), append(n.blocks, c.blocks...), append(n.keys, c.keys...)
+	if len(n.keys) == moved {
+		n.keys = append(n.keys, c.keys...)
+	}
+	n.tokens, n.blocks = append(n.tokens, c.tokens...), append(n.blocks, c.blocks...)
 	n.kids = c.kids
 	reparent(n.kids, n)
 	t.own(n, moved)
@@ -182,9 +184,7 @@ func (t *Tree) cut(n *node) {
 	if n.marks != nil {
 		n.marks = n.marks[:last]
 	}
-	if n.keys != nil {
-		n.keys = n.keys[:last]
-	}
+	n.keys = n.keys[:min(last, len(n.keys))]
 }
 
 // shrink gives memory back that a slice has no use for any more.

@@ -1,18 +1,11 @@
 package prefix
 
-// Fingerprint is everything about a model and its cache that the content of a block
-// depends on besides its tokens. Caches with different fingerprints have no key in
-// common.
-type Fingerprint struct {
-	Model             []byte // digest of the weights; nil: not known
-	Layers            int
-	KVHeads           int
-	HeadDim, VHeadDim int
-	K, V              string // storage formats
-	BlockSize         int
-	RoPE              []byte // parameters of the rotary embedding, in a canonical form; nil: none
-	Masks             []byte // what else decides how a layer sees its past; nil: nothing
-}
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
+)
 
 // Scope says who may share. The same tokens in two scopes never meet.
 type Scope struct {
@@ -28,38 +21,43 @@ type Scope struct {
 // again under the same name are another version.
 type Adapter struct{ ID, Version string }
 
+// Persistable is nil where what was computed in the scope may outlive the process, by its
+// keys. An adapter without a version may not: ErrArgument. The model's part is
+// kvcache.Config.Persistable.
+func (s Scope) Persistable() error {
+	if s.Adapter == nil || s.Adapter.Version != "" {
+		return nil
+	}
+	return ErrArgument{Op: "persist", Why: fmt.Sprintf("adapter %q has no version, and other weights under its name would be taken for it; set Adapter.Version, to a digest of its weights say", s.Adapter.ID)}
+}
+
 // Root is where the paths of a scope begin. It is a value that stands for itself:
 // making one changes no tree.
 type Root struct {
-	Key      Key    // of the model and the scope, parent of the first block's key
-	tenant   Key    // of the salt
+	Key      Key    // of the fingerprint and the scope, parent of the first block's key
+	tenant   Key    // of the salt, zero without one: for a process's own books
 	unsalted uint64 // of the rest: to tell a foreign salt from a foreign model
 }
 
-// Root is the root of a scope of the model.
+// Root is the root of a scope of the blocks.
 func (f Fingerprint) Root(s Scope) Root {
-	model := newDigest("ferrumkv model 1")
-	model.optional(f.Model)
-	for _, n := range [...]int{f.Layers, f.KVHeads, f.HeadDim, f.VHeadDim, f.BlockSize} {
-		model.number(n)
-	}
-	model.bytes([]byte(f.K))
-	model.bytes([]byte(f.V))
-	model.optional(f.RoPE)
-	model.optional(f.Masks)
+	root := keytext.New("root")
+	blocks := f.Key()
+	root.Line("blocks", keytext.Bytes(blocks[:]))
 	if a := s.Adapter; a != nil {
-		model.bytes([]byte(a.ID))
-		model.bytes([]byte(a.Version))
+		root.Line("adapter", keytext.Quote(a.ID), keytext.Quote(a.Version))
 	} else {
-		model.absent()
+		root.Line("adapter", keytext.Absent)
 	}
-	unsalted := model.sum()
-	tenant := newDigest("ferrumkv salt 1")
-	tenant.optional(s.Salt)
-	r := Root{tenant: tenant.sum(), unsalted: unsalted.word()}
-	root := newDigest("ferrumkv root 1")
-	root.bytes(unsalted[:])
-	root.bytes(r.tenant[:])
-	r.Key = root.sum()
+	salted := func(salt []byte) Key {
+		with := root[:len(root):len(root)]
+		with.Line("salt", keytext.Bytes(salt))
+		return with.Sum()
+	}
+	r := Root{Key: salted(nil)}
+	r.unsalted = r.Key.word()
+	if s.Salt != nil {
+		r.Key, r.tenant = salted(s.Salt), sha256.Sum256(s.Salt)
+	}
 	return r
 }

@@ -39,7 +39,6 @@ type Tree struct {
 	expiry  expiry
 	leases  heap[*Lease]
 	hub     hub
-	keyed   bool // somebody subscribed once: nodes have keys
 
 	version uint64 // of the structure: a Match of another one is out of date
 	clock   uint64 // counts releases

@@ -37,6 +37,8 @@ var table = []check{
 		command: []string{"scripts/outside"}},
 	{name: "kernels-sources", what: "the compiled CUDA kernels against sources and MANIFEST", when: always, takes: time.Second,
 		command: []string{"go", "run", "./scripts/kernels", "check"}},
+	{name: "keys", what: "the vectors of docs/keys.md, by a program in another language", when: always, takes: time.Second,
+		command: []string{"scripts/check-keys"}},
 	{name: "test-cpu", what: "all tests, on the CPU", when: always, takes: 3 * time.Minute,
 		command: []string{"make", "test-cpu"}},
 	{name: "test-race-short", what: "the race detector where goroutines meet, with few histories", when: always, takes: 2 * time.Minute,
