@@ -63,7 +63,7 @@ func (t *Tree) checkNode(r *root, n *node) error {
 		return corrupt("a node at depth %d is not where its parent ends", n.depth)
 	case len(n.blocks) == 0 || len(n.blocks) != full || len(n.blocks) > maxRun:
 		return corrupt("a node of %d blocks has %d tokens", len(n.blocks), len(n.tokens))
-	case n.marks != nil && len(n.marks) != full || len(n.keys) > full || t.hub.active() && len(n.keys) != full:
+	case n.marks != nil && len(n.marks) != full || len(n.keys) > full || t.hub.active() && len(n.keys) != full || len(n.keys) > 0 && len(n.parent.keys) != len(n.parent.blocks):
 		return corrupt("a node of %d blocks has %d marks and %d keys", full, len(n.marks), len(n.keys))
 	}
 	if c := n.onlyChild(); c != nil && len(n.blocks)+len(c.blocks) <= maxRun {

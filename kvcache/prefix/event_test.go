@@ -231,3 +231,59 @@ func TestEventsDoNotChange(t *testing.T) {
 	}
 	require.Equal(t, want, Event{Tokens: e.Tokens, Keys: e.Keys})
 }
+
+// Keys are computed while somebody listens, and not otherwise; who comes later, after whatever
+// history, gets those of all that is there.
+func TestKeysAreComputedWhenAskedFor(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		bs := rapid.IntRange(1, 3).Draw(rt, "block size")
+		r := newRig(t, 40, Config{BlockSize: bs, Policy: LRU})
+		var sub *Subscription
+		for range 30 {
+			tokens := rapid.SliceOfN(rapid.Uint32Range(1, 2), 0, 6*bs).Draw(rt, "tokens")
+			switch rapid.IntRange(0, 5).Draw(rt, "operation") {
+			case 0:
+				r.tree.Evict(rapid.IntRange(0, r.alloc.Cached()).Draw(rt, "evict"), r.root)
+			case 1:
+				if blocks, m := r.match(r.root, tokens); m.Blocks > 0 {
+					r.tree.Forget(blocks[m.Blocks-1])
+				}
+			case 2:
+				if sub != nil {
+					r.tree.Unsubscribe(sub)
+					sub = nil
+					break
+				}
+				known := map[Key]bool{r.root.Key: true}
+				var have []Event
+				sub, have = r.tree.Subscribe(1)
+				for _, e := range have {
+					parent := e.Parent
+					if parent == (Key{}) {
+						parent = e.Root
+					}
+					require.True(rt, known[parent], "parents first")
+					require.Equal(rt, Root{Key: parent}.Keys(nil, bs, Query{Tokens: e.Tokens}), e.Keys)
+					for _, k := range e.Keys {
+						known[k] = true
+					}
+				}
+			default:
+				before := r.keys()
+				r.cache(r.root, tokens)
+				if sub == nil {
+					require.LessOrEqual(rt, r.keys(), before)
+				}
+			}
+			require.NoError(rt, r.tree.Check())
+		}
+	})
+}
+
+// keys is how many keys the tree has.
+func (r *rig) keys() (n int) {
+	for _, root := range r.tree.roots {
+		each(&root.node, func(node *node) { n += len(node.keys) })
+	}
+	return n
+}

@@ -29,6 +29,7 @@ func (r Root) Keys(dst []Key, blockSize int, q Query) []Key {
 	if blockSize < 1 {
 		return dst
 	}
+	blockSize = min(blockSize, max(len(q.Tokens), 1)) // so that no product overflows
 	var room [32]Digest
 	parent := r.Key
 	for at := 0; at*blockSize < len(q.Tokens); at += len(room) {

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -228,8 +229,14 @@ func TestDigestsInParallel(t *testing.T) {
 	})
 }
 
-// Blocks of no tokens are none.
+// Blocks of no tokens are none, and one may be larger than any prompt.
 func TestKeysOfNothing(t *testing.T) {
+	for _, bs := range []int{4, 5, math.MaxInt/2 + 1, math.MaxInt} {
+		want := fingerprint.Root(Scope{}).Keys(nil, 4, Query{Tokens: span(0, 4)})
+		require.Equal(t, want, fingerprint.Root(Scope{}).Keys(nil, bs, Query{Tokens: span(0, 4)}), bs)
+		require.Len(t, Query{Tokens: span(0, 4)}.Digests(nil, bs), 1)
+		require.Empty(t, fingerprint.Root(Scope{}).Keys(nil, bs, Query{}))
+	}
 	for _, bs := range []int{-1, 0} {
 		require.Empty(t, fingerprint.Root(Scope{}).Keys(nil, bs, Query{Tokens: span(0, 4)}))
 		require.Empty(t, Query{Tokens: span(0, 4)}.Digests(nil, bs))

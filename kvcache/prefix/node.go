@@ -16,7 +16,7 @@ type node struct {
 	tokens []uint32
 	blocks []block.Block
 	marks  []mark // one a block, or nil: none has one
-	keys   []Key  // of its first blocks, as many as were asked for: see keysOf
+	keys   []Key  // of its first blocks, as many as were asked for; of all, if one below has any
 
 	kids        *node // treap of the children: see children.go
 	left, right *node // in the parent's treap
@@ -143,10 +143,7 @@ func (t *Tree) merge(n *node) {
 		n.marks = append(n.allMarks(), c.allMarks()...)
 	}
 	moved := len(n.blocks)
-	if len(n.keys) == moved {
-		n.keys = append(n.keys, c.keys...)
-	}
-	n.tokens, n.blocks = append(n.tokens, c.tokens...), append(n.blocks, c.blocks...)
+	n.tokens, n.blocks, n.keys = append(n.tokens, c.tokens...), append(n.blocks, c.blocks...), append(n.keys, c.keys...)
 	n.kids = c.kids
 	reparent(n.kids, n)
 	t.own(n, moved)
