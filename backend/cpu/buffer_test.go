@@ -90,7 +90,7 @@ func TestOpenOptions(t *testing.T) {
 		require.True(t, f.Act.Float(), f)
 		require.Equal(t, i < 3*10, f.K == f.V, "the usual ones come first: %v", f)
 	}
-	require.Equal(t, []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64}, be.Caps().Int8Query)
+	require.Equal(t, []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4}, be.Caps().Int8Query)
 	require.NoError(t, be.Close())
 }
 

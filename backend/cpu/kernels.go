@@ -92,7 +92,7 @@ var portable = kernels{
 	name:         "go",
 	exact:        true,
 	score:        forTypes(scoreRun(scoreF32).each(), scoreRun(scoreDecoded).each()),
-	scoreInt8:    perCode[scoringInt8]{signed8: scoreInt8Go, unsigned8: scoreInt8Go, unsigned4: scoreInt8Go, wide4: scoreInt8Go}.table(),
+	scoreInt8:    perCode[scoringInt8]{signed8: scoreInt8Go, unsigned8: scoreInt8Go, unsigned4: scoreInt8Go, wide4: scoreInt8Go, float4: scoreInt8Go}.table(),
 	weigh:        weighGo,
 	softcap:      softcapGo,
 	mix:          forTypes(mixRun(mixF32).each(scale), mixRun(mixDecoded).each(scale)),
