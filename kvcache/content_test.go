@@ -3,8 +3,8 @@ package kvcache
 import (
 	"crypto/sha256"
 	"os"
-	"regexp"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
