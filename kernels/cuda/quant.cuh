@@ -27,35 +27,46 @@ struct Scale {
     float step, zero;
 };
 
-// Storage is a quantized type of abi.h, which a kernel looks up when it runs: one for all of
-// its threads. Words are what DType.Scales of package backend calls scales.
+// Storage is a quantized type, in a word of storage.h, which a kernel looks up when it runs: one
+// for all of its threads. Words, else, are what DType.Scales of package backend calls scales.
 struct Storage {
     uint32_t type;
 
-    __device__ bool nibbles() const { return type >= FKV_INT4 && type <= FKV_INT4_CHANNEL; }
-    __device__ bool channels() const { return type == FKV_INT4_CHANNEL; } // share words over a block's tokens
-    __device__ bool floats() const { return type >= FKV_E4M3; }           // a head has one word
-    __device__ bool balanced() const { return type == FKV_INT8; }         // signed codes around zero
+    __device__ bool nibbles() const { return type & FKV_NIBBLES; }
+    __device__ bool balanced() const { return type & FKV_SIGNED; } // with codes around zero, and no zero point
+    __device__ bool floats() const { return type & FKV_FLOATS; }
+    __device__ bool e4m3() const { return type & FKV_E4M3; }
+    __device__ bool channels() const { return type & FKV_BY_CHANNEL; } // share words over a block's tokens
+    __device__ bool heads() const { return type & FKV_BY_HEAD; }       // have one word
+
+    // anew is the same, of which the compiler does not know it. What follows from a word it would work
+    // out before the loops of attention, and has no registers to keep it in: asked inside of them, a
+    // bit is one instruction.
+    __device__ Storage anew() const {
+        Storage same = *this;
+        asm volatile("" : "+r"(same.type));
+        return same;
+    }
 
     // bytes is those of n codes.
     __device__ uint32_t bytes(uint32_t n) const { return nibbles() ? n / 2 : n; }
 
-    // spread is the logarithm of the units of a group. A row has no more than 32.
-    __device__ uint32_t spread() const { return type == FKV_INT4 ? 2 : type == FKV_INT4_G64 ? 3 : 5; }
+    // spread is the logarithm of the units of a group.
+    __device__ uint32_t spread() const { return type >> FKV_SHARE; }
 
     // words is how many a row of dim elements has of its own.
     __device__ uint32_t words(uint32_t dim) const {
-        return channels() || floats() ? 0 : (dim / UNIT + (1u << spread()) - 1) >> spread();
+        return type & (FKV_BY_CHANNEL | FKV_BY_HEAD) ? 0 : ((dim / UNIT - 1) >> spread()) + 1;
     }
 
     // first is the first word for a row of a plane, which is one of the head's; panel is the
     // head's [block_size, dim] of a block.
     __device__ int64_t first(int64_t row, int64_t panel, uint32_t head, uint32_t dim) const {
-        return channels() ? panel * dim : floats() ? head : row * words(dim);
+        return channels() ? panel * dim : heads() ? head : row * words(dim);
     }
 
     __device__ Scale scale(uint32_t word) const {
-        if (balanced() || floats()) return {__uint_as_float(word), 0};
+        if (type & FKV_FACTORS) return {__uint_as_float(word), 0};
         const float zero = float(int16_t(word >> 16));
         return {__uint_as_float(word << 16), nibbles() ? zero * (1 / 16.f) : zero};
     }
@@ -81,7 +92,7 @@ struct Storage {
 
     // code is that of an element, in its lowest bits.
     __device__ uint32_t code(float x, const Scale &s) const {
-        if (floats()) return Float8(type == FKV_E4M3).code(__fdiv_rn(x, s.step));
+        if (floats()) return Float8(e4m3()).code(__fdiv_rn(x, s.step));
         if (!(s.step > 0)) return 0; // NaN, or a group of zeros
         const float low = balanced() ? -127 : 0, top = balanced() ? 127 : nibbles() ? 15 : 255;
         const float nearest = rintf(__fsub_rn(__fdiv_rn(x, s.step), s.zero));
@@ -150,7 +161,7 @@ __device__ inline void integer_values(float (&x)[UNIT], const Storage &type, con
 }
 
 __device__ inline void float_values(float (&x)[UNIT], const Storage &type, const Codes &codes, float scale) {
-    const Float8 format(type.type == FKV_E4M3);
+    const Float8 format(type.e4m3());
 #pragma unroll
     for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, format.value(codes.at[i / 4] >> 8 * (i % 4)));
 }
@@ -168,7 +179,7 @@ __device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes
 __device__ inline void channel_values(float (&x)[UNIT], const Codes &codes, const uint32_t *words) {
     const Codes bytes = unfold(codes, true);
 #pragma unroll
-    for (int i = 0; i < UNIT; i++) x[i] = Decoder({FKV_INT4_CHANNEL}, words[i]).element(bytes.at[i / 4], i % 4);
+    for (int i = 0; i < UNIT; i++) x[i] = Decoder({FKV_STORAGE_INT4CHANNEL}, words[i]).element(bytes.at[i / 4], i % 4);
 }
 
 } // namespace fkv

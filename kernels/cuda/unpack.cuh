@@ -50,8 +50,9 @@ struct Nibbles {
     __device__ uint32_t bytes(int i) const { return i % 2 ? odd : even; }
 };
 
-// unpack4 is unpack8 of 4-bit codes.
-template <class T> __device__ inline void unpack4(T *to, const Storage &type, uint32_t codes, uint32_t word) {
+// unpack4 is unpack8 of 4-bit codes, which have a zero point: the compiler need not ask.
+template <class T> __device__ inline void unpack4(T *to, uint32_t codes, uint32_t word) {
+    constexpr Storage type{FKV_NIBBLES};
     float x[UNIT];
     if constexpr (sizeof(T) == 4) {
         integer_values(x, type, {{codes, 0}}, word);
@@ -67,7 +68,7 @@ template <class T> __device__ inline void unpack4(T *to, const Storage &type, ui
 // unpack_floats makes elements of 8-bit floats: as halves, whose exponents have another bias,
 // so that the scale, times 2^8 for E4M3, makes up for it. E4M3 has a NaN of its own.
 template <class T> __device__ inline void unpack_floats(T *to, const Storage &type, const Codes &codes, float head_scale) {
-    const bool e4m3 = type.type == FKV_E4M3;
+    const bool e4m3 = type.e4m3();
     const float scale = e4m3 ? head_scale * 256 : head_scale;
     float x[UNIT];
     uint32_t nan = 0;

@@ -137,13 +137,13 @@ struct WarpRow {
         unsigned bad = __ballot_sync(FULL, !good);
         if (bad != 0 && saturate) {
             bad = 0;
-            size = p.type.floats() ? INFINITY : highest(size, units);
+            size = p.type.heads() ? INFINITY : highest(size, units);
 #pragma unroll
             for (int i = 0; i < UNIT; i++) x[i] = saturated(x[i], size);
         }
         uint32_t *words = p.scales + p.type.first(row, 0, head, dim) + (lane >> spread);
         uint32_t word;
-        if (p.type.floats()) {
+        if (p.type.heads()) {
             word = *words;
         } else {
             float low = INFINITY, high = -INFINITY;
@@ -157,7 +157,7 @@ struct WarpRow {
         uint32_t codes[UNIT];
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
-            const bool lost = p.type.floats() && !saturate && !finite(x[i]); // the others' scale is NaN
+            const bool lost = p.type.heads() && !saturate && !finite(x[i]); // the others' scale is NaN
             codes[i] = p.type.code(lost ? NAN : x[i], scale);
         }
         if (mine()) store_codes(p.unit(row, lane), codes, p.type.nibbles());

@@ -128,8 +128,8 @@ inline bool put_octet(Codes<uint> to, int64_t row, Seat seat, bool there, thread
     const float4 reach = reach_together(x, seat, c);
     if (!there) return true;
     device uint *scale = to.scale(row, seat.octet);
-    const uint word = c.is_float() ? *scale : word_of(c, reach, saturate);
-    if (!c.is_float() && seat.octet % (1u << c.shift) == 0) *scale = word;
+    const uint word = c.by_head() ? *scale : word_of(c, reach, saturate);
+    if (!c.by_head() && seat.octet % (1u << c.shift) == 0) *scale = word;
 #pragma unroll
     for (uint i = 0; i < OCTET; i++) x[i] = storable(c, x[i], reach, saturate);
     const uint4 words = uint4(word);

@@ -26,7 +26,7 @@ constexpr uint32_t NO_NUMBER = 0x7fc0, NO_NUMBER_INT8 = 0x7fc00000;
 
 // word_of is the word of a group of values from lo to hi.
 inline uint32_t word_of(uint32_t storage, float lo, float hi) {
-    if (storage == FKV_INT8) {
+    if (storage & FKV_SIGNED) {
         const float size = std::max(std::fabs(lo), std::fabs(hi)), scale = single(double(size) / 127);
         return scale == 0 && size > 0 ? 1 : bits_of(scale);
     }
@@ -42,13 +42,13 @@ inline uint32_t word_of(uint32_t storage, float lo, float hi) {
 }
 
 inline unsigned code_of(uint32_t storage, uint32_t word, float x) {
-    const double step = storage == FKV_INT8 ? float_of(word) : float_of(word << 16);
+    const double step = storage & FKV_SIGNED ? float_of(word) : float_of(word << 16);
     if (!(step > 0)) {
         return 0;
     }
-    const double zero = storage == FKV_INT8 ? 0 : double(int16_t(word >> 16)) / (nibbles(storage) ? 16 : 1);
+    const double zero = storage & FKV_SIGNED ? 0 : double(int16_t(word >> 16)) / (nibbles(storage) ? 16 : 1);
     const double nearest = std::nearbyint(single(double(single(x / step)) - zero));
-    if (storage == FKV_INT8) {
+    if (storage & FKV_SIGNED) {
         return unsigned(int(std::clamp(nearest, -127., 127.))) & 0xff;
     }
     return unsigned(std::clamp(nearest, 0., nibbles(storage) ? 15. : 255.));
@@ -59,7 +59,7 @@ inline unsigned small_float_of(uint32_t storage, float x) {
     if (std::isnan(x)) {
         return 0x7f;
     }
-    const double most = storage == FKV_E4M3 ? 448 : 57344, size = std::min<double>(std::fabs(x), most);
+    const double most = storage & FKV_E4M3 ? 448 : 57344, size = std::min<double>(std::fabs(x), most);
     unsigned best = 0;
     for (unsigned c = 1; c < 0x7f && small_float(storage, c) <= most; c++) {
         const double off = std::fabs(small_float(storage, c) - size), least = std::fabs(small_float(storage, best) - size);
@@ -102,7 +102,7 @@ bool encode(Plane<Quant> &p, std::vector<float> x, bool saturated, Where where) 
     uint32_t &word = p.words[p.word_at(where(0).first, where(0).second)];
     if (!small_floats(p.storage)) {
         const auto [lo, hi] = std::minmax_element(x.begin(), x.end());
-        word = !good ? p.storage == FKV_INT8 ? NO_NUMBER_INT8 : NO_NUMBER : word_of(p.storage, *lo, *hi);
+        word = !good ? p.storage & FKV_SIGNED ? NO_NUMBER_INT8 : NO_NUMBER : word_of(p.storage, *lo, *hi);
     }
     for (size_t i = 0; i < x.size(); i++) {
         const auto [row, d] = where(i);
