@@ -103,6 +103,8 @@ var codings = [DTypes]Coding{
 	U32: {Name: "u32", Bits: 32, Code: Integer},
 	I32: {Name: "i32", Bits: 32, Code: Integer},
 	I64: {Name: "i64", Bits: 64, Code: Integer},
+
+	MXFP4: {Name: "mxfp4", Bits: 4, Code: E2M1, Scope: ByGroup, Group: 32, Scale: Exponents, Values: MXFP4},
 }
 
 // Coding describes the type; the zero Coding for one that is none.

@@ -24,6 +24,7 @@ const (
 	U32         // block tables, lengths, positions
 	I32         // rotations
 	I64         // slots
+	MXFP4       // 4-bit floats in groups of 32 along the head dim that share a power of two; two a byte, the even index low
 	DTypes      // how many types there are; none itself
 )
 

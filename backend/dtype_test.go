@@ -20,7 +20,7 @@ func TestDTypeNamesAndSizes(t *testing.T) {
 		{backend.F32, "f32", 32, true, false}, {backend.F16, "f16", 16, true, false}, {backend.BF16, "bf16", 16, true, false},
 		{backend.Int8, "int8", 8, false, true}, {backend.FP8E4M3, "fp8e4m3", 8, false, true}, {backend.FP8E5M2, "fp8e5m2", 8, false, true},
 		{backend.Int8Asym, "int8asym", 8, false, true}, {backend.Int4, "int4", 4, false, true}, {backend.Int4G64, "int4g64", 4, false, true},
-		{backend.Int4Channel, "int4channel", 4, false, true},
+		{backend.Int4Channel, "int4channel", 4, false, true}, {backend.MXFP4, "mxfp4", 4, false, true},
 		{backend.U32, "u32", 32, false, false}, {backend.I32, "i32", 32, false, false}, {backend.I64, "i64", 64, false, false},
 	} {
 		require.Equal(t, c.name, c.dt.String())
@@ -35,7 +35,7 @@ func TestDTypeNamesAndSizes(t *testing.T) {
 		_, ok := backend.ParseDType(name)
 		require.False(t, ok, name)
 	}
-	for _, dt := range []backend.DType{backend.Invalid, backend.I64 + 1, 255} {
+	for _, dt := range []backend.DType{backend.Invalid, backend.DTypes, 255} {
 		require.Equal(t, "invalid", dt.String())
 		require.Zero(t, dt.Bits())
 		_, ok := dt.Size(0)
@@ -79,6 +79,7 @@ func TestScales(t *testing.T) {
 		{backend.Int4, backend.U32, 64, 2, slots * 2}, {backend.Int4, backend.U32, 80, 3, slots * 3}, {backend.Int4, backend.U32, 8, 1, slots},
 		{backend.Int4G64, backend.U32, 64, 1, slots}, {backend.Int4G64, backend.U32, 80, 2, slots * 2},
 		{backend.Int4Channel, backend.U32, 80, 0, blocks * heads * 80},
+		{backend.MXFP4, backend.U32, 8, 1, slots}, {backend.MXFP4, backend.U32, 128, 1, slots}, {backend.MXFP4, backend.U32, 130, 2, slots * 2},
 		{backend.FP8E4M3, backend.F32, 80, 0, heads}, {backend.FP8E5M2, backend.F32, 80, 0, heads},
 		{backend.F16, backend.Invalid, 80, 0, 0}, {backend.U32, backend.Invalid, 80, 0, 0},
 	} {

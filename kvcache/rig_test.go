@@ -252,7 +252,7 @@ func turnError(dt backend.DType) float64 {
 }
 
 // rounding bounds how far elements below 1 in magnitude are off in a quantized type:
-// half of its step.
+// half of its step, or what is beyond its largest code.
 func rounding(dt backend.DType) float64 {
 	switch dt {
 	case backend.Int8:
@@ -265,6 +265,8 @@ func rounding(dt backend.DType) float64 {
 		return 1.0 / 16
 	case backend.Int4, backend.Int4G64, backend.Int4Channel:
 		return 0.5 * 2 / 15 * 1.02
+	case backend.MXFP4: // of 1 the largest code is 0.75
+		return 1.0 / 4
 	}
 	return 0
 }

@@ -76,7 +76,7 @@ func TestStorageConfigRejects(t *testing.T) {
 func TestQuantizedSizeFormula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		storage := func(name string) backend.DType {
-			return rapid.SampledFrom([]backend.DType{backend.F16, backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.FP8E4M3, backend.FP8E5M2}).Draw(t, name)
+			return rapid.SampledFrom([]backend.DType{backend.F16, backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4, backend.FP8E4M3, backend.FP8E5M2}).Draw(t, name)
 		}
 		cfg := Config{
 			Layout:  rapid.SampledFrom([]Layout{Contiguous, Paged}).Draw(t, "layout"),
@@ -110,7 +110,7 @@ func TestQuantizedSizeFormula(t *testing.T) {
 func TestBytesPerTokenOfQuantizedTypes(t *testing.T) {
 	for dt, want := range map[backend.DType]int64{ // of a row
 		backend.F16: 128, backend.Int8: 64 + 4, backend.Int8Asym: 64 + 4, backend.Int4: 32 + 2*4, backend.Int4G64: 32 + 4,
-		backend.FP8E4M3: 64, backend.FP8E5M2: 64,
+		backend.FP8E4M3: 64, backend.FP8E5M2: 64, backend.MXFP4: 32 + 4,
 	} {
 		cfg := Config{Layout: Paged, Layers: 3, KVHeads: 2, HeadDim: 64, K: dt, Act: backend.F32}
 		got, err := cfg.BytesPerToken()

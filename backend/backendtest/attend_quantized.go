@@ -67,12 +67,13 @@ func listedBlockOf(caps backend.Caps, block int) int {
 // a step/√12. int8 has steps of 2·3/254, which makes 0.01. int4 has 15 of them over
 // the 4.1 to 5 that 32 to 128 normal values span, which makes 0.11 to 0.14. Channels get
 // spans of 5 to 7 from the suite: 0.18. fp8 rounds by 1/16 of a value at most, 0.025
-// on the average: 0.04, and e5m2 by twice that. A single row of few keys may be twice as far.
+// on the average: 0.04, and e5m2 by twice that. e2m1 rounds a normal value of 32 by
+// 0.115 on the average: 0.16. A single row of few keys may be twice as far.
 func coarse(dt backend.DType) float64 {
 	switch c := dt.Coding(); {
 	case c.Scope == backend.Unscaled:
 		return 0
-	case c.Scope == backend.ByChannel:
+	case c.Scope == backend.ByChannel, c.Code == backend.E2M1:
 		return 4e-1
 	case c.Code == backend.E4M3:
 		return 1e-1

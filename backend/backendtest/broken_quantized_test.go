@@ -161,6 +161,15 @@ var quantizedDefects = []defect{
 			}
 		})
 	}},
+	{"reads a word's first exponent for all of its groups", "attend", func(b *broken, be device) {
+		b.attend = misreading(be, func(p *attendP, words []uint32) {
+			if p.Cache.K.Data.DType() == backend.MXFP4 {
+				for i, w := range words {
+					words[i] = w & 0xff * 0x01010101
+				}
+			}
+		})
+	}},
 	{"reads the first head's scale for all heads", "attend", func(b *broken, be device) {
 		b.attend = misreading(be, func(p *attendP, words []uint32) {
 			if p.Cache.K.Data.DType() == backend.FP8E4M3 {

@@ -22,8 +22,9 @@ type plane[B backend.Buffer] struct {
 // stored is the content of a plane's buffers, in the layout of their images.
 type stored struct{ data, scales []byte }
 
-// nanWord is the poison of a scale with a zero point: a NaN, and a zero point that would tell.
-const nanWord = 0xa5a50000 | uint32(quant.NaN)
+// nanWord is the poison of scales that are no float32: a NaN and a zero point, or four exponents that
+// make NaN.
+const nanWord = math.MaxUint32
 
 // plane allocates poison. Scales that the caller of a device sets are set.
 func (r *rig[B]) plane(name string, g geometry, dt backend.DType, dim int) *plane[B] {

@@ -137,9 +137,16 @@ func (p *plane[B]) settleIn(got stored, slot, head int, want []float64, least []
 	have, words, group := p.values(got, slot, head), p.words(got, slot, head), groupOf(p.dt, p.dim)
 	for i, w := range want {
 		var limit float64
-		if byHead(p.dt) {
+		switch {
+		case byHead(p.dt):
 			limit = slack + quant.BoundFP8(p.dt, float32(w), math.Float32frombits(words[0]))
-		} else {
+		case p.dt.Coding().Scale == backend.Exponents:
+			e, first := quant.Exponent(words, i/group), i/group*group
+			if low, high := exponentsFor(want[first:min(first+group, len(want))], slack); e < low || e > high {
+				return fmt.Errorf("element %d of %s is in a group with an exponent of %d, want %d to %d", i, p.dt, e, low, high)
+			}
+			limit = slack + quant.BoundMX(float32(math.Abs(w)+slack), e)
+		default:
 			step, enough := stepOf(p.dt, words[i/group]), stepOf(p.dt, least[i/group])
 			if !(step >= 0 && step <= widest*enough+slack) {
 				return fmt.Errorf("element %d of %s is in a group with a step of %g, %g is enough", i, p.dt, step, enough)
@@ -150,7 +157,33 @@ func (p *plane[B]) settleIn(got stored, slot, head int, want []float64, least []
 			return fmt.Errorf("element %d of %s is %g, want %g within %g", i, p.dt, have[i], w, limit)
 		}
 	}
+	if err := p.paddingIn(words); err != nil {
+		return err
+	}
 	p.take(got, slot, slot, head)
+	return nil
+}
+
+// exponentsFor is the exponents that a group may have whose values are right but for slack: two where its
+// largest magnitude is so near to a power of two.
+func exponentsFor(group []float64, slack float64) (low, high uint8) {
+	largest := 0.0
+	for _, v := range group {
+		largest = max(largest, math.Abs(v))
+	}
+	return quant.ExponentMX(float32(max(largest-slack, 0))), quant.ExponentMX(float32(min(largest+slack, math.MaxFloat32)))
+}
+
+// paddingIn looks at what is in the words of a row behind its last group.
+func (p *plane[B]) paddingIn(words []uint32) error {
+	if p.dt.Coding().Scale != backend.Exponents {
+		return nil
+	}
+	for i := (p.dim + p.dt.GroupOf(p.dim) - 1) / p.dt.GroupOf(p.dim); i < 4*len(words); i++ {
+		if e := quant.Exponent(words, i); e != 0 {
+			return fmt.Errorf("byte %d of the scales of a row of %d elements of %s is %d, want 0: no group has it", i, p.dim, p.dt, e)
+		}
+	}
 	return nil
 }
 

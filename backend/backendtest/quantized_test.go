@@ -84,6 +84,36 @@ func TestSettle(t *testing.T) {
 	})
 }
 
+// A group's exponent is the only one there is, but where its largest value is so near to a power of two
+// that rounding may have carried it there, or not.
+func TestSettleExponents(t *testing.T) {
+	onCPU(t, func(r *rig[*cpu.Buffer]) {
+		p := r.plane("plane", geometry{kvHeads: 1, block: 1, blocks: 1}, backend.MXFP4, 40)
+		row := make([]float32, 40)
+		row[0], row[32] = 4, math.Nextafter32(4, 0)
+		p.put(0, 0, row)
+		good, want := p.now().clone(), widen(row)
+		settle := func(edit func(s *stored)) error {
+			got := good.clone()
+			edit(&got)
+			return p.settle(got, 0, 0, want, 0)
+		}
+		require.Equal(r, []uint32{127 | 126<<8}, p.words(good, 0, 0))
+		require.NoError(r, settle(func(*stored) {}))
+		require.NoError(r, settle(func(s *stored) { s.scales[1], s.data[16] = 127, 6 }), "carried to 4")
+		require.NoError(r, settle(func(s *stored) { s.scales[0], s.data[0] = 126, 7 }), "and short of it")
+		require.ErrorContains(r, settle(func(s *stored) { s.scales[1], s.data[16] = 128, 4 }), "an exponent of 128, want 126 to 127")
+		require.ErrorContains(r, settle(func(s *stored) { s.scales[0], s.data[0] = 125, 7 }), "an exponent of 125, want 126 to 127")
+		require.ErrorContains(r, settle(func(s *stored) { s.scales[0] = quant.NaNExponent }), "an exponent of 255")
+		require.ErrorContains(r, settle(func(s *stored) { s.data[0] = 4 }), "element 0 of mxfp4 is 2, want 4")
+		require.ErrorContains(r, settle(func(s *stored) { s.data[1] = 1 }), "element 2 of mxfp4 is 0.5, want 0")
+		require.ErrorContains(r, settle(func(s *stored) { s.scales[2] = 1 }), "byte 2 of the scales")
+		want[0], want[32] = 5, 3.9
+		require.ErrorContains(r, settle(func(s *stored) { s.scales[0], s.data[0] = 126, 7 }), "an exponent of 126, want 127 to 127")
+		require.ErrorContains(r, settle(func(s *stored) { s.scales[1], s.data[16] = 127, 6 }), "an exponent of 127, want 126 to 126")
+	})
+}
+
 // What the host's codec makes of any finite row is settled, in every type.
 func TestSettleTakesTheHostsCodes(t *testing.T) {
 	be, err := cpu.Open(cpu.Options{Threads: 1})
@@ -111,6 +141,15 @@ func TestUndefinedGroup(t *testing.T) {
 		require.NoError(r, undefinedGroup(p, got, 0, 0, 40))
 		got.data[0] ^= 1
 		require.ErrorContains(r, undefinedGroup(p, got, 0, 0, 40), "another group")
+
+		p = r.plane("plane", geometry{kvHeads: 1, block: 1, blocks: 1}, backend.MXFP4, 80)
+		p.put(0, 0, r.normal(80))
+		got = p.now().clone()
+		require.ErrorContains(r, undefinedGroup(p, got, 0, 0, 40), "want NaN")
+		got.scales[1] = quant.NaNExponent
+		require.NoError(r, undefinedGroup(p, got, 0, 0, 40))
+		got.scales[2] = quant.NaNExponent
+		require.ErrorContains(r, undefinedGroup(p, got, 0, 0, 40), "element 64 of mxfp4")
 	})
 }
 

@@ -85,12 +85,12 @@ func TestOpenOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, be.Info().Units)
 	require.NotEmpty(t, be.Info().Device)
-	require.Len(t, be.Caps().Formats, 3*10*9)
+	require.Len(t, be.Caps().Formats, 3*11*10)
 	for i, f := range be.Caps().Formats {
 		require.True(t, f.Act.Float(), f)
-		require.Equal(t, i < 3*9, f.K == f.V, "the usual ones come first: %v", f)
+		require.Equal(t, i < 3*10, f.K == f.V, "the usual ones come first: %v", f)
 	}
-	require.Equal(t, []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64}, be.Caps().Int8Query)
+	require.Equal(t, []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4}, be.Caps().Int8Query)
 	require.NoError(t, be.Close())
 }
 

@@ -8,6 +8,7 @@ type perCode[F any] struct {
 	signed8, unsigned8     F // with scales of a row's own
 	unsigned4, wide4       F // of groups to 32 elements, and of larger ones
 	channels4              F // whose channels have scales
+	float4                 F // of groups that share a power of two
 	float8e4m3, float8e5m2 F
 }
 
@@ -34,6 +35,8 @@ func (p *perCode[F]) of(c backend.Coding) (none F) {
 		return p.float8e4m3
 	case backend.E5M2:
 		return p.float8e5m2
+	case backend.E2M1:
+		return p.float4
 	case backend.Unsigned:
 		switch {
 		case c.Scope == backend.ByChannel:

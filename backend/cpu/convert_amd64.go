@@ -10,13 +10,13 @@ import (
 
 // converters is the assembly of a tier that converts between storage types.
 type converters struct {
-	f16, bf16            halvesAsm
-	e4m3, e5m2           fp8Asm
-	int8, int8Asym, int4 rowsAsm
-	int4Channel          channelsAsm
-	finite               func(x *float32, n int) bool
-	scale                func(x *float32, n int, by float32)
-	finiteHalves         func(halves *byte, words int, room uint32) bool
+	f16, bf16                  halvesAsm
+	e4m3, e5m2                 fp8Asm
+	int8, int8Asym, int4, e2m1 rowsAsm
+	int4Channel                channelsAsm
+	finite                     func(x *float32, n int) bool
+	scale                      func(x *float32, n int, by float32)
+	finiteHalves               func(halves *byte, words int, room uint32) bool
 }
 
 // convertersOf is that of each tier.
@@ -25,12 +25,14 @@ var convertersOf = map[string]*converters{"avx512": {
 	e4m3: fp8Asm{decodeE4M3AVX512, encodeE4M3AVX512}, e5m2: fp8Asm{decodeE5M2AVX512, encodeE5M2AVX512},
 	int8: rowsAsm{decodeInt8AVX512, encodeInt8AVX512}, int8Asym: rowsAsm{decodeInt8AsymAVX512, encodeInt8AsymAVX512},
 	int4: rowsAsm{decodeInt4AVX512, encodeInt4AVX512}, int4Channel: channelsAsm{decodeInt4ChannelAVX512, encodeInt4ChannelAVX512},
+	e2m1:   rowsAsm{decodeE2M1AVX512, encodeE2M1AVX512},
 	finite: finiteAVX512, scale: scaleAVX512, finiteHalves: finiteHalvesAVX512,
 }, "avx2": {
 	f16: halvesAsm{decodeF16AVX2, encodeF16AVX2}, bf16: halvesAsm{decodeBF16AVX2, encodeBF16AVX2},
 	e4m3: fp8Asm{decodeE4M3AVX2, encodeE4M3AVX2}, e5m2: fp8Asm{decodeE5M2AVX2, encodeE5M2AVX2},
 	int8: rowsAsm{decodeInt8AVX2, encodeInt8AVX2}, int8Asym: rowsAsm{decodeInt8AsymAVX2, encodeInt8AsymAVX2},
 	int4: rowsAsm{decodeInt4AVX2, encodeInt4AVX2}, int4Channel: channelsAsm{decodeInt4ChannelAVX2, encodeInt4ChannelAVX2},
+	e2m1:   rowsAsm{decodeE2M1AVX2, encodeE2M1AVX2},
 	finite: finiteAVX2, scale: scaleAVX2, finiteHalves: finiteHalvesAVX2,
 }}
 
@@ -42,7 +44,7 @@ func (k *kernels) convert() {
 		encode(dst stored, src []float32, saturate bool) bool
 	}]{
 		f16: &c.f16, bf16: &c.bf16, float8e4m3: &c.e4m3, float8e5m2: &c.e5m2,
-		signed8: &c.int8, unsigned8: &c.int8Asym, unsigned4: &c.int4, wide4: &c.int4, channels4: &c.int4Channel,
+		signed8: &c.int8, unsigned8: &c.int8Asym, unsigned4: &c.int4, wide4: &c.int4, channels4: &c.int4Channel, float4: &c.e2m1,
 	}).table() {
 		if by != nil {
 			k.decode[dt], k.encode[dt] = by.decode, by.encode

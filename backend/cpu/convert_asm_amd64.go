@@ -89,6 +89,16 @@ func decodeInt4AVX512(dst *float32, codes *byte, scales *uint32, dim int, group 
 //go:noescape
 func encodeInt4AVX512(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
 
+// decodeE2M1AVX512 sets dst to rows of dim values, a multiple of 16, in groups with a scale each.
+//
+//go:noescape
+func decodeE2M1AVX512(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int)
+
+// encodeE2M1AVX512 stores rows of dim values, a multiple of 16, in groups with a scale each. It is false where a value is not finite.
+//
+//go:noescape
+func encodeE2M1AVX512(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
+
 // decodeInt4ChannelAVX512 sets dst to rows of dim values, a multiple of 16, that share a word for each channel.
 //
 //go:noescape
@@ -183,6 +193,16 @@ func decodeInt4AVX2(dst *float32, codes *byte, scales *uint32, dim int, group in
 //
 //go:noescape
 func encodeInt4AVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
+
+// decodeE2M1AVX2 sets dst to rows of dim values, a multiple of 16, in groups with a scale each.
+//
+//go:noescape
+func decodeE2M1AVX2(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int)
+
+// encodeE2M1AVX2 stores rows of dim values, a multiple of 16, in groups with a scale each. It is false where a value is not finite.
+//
+//go:noescape
+func encodeE2M1AVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
 
 // decodeInt4ChannelAVX2 sets dst to rows of dim values, a multiple of 16, that share a word for each channel.
 //

@@ -35,17 +35,9 @@ func newTrial(t *testing.T, data []byte, seed uint64, wild bool) trial {
 	for i := range mem {
 		mem[i] = data[i%len(data)] ^ byte(i/len(data))
 	}
-	words := dt.ScaleWords(dim) * n
-	if words == 0 {
-		words = map[backend.DType]int{backend.FP8E4M3: 1, backend.FP8E5M2: 1, backend.Int4Channel: dim}[dt]
-	}
-	scales := guarded[uint32](t, words)
+	scales := guarded[uint32](t, scaleWords(dt, dim, n))
 	for i := range scales {
-		if dt.Quantized() && (dt == backend.Int8 || dt == backend.FP8E4M3 || dt == backend.FP8E5M2) {
-			scales[i] = math.Float32bits(rng.Float32())
-		} else {
-			scales[i] = uint32(quant.WordOf(-rng.Float32(), rng.Float32(), dt.Bits()))
-		}
+		scales[i] = someScale(rng, dt)
 	}
 	tr := trial{rows: stored{dt: dt, dim: dim, n: n, data: mem, scales: scales}, some: 1 + rng.IntN(9), rng: rng}
 	tr.decoded = make([]float32, n*dim)
@@ -58,6 +50,17 @@ func newTrial(t *testing.T, data []byte, seed uint64, wild bool) trial {
 		}
 	}
 	return tr
+}
+
+// someScale is a word of scales of a type that has some, from 0 to 1.
+func someScale(rng *rand.Rand, dt backend.DType) uint32 {
+	switch dt.Coding().Scale {
+	case backend.Factor:
+		return math.Float32bits(rng.Float32())
+	case backend.Exponents:
+		return 0x60606060 + rng.Uint32()&0x1f1f1f1f
+	}
+	return uint32(quant.WordOf(-rng.Float32(), rng.Float32(), dt.Bits()))
 }
 
 // near holds a sum of float32 products against that of float64, given the sum of the

@@ -26,7 +26,7 @@ func (k *kernels) scoreCodesWith(plain func(dst *float32, stride int, q *byte, s
 	signed := codesKernel(func(dst *float32, stride int, q *byte, scales *uint32, _ *int32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte) {
 		plain(dst, stride, q, scales, rows, keys, words, n, dim, group, ahead)
 	}).each()
-	k.scoreInt8 = perCode[scoringInt8]{signed8: signed, unsigned8: asym.each(), unsigned4: int4.each(), wide4: int4.each()}.table()
+	k.scoreInt8 = perCode[scoringInt8]{signed8: signed, unsigned8: asym.each(), unsigned4: int4.each(), wide4: int4.each(), float4: scoreInt8Go}.table()
 }
 
 // Groups that are so long that a group's integer may be beyond 32 bits are left to Go: one

@@ -31,6 +31,11 @@ func scoreCodesGo(dst []float32, stride int, q stored, keys *stored, w *integers
 		codes = w.codes[:keys.n*dim]
 		expand(codes, keys.data)
 	}
+	if keys.dt.Coding().Code == backend.E2M1 {
+		for i, c := range codes {
+			codes[i] = byte(halfSteps[c])
+		}
+	}
 	for row, rows := 0, q.n; row < rows; row += 2 {
 		other := min(row+1, rows-1)
 		w.pair(q.data[row*dim:][:dim], q.data[other*dim:][:dim], group)
@@ -43,6 +48,9 @@ func scoreCodesGo(dst []float32, stride int, q stored, keys *stored, w *integers
 		}
 	}
 }
+
+// halfSteps is what a code of E2M1 is worth, doubled.
+var halfSteps = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 // expand sets dst to the codes of 4 bits in src, four bytes at a time while there are.
 func expand(dst, src []byte) {
@@ -78,16 +86,22 @@ func (w *integers) pair(low, high []byte, group int) {
 // group its scale times what codes and zero point give, which is one integer.
 func (w *integers) score(key *stored, group int) (low, high float32) {
 	pairs, codes := w.pairs[:key.dim], key.data
-	for g, word := range key.scales {
+	coding := key.dt.Coding()
+	for g := 0; len(codes) > 0; g++ {
 		n := min(group, len(codes))
 		var a, b int64
 		var scale float32
-		if key.dt.Coding().Code == backend.Signed {
+		switch coding.Scale {
+		case backend.Factor:
 			a, b = products(pairs[:n], of[int8](codes[:n]))
-			scale = math.Float32frombits(word)
-		} else {
+			scale = math.Float32frombits(key.scales[g])
+		case backend.Exponents:
+			a, b = products(pairs[:n], of[int8](codes[:n]))
+			scale = 0.5 * quant.ScaleMX(quant.Exponent(key.scales, g))
+		default:
 			a, b = products(pairs[:n], codes[:n])
-			shift, zero := 8-key.dt.Bits(), int64(int16(word>>16))
+			word := key.scales[g]
+			shift, zero := 8-coding.Bits, int64(int16(word>>16))
 			sumA, sumB := halves(w.sums[g])
 			a, b = a<<shift+zero*sumA, b<<shift+zero*sumB
 			scale = quant.Word(word).Step() / float32(int(1)<<shift)

@@ -106,7 +106,7 @@ func TestMixCarefully(t *testing.T) {
 		if k.exact {
 			continue
 		}
-		for _, dt := range []backend.DType{backend.F32, backend.F16, backend.Int8, backend.FP8E5M2, backend.Int4} {
+		for _, dt := range []backend.DType{backend.F32, backend.F16, backend.Int8, backend.FP8E5M2, backend.Int4, backend.MXFP4} {
 			rng := rand.New(rand.NewPCG(uint64(dt), 5))
 			const dim, rows, n = 96, 6, 19
 			m := newMixture(t, rng, dt, dim, rows, n)

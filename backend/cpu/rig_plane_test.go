@@ -7,12 +7,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // storageTypes is every type that keys are stored as; values have all but the last.
-var storageTypes = []backend.DType{backend.F32, backend.F16, backend.BF16, backend.Int8, backend.Int8Asym, backend.FP8E4M3, backend.FP8E5M2,
-	backend.Int4, backend.Int4G64, backend.Int4Channel}
+var storageTypes = func() (all []backend.DType) {
+	var keysOnly []backend.DType
+	for dt := range backend.Storages {
+		if dt.Coding().Values == dt {
+			all = append(all, dt)
+		} else {
+			keysOnly = append(keysOnly, dt)
+		}
+	}
+	return append(all, keysOnly...)
+}()
+
+// scaleWords is how many words of scales go with n rows of a head.
+func scaleWords(dt backend.DType, dim, n int) int {
+	_, words, _ := dt.Scales(1, 1, n, dim)
+	return words
+}
 
 // fp8Scale spreads values of unit variance over the range of 8-bit floats.
 const fp8Scale = 1.0 / 64
@@ -35,7 +49,7 @@ func emptyPlane(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt back
 	scales, err := be.Alloc(words, n)
 	require.NoError(t, err)
 	for i := range view[uint32](scales) {
-		view[uint32](scales)[i] = uint32(quant.NaN)<<16 | uint32(quant.NaN) // as float32 and as word
+		view[uint32](scales)[i] = math.MaxUint32 // as float32, as step and as exponents
 		if dt == backend.FP8E4M3 || dt == backend.FP8E5M2 {
 			view[float32](scales)[i] = fp8Scale
 		}

@@ -27,6 +27,7 @@ type scorers struct {
 	scores, products   [types]scorer
 	pairs, doublePairs func(dst *float32, words *uint32, n int, part float32)
 	words              int // what pairs takes a multiple of
+	exponents          func(dst *float32, scales *uint32, rows, words, groups int, step, zero float32)
 	channels           func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
 	rowSums            func(sums *int32, q *byte, dim, rows int)
 	splitRows          func(dst, q *byte, dim, rows int)
@@ -39,22 +40,24 @@ type scorers struct {
 var scorersOf = map[string]*scorers{"avx512": {
 	scores: perCode[scorer]{
 		f32: scoreF32AVX512, f16: scoreF16AVX512, bf16: scoreBF16AVX512, signed8: scoreInt8AVX512, unsigned8: scoreInt8AsymAVX512,
-		unsigned4: scoreInt4AVX512, wide4: scoreInt4AVX512, channels4: scoreInt4ChannelAVX512, float8e4m3: scoreE4M3AVX512, float8e5m2: scoreE5M2AVX512,
+		unsigned4: scoreInt4AVX512, wide4: scoreInt4AVX512, channels4: scoreInt4ChannelAVX512, float4: scoreE2M1AVX512,
+		float8e4m3: scoreE4M3AVX512, float8e5m2: scoreE5M2AVX512,
 	}.table(),
 	products: perCode[scorer]{
-		signed8: productInt8AVX512, unsigned8: productInt8AsymAVX512, unsigned4: productInt4AVX512, wide4: productInt4AVX512,
+		signed8: productInt8AVX512, unsigned8: productInt8AsymAVX512, unsigned4: productInt4AVX512, wide4: productInt4AVX512, float4: productE2M1AVX512,
 	}.table(),
-	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512,
+	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512, exponents: exponentsAVX512,
 	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, unzipRows: unzipRowsAVX512, split: 128, splitBytes: 192, fetch: fetchAVX512,
 }, "avx2": {
 	scores: perCode[scorer]{
 		f32: scoreF32AVX2, f16: scoreF16AVX2, bf16: scoreBF16AVX2, signed8: scoreInt8AVX2, unsigned8: scoreInt8AsymAVX2,
-		unsigned4: scoreInt4AVX2, wide4: scoreInt4AVX2, channels4: scoreInt4ChannelAVX2, float8e4m3: scoreE4M3AVX2, float8e5m2: scoreE5M2AVX2,
+		unsigned4: scoreInt4AVX2, wide4: scoreInt4AVX2, channels4: scoreInt4ChannelAVX2, float4: scoreE2M1AVX2,
+		float8e4m3: scoreE4M3AVX2, float8e5m2: scoreE5M2AVX2,
 	}.table(),
 	products: perCode[scorer]{
-		signed8: productInt8AVX2, unsigned8: productInt8AsymAVX2, unsigned4: productInt4AVX2, wide4: productInt4AVX2,
+		signed8: productInt8AVX2, unsigned8: productInt8AsymAVX2, unsigned4: productInt4AVX2, wide4: productInt4AVX2, float4: productE2M1AVX2,
 	}.table(),
-	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2,
+	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2, exponents: exponentsAVX2,
 	rowSums: rowSumsAVX2, splitRows: splitRowsAVX2, split: 32, splitBytes: 64, fetch: fetchAVX2,
 }}
 
@@ -177,6 +180,8 @@ func (s *scorers) factors(runs []stored, scratch []float32) (bytes int, rest []f
 		return asTheyAre(runs), scratch
 	case c.Scope == backend.ByGroup && c.Scale == backend.StepZero:
 		return s.unpacked(runs, 1, scratch)
+	case c.Scale == backend.Exponents:
+		return s.powers(runs, 1, 0, scratch)
 	}
 	return 0, scratch
 }
@@ -232,6 +237,22 @@ func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 		}
 	}
 }
+
+// powers is factors of pairs: a group's power of two times what a step and what code 0 are worth.
+func (s *scorers) powers(runs []stored, step, zero float32, scratch []float32) (bytes int, rest []float32) {
+	dt, dim := runs[0].dt, runs[0].dim
+	words, groups := dt.ScaleWords(dim), ceilDiv(dim, groupAtOnce)
+	for i := range runs {
+		rows := runs[i].n
+		pairs := scratch[:2*groups*rows+beyondPairs]
+		s.exponents(&pairs[0], &runs[i].scales[:rows*words][0], rows, words, groups, step, zero)
+		runs[i].factors, scratch = &pairs[0], scratch[2*groups*rows:]
+	}
+	return 8 * groups, scratch
+}
+
+// beyondPairs is how many elements exponents writes behind the last pair.
+const beyondPairs = 6
 
 // repeated is keys of which the last one comes several times, so that there are enough for
 // a scorer, room for the scores of a few rows, and what is left of scratch.

@@ -49,6 +49,11 @@ func scoreInt4AVX512(dst *float32, stride int, rows int, q *float32, qRow int, q
 //go:noescape
 func scoreInt4ChannelAVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
+// scoreE2M1AVX512 is a scorer.
+//
+//go:noescape
+func scoreE2M1AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+
 // productInt8AVX512 is a scorer.
 //
 //go:noescape
@@ -64,6 +69,11 @@ func productInt8AsymAVX512(dst *float32, stride int, rows int, q *float32, qRow 
 //go:noescape
 func productInt4AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
+// productE2M1AVX512 is a scorer.
+//
+//go:noescape
+func productE2M1AVX512(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+
 // pairsAVX512 sets dst to the step and the value of code 0 of n words, a multiple of 8, once; zero points count so much of a step.
 //
 //go:noescape
@@ -73,6 +83,11 @@ func pairsAVX512(dst *float32, words *uint32, n int, part float32)
 //
 //go:noescape
 func doublePairsAVX512(dst *float32, words *uint32, n int, part float32)
+
+// exponentsAVX512 sets dst to the products of 2^(e-127) with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.
+//
+//go:noescape
+func exponentsAVX512(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
 
 // channelsAVX512 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
 //
@@ -144,6 +159,11 @@ func scoreInt4AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qSc
 //go:noescape
 func scoreInt4ChannelAVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
+// scoreE2M1AVX2 is a scorer.
+//
+//go:noescape
+func scoreE2M1AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+
 // productInt8AVX2 is a scorer.
 //
 //go:noescape
@@ -159,6 +179,11 @@ func productInt8AsymAVX2(dst *float32, stride int, rows int, q *float32, qRow in
 //go:noescape
 func productInt4AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
 
+// productE2M1AVX2 is a scorer.
+//
+//go:noescape
+func productE2M1AVX2(dst *float32, stride int, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs int, row int, zeros *float32, scale int, group int)
+
 // pairsAVX2 sets dst to the step and the value of code 0 of n words, a multiple of 4, once; zero points count so much of a step.
 //
 //go:noescape
@@ -168,6 +193,11 @@ func pairsAVX2(dst *float32, words *uint32, n int, part float32)
 //
 //go:noescape
 func doublePairsAVX2(dst *float32, words *uint32, n int, part float32)
+
+// exponentsAVX2 sets dst to the products of 2^(e-127) with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.
+//
+//go:noescape
+func exponentsAVX2(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
 
 // channelsAVX2 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
 //

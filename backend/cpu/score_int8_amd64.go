@@ -5,6 +5,8 @@ package cpu
 import (
 	"math"
 	"unsafe"
+
+	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // exactDim is the largest dim for which the products of codes, and of sums with zero points, add
@@ -33,7 +35,7 @@ func (s *scorers) room(keys []stored) int {
 	dt, dim, n := keys[0].dt, keys[0].dim, max(count(keys), keysAtLeast)
 	size := 2*rowsAtOnce + rowsAtOnce*keysAtLeast + keysAtLeast*(dim*dt.Bits()/32+dt.ScaleWords(dim))
 	if dt.Bits() == 4 {
-		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*max(ceilDiv(dim, groupAtOnce), 2*dt.ScaleWords(dim))
+		size += rowsAtOnce*s.splitRow(dim)/4 + 2*s.split/groupAtOnce + 2*n*max(ceilDiv(dim, groupAtOnce), 2*dt.ScaleWords(dim)) + beyondPairs
 	}
 	return size
 }
@@ -54,7 +56,11 @@ func (s *scorers) multiply(dst []float32, stride int, q stored, keys []stored, n
 		s.rowSums((*int32)(unsafe.Pointer(&factors[rowsAtOnce])), &q.data[0], dim, rows)
 		scale = asTheyAre(keys)
 	} else {
-		scale, scratch = s.unpacked(keys, keys[0].group()/groupAtOnce, scratch)
+		if dt.Coding().Scale == backend.Exponents { // codes count half steps from the lowest one
+			scale, scratch = s.powers(keys, 0.5, -6, scratch)
+		} else {
+			scale, scratch = s.unpacked(keys, keys[0].group()/groupAtOnce, scratch)
+		}
 		qRow = s.splitRow(dim)
 		split := bytesOf(scratch[2*s.split/groupAtOnce:])[:rows*qRow]
 		s.splitRows(&split[0], &q.data[0], dim, rows)

@@ -15,14 +15,9 @@ import (
 // someKeys is n keys of a type, encoded from normal values, at memory that begins skew bytes
 // behind a cache line.
 func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
-	keys := stored{dt: dt, dim: dim, n: n, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:]}
-	switch dt {
-	case backend.Int4Channel:
-		keys.scales = make([]uint32, dim)
-	case backend.FP8E4M3, backend.FP8E5M2:
-		keys.scales = []uint32{math.Float32bits(0.01)}
-	default:
-		keys.scales = make([]uint32, n*dt.ScaleWords(dim))
+	keys := stored{dt: dt, dim: dim, n: n, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:], scales: make([]uint32, scaleWords(dt, dim, n))}
+	if dt.Coding().Scope == backend.ByHead {
+		keys.scales[0] = math.Float32bits(0.01)
 	}
 	if !portable.encode[dt](keys, randoms(rng, n*dim), false) {
 		panic("not finite")

@@ -64,6 +64,13 @@ func (s *stored) spoil() {
 		for i := range s.scales {
 			s.scales[i] = math.Float32bits(float32(math.NaN()))
 		}
+	case c.Scale == backend.Exponents:
+		words := s.dt.ScaleWords(s.dim)
+		for row := range s.n {
+			for i := range ceilDiv(s.dim, c.Group) {
+				quant.PutExponent(s.scales[row*words:], i, quant.NaNExponent)
+			}
+		}
 	default:
 		for i := range s.scales {
 			s.scales[i] = uint32(quant.NaN)

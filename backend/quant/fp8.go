@@ -7,17 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// float8 is one of the two 8-bit floats of the Open Compute Project's OFP8.
-type float8 struct {
-	fraction int          // bits of it
-	bias     int          // of the exponent
-	max      float32      // largest finite value
-	values   [256]float32 // of all codes
-}
-
-var e4m3, e5m2 = newFloat8(3, 7, 448), newFloat8(2, 15, 57344)
-
-func float8Of(dt backend.DType) *float8 {
+func float8Of(dt backend.DType) *minifloat {
 	switch code := dt.Coding().Code; code {
 	case backend.E4M3:
 		return e4m3
@@ -28,25 +18,6 @@ func float8Of(dt backend.DType) *float8 {
 	}
 }
 
-func newFloat8(fraction, bias int, max float32) *float8 {
-	t := &float8{fraction: fraction, bias: bias, max: max}
-	for code := range 128 {
-		exponent, part := code>>fraction, float64(code&(1<<fraction-1))
-		v := math.Ldexp(part, 1-bias-fraction)
-		if exponent > 0 {
-			v = math.Ldexp(part+math.Ldexp(1, fraction), exponent-bias-fraction)
-		}
-		switch {
-		case fraction == 2 && code == 0x7c:
-			v = math.Inf(1)
-		case v > float64(max):
-			v = math.NaN()
-		}
-		t.values[code], t.values[code|0x80] = float32(v), float32(-v)
-	}
-	return t
-}
-
 // MaxFP8 is the largest finite value of a type of 8-bit floats.
 func MaxFP8(dt backend.DType) float32 { return float8Of(dt).max }
 
@@ -54,24 +25,11 @@ func MaxFP8(dt backend.DType) float32 { return float8Of(dt).max }
 // finite value, infinities too, becomes that. NaN is 0x7f.
 func FP8(dt backend.DType, f float32) uint8 {
 	t := float8Of(dt)
-	sign := uint8(math.Float32bits(f)>>24) & 0x80
-	a := abs(f)
-	switch {
-	case f != f:
+	if f != f {
 		return 0x7f
-	case a >= t.max:
-		a = t.max
-	case a < power(1-t.bias): // subnormal: counts the smallest one
-		return sign | uint8(integer(a*power(t.bias-1+t.fraction)))
 	}
-	drop := 23 - t.fraction
-	bits := math.Float32bits(a)
-	bits += 1<<(drop-1) - 1 + bits>>drop&1
-	return sign | uint8(bits>>drop-uint32(127-t.bias)<<t.fraction)
+	return t.code(f)
 }
-
-// power is 2^e, of a normal float32.
-func power(e int) float32 { return math.Float32frombits(uint32(127+e) << 23) }
 
 // FromFP8 is the value of a code of a type of 8-bit floats.
 func FromFP8(dt backend.DType, code uint8) float32 { return float8Of(dt).values[code] }

@@ -18,44 +18,53 @@ func AffineOf(dt backend.DType) (Affine, bool) {
 // backend.Coding): codes, and the bits of its ScaleWords. It is false
 // where a value is not finite; with saturate it changes such values in x.
 func EncodeRow(dt backend.DType, codes []byte, scales []uint32, x []float32, saturate bool) bool {
-	if codeOfRows(dt) == backend.Signed {
+	switch c := codingOfRows(dt); c.Code {
+	case backend.Signed:
 		scale, ok := EncodeInt8(codes, x, saturate)
 		scales[0] = math.Float32bits(scale)
 		return ok
+	case backend.E2M1:
+		return EncodeMX(codes, scales, x, c.Group, saturate)
 	}
 	return affineRows(dt).Encode(codes, scales, x, saturate)
 }
 
 // DecodeRow is the values of one row of such a type.
 func DecodeRow(dt backend.DType, dst []float32, codes []byte, scales []uint32) {
-	if codeOfRows(dt) == backend.Signed {
+	switch c := codingOfRows(dt); c.Code {
+	case backend.Signed:
 		DecodeInt8(dst, codes, math.Float32frombits(scales[0]))
-		return
+	case backend.E2M1:
+		DecodeMX(dst, codes, scales, c.Group)
+	default:
+		affineRows(dt).Decode(dst, codes, scales)
 	}
-	affineRows(dt).Decode(dst, codes, scales)
 }
 
 // BoundRow is the largest distance between a value of a row of finite ones and what it is
 // stored as, for value i of the row.
 func BoundRow(dt backend.DType, x []float32, i int) float64 {
-	if codeOfRows(dt) == backend.Signed {
-		return BoundInt8(x)
+	c, group := codingOfRows(dt), x
+	if c.Group > 0 {
+		first := i / c.Group * c.Group
+		group = x[first:min(first+c.Group, len(x))]
 	}
-	a := affineRows(dt)
-	if a.Group == 0 {
-		return a.Bound(x)
+	switch c.Code {
+	case backend.Signed:
+		return BoundInt8(group)
+	case backend.E2M1:
+		return BoundMX(x[i], exponentOf(group))
 	}
-	first := i / a.Group * a.Group
-	return a.Bound(x[first:min(first+a.Group, len(x))])
+	return affineRows(dt).Bound(group)
 }
 
-// codeOfRows is what the codes are of a type whose rows have scales of their own.
-func codeOfRows(dt backend.DType) backend.Code {
+// codingOfRows is the coding of a type whose rows have scales of their own.
+func codingOfRows(dt backend.DType) backend.Coding {
 	c := dt.Coding()
 	if c.Scope != backend.ByGroup {
 		panic(fmt.Sprintf("quant: rows of %s have no scales of their own", dt))
 	}
-	return c.Code
+	return c
 }
 
 func affineRows(dt backend.DType) Affine {

@@ -130,6 +130,7 @@ func TestCodesAreTheSameEverywhere(t *testing.T) {
 		backend.Int8Asym: "11d2618c5d11f67c",
 		backend.Int4:     "87ac66c4747bda9a",
 		backend.Int4G64:  "277d97895190e27b",
+		backend.MXFP4:    "54e75114db77eaec",
 	}
 	r := rand.New(rand.NewPCG(7, 7))
 	var rows [][]float32

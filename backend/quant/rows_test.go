@@ -18,7 +18,14 @@ import (
 )
 
 // perRow are the types whose rows have scales of their own.
-var perRow = []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64}
+var perRow = func() (all []backend.DType) {
+	for dt := range backend.Storages {
+		if dt.Coding().Scope == backend.ByGroup {
+			all = append(all, dt)
+		}
+	}
+	return all
+}()
 
 // largest is the largest magnitude that formats are bound to store as a finite value.
 const largest = 0x1p127

@@ -15,12 +15,14 @@ func convert(g *generator) {
 	c.finite()
 	c.finiteHalves()
 	c.scale()
-	c.fp8(fp8{"E4M3", 3, 7, 448})
-	c.fp8(fp8{"E5M2", 2, 15, 57344})
+	c.fp8(minifloat{"E4M3", 3, 7, 448})
+	c.fp8(minifloat{"E5M2", 2, 15, 57344})
 	for _, r := range []rows{{"Int8", 8, true}, {"Int8Asym", 8, false}, {"Int4", 4, false}} {
 		c.decodeRows(r)
 		c.encodeRows(r)
 	}
+	c.decodeMX(minifloat{"E2M1", 1, 1, 6})
+	c.encodeMX(minifloat{"E2M1", 1, 1, 6})
 	c.decodeChannels()
 	c.encodeChannels()
 }

@@ -15,8 +15,8 @@ type rows struct {
 const rowsDoc = " rows of dim values, a multiple of 16, in groups with a scale each"
 
 // groups goes through rows of dim values, each in groups, of which the last may be shorter;
-// each gets the values of a group in a register that it may change.
-func (c *converter) groups(dim, group, rows reg.Register, each func(n reg.Register)) {
+// each gets the values of a group in a register that it may change, and end comes after a row.
+func (c *converter) groups(dim, group, rows reg.Register, each func(n reg.Register), end func()) {
 	left, n := c.GP64(), c.GP64()
 	c.Label("row")
 	c.MOVQ(dim, left)
@@ -28,6 +28,7 @@ func (c *converter) groups(dim, group, rows reg.Register, each func(n reg.Regist
 	each(n)
 	c.TESTQ(left, left)
 	c.JNZ(operand.LabelRef("group"))
+	end()
 	c.DECQ(rows)
 	c.JNZ(operand.LabelRef("row"))
 }
@@ -63,7 +64,7 @@ func (c *converter) decodeRows(r rows) {
 			c.VMULPS(scale, x, x)
 			c.VMOVUPS(x, m[0])
 		})
-	})
+	}, func() {})
 	c.end()
 }
 
@@ -146,7 +147,7 @@ func (c *converter) encodeRows(r rows) {
 				c.ADDQ(operand.Imm(uint64(c.lanes/2)), p[0])
 			}
 		})
-	})
+	}, func() {})
 	c.resultFinite(largest, x)
 	c.end()
 }

@@ -24,6 +24,8 @@ type storage struct {
 	scaling scaling
 	// constants is what load finds in the generator's held registers.
 	constants []constant
+	worth     constant // of 4 bits: what codes are worth, in steps
+	groups    []int    // byGroup, of 4 bits: elements of one
 	// load sets a vector to as many elements at m, of quantized types their codes.
 	load func(g *generator, m operand.Mem, to reg.VecPhysical)
 	// pair, if there is one, sets two vectors to the values of two vectors' worth of codes at m, the
@@ -62,8 +64,9 @@ func (i isa) quantized() []storage {
 			g.VPSLLW(operand.U8(8), g.half(to), g.half(to))
 			g.VCVTPH2PS(g.half(to), to)
 		}},
-		{name: "Int4", bits: 4, scaling: byGroup},
-		{name: "Int4Channel", bits: 4, scaling: byChannels},
+		{name: "Int4", bits: 4, scaling: byGroup, worth: codes, groups: []int{32, 64}},
+		{name: "Int4Channel", bits: 4, scaling: byChannels, worth: codes},
+		{name: "E2M1", bits: 4, scaling: byGroup, worth: e2m1, groups: []int{32}},
 	}
 	for j := range all {
 		if all[j].bits == 4 {
@@ -90,28 +93,66 @@ func loadE4M3(g *generator, m operand.Mem, to reg.VecPhysical) {
 	g.VCVTPH2PS(code, to)
 }
 
-// codes is what codes of 4 bits are worth where nothing else is said.
-var codes = constant{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }}
+// codes is what codes of 4 bits are worth that are integers, and e2m1 those that are OCP's floats, the
+// upper eight with a sign.
+var (
+	codes = constant{"codes", func(i int) uint32 { return math.Float32bits(float32(i)) }}
+	e2m1  = constant{"e2m1", func(i int) uint32 {
+		return math.Float32bits([]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6}[i%8]) | uint32(i/8)<<31
+	}}
+)
 
 // byTables reports whether a type has so few codes that their values are looked up, in a table for each
-// group.
-func (i isa) byTables(t storage) bool { return i.wide() && t.scaling == byGroup && t.bits == 4 }
+// group: one of AVX2 has eight, which is enough for those that have a sign.
+func (i isa) byTables(t storage) bool {
+	return t.scaling == byGroup && t.bits == 4 && (i.wide() || i.signs(t))
+}
+
+// signs reports whether a table is of magnitudes, and a code's highest bit a sign.
+func (i isa) signs(t storage) bool { return !i.wide() && t.worth.name == e2m1.name }
 
 // nibbles sets how codes of 4 bits are loaded.
 func (i isa) nibbles(t *storage) {
-	if !i.wide() {
+	switch {
+	case i.signs(*t):
+		t.load, t.pair = nil, signedPair
+		return
+	case !i.wide():
 		t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) {
 			g.VPBROADCASTD(m, to)
-			g.VPSLLVD(g.global(constant{"shifts", func(i int) uint32 { return uint32(28 - 4*i) }}), to, to)
+			g.VPSLLVD(g.global(upwards), to, to)
 			g.VPSRLD(operand.U8(28), to, to)
 			g.VCVTDQ2PS(to, to)
 		}
-	} else {
-		t.constants = []constant{codes}
+	default:
+		t.constants = []constant{t.worth}
 		t.load = func(g *generator, m operand.Mem, to reg.VecPhysical) { g.lookUp(m, g.held[0], to) }
 	}
 	if t.scaling == byGroup {
 		t.pair = i.pair
+	}
+}
+
+// upwards is what moves each of eight codes of 4 bits to the highest bits of a word.
+var (
+	upwards = constant{"shifts", func(i int) uint32 { return uint32(28 - 4*i) }}
+	signBit = constant{"signBit", every(1 << 31)}
+)
+
+// signedPair is storage.pair of AVX2 by a table of magnitudes.
+func signedPair(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pairScales) {
+	g.VPMOVZXBD(m, odd)
+	for _, half := range []struct {
+		to   reg.VecPhysical
+		sign uint8 // bits below the highest one
+	}{{even, 28}, {odd, 24}} {
+		g.VPSLLD(operand.U8(half.sign), odd, g.spare)
+		g.VPAND(g.global(signBit), g.spare, g.spare)
+		if half.to == odd {
+			g.VPSRLD(operand.U8(4), odd, odd)
+		}
+		g.VPERMPS(s.table, odd, half.to)
+		g.VPXOR(g.spare, half.to, half.to)
 	}
 }
 
@@ -133,8 +174,28 @@ func (i isa) pair(g *generator, m operand.Mem, even, odd reg.VecPhysical, s pair
 	}
 }
 
-// lookUp sets a vector of AVX-512 to the values of as many codes of 4 bits, by a table.
+// table sets a vector to the values of a group's codes, by its step and what code 0 is worth.
+func (g *generator) table(t storage, step, zero operand.Mem, to reg.VecPhysical) {
+	if g.signs(t) {
+		g.VBROADCASTSS(step, to)
+		g.VMULPS(g.global(t.worth), to, to)
+		return
+	}
+	g.VBROADCASTSS(zero, to)
+	g.VFMADD231PS_BCST(step, g.held[0], to)
+}
+
+// lookUp sets a vector to the values of as many codes of 4 bits, by a table.
 func (g *generator) lookUp(m operand.Mem, table, to reg.VecPhysical) {
+	if !g.wide() {
+		g.VPBROADCASTD(m, to)
+		g.VPSLLVD(g.global(upwards), to, to)
+		g.VPAND(g.global(signBit), to, g.spare)
+		g.VPSRLD(operand.U8(28), to, to)
+		g.VPERMPS(table, to, to) // by the low 3 bits
+		g.VPXOR(g.spare, to, to)
+		return
+	}
 	g.VPBROADCASTQ(m, to)
 	g.VPSHUFB(g.global(constant{"pairs", func(i int) uint32 { return 0x01010101 * uint32(i/2) }}), to, to)
 	g.VPSRLVD(g.global(constant{"highs", func(i int) uint32 { return uint32(i % 2 * 4) }}), to, to)

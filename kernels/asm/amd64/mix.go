@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/mmcloughlin/avo/operand"
@@ -14,13 +15,16 @@ func mix(g *generator) {
 		m := mixer{blocks: blocks{converter: c}, t: t}
 		switch {
 		case t.scaling == byChannels: // keys only
-		case t.scaling == byGroup && t.bits == 4:
-			m.group = 32
+		case len(t.groups) == 0:
 			m.write(t.name)
-			m.group = 64
-			m.write(t.name + "G64")
-		default:
-			m.write(t.name)
+		}
+		for i, group := range t.groups {
+			name := t.name
+			if i > 0 {
+				name += fmt.Sprint("G", group)
+			}
+			m.group = group
+			m.write(name)
 		}
 	}
 	fold(c)
@@ -155,8 +159,7 @@ func (m *mixer) load(from operand.Mem, scales reg.Register, v, width int) []reg.
 	step, zero := at(scales, 8*group), at(scales, 8*group+4)
 	switch {
 	case fresh && m.byTables(m.t):
-		m.VBROADCASTSS(zero, m.step)
-		m.VFMADD231PS_BCST(step, m.held[0], m.step)
+		m.table(m.t, step, zero, m.step)
 	case fresh:
 		m.VBROADCASTSS(step, m.step)
 		m.VBROADCASTSS(zero, m.spare)

@@ -16,13 +16,14 @@ func score(g *generator) {
 		f.scoring = &scoring{generator: g, bits: t.bits, by: &f}
 		f.write("score" + t.name)
 	}
-	for _, t := range []integerType{signed, unsigned, nibbles} {
+	for _, t := range []integerType{signed, unsigned, nibbles, floats} {
 		p := integerProducts{integerType: t}
 		p.scoring = &scoring{generator: g, bits: t.bits, by: &p}
 		p.write("product" + t.name)
 	}
 	pairs(g, false)
 	pairs(g, true)
+	exponents(g)
 	channels(g)
 	fetchWords(g)
 	unzipRows(g)

@@ -18,7 +18,7 @@ type floatProducts struct {
 	x    []reg.VecPhysical // elements of each row
 	step reg.VecPhysical   // how far apart the codes of a key are
 
-	// Of codes of 4 bits, by tables: rows are as unzip leaves them.
+	// Of codes of 4 bits, by tables.
 	tables []reg.VecPhysical // what the codes of each key are worth
 	odd    []reg.VecPhysical // elements of each row at odd places
 	y      reg.VecPhysical   // those of a key
@@ -46,11 +46,18 @@ func (f *floatProducts) hold(b *block, free int) {
 	free += b.rows
 	free = f.generator.hold(f.t.constants, free)
 	if f.byTables(f.t) {
-		f.tables, f.odd, f.y = f.vecs(free, b.keys), f.vecs(free+b.keys, b.rows), f.vec(free+b.keys+b.rows)
+		f.tables = f.vecs(free, b.keys)
+		free += b.keys
 	} else if f.t.scaling == byGroup {
 		f.step = f.vec(free)
 	}
+	if f.paired() {
+		f.odd, f.y = f.vecs(free, b.rows), f.vec(free+b.rows)
+	}
 }
+
+// paired reports whether two vectors of codes are multiplied at once: rows are then as unzip leaves them.
+func (f *floatProducts) paired() bool { return f.wide() && f.byTables(f.t) }
 
 func (f *floatProducts) loop(b *block) {
 	f.Load(f.Param("qRow"), f.count)
@@ -69,9 +76,10 @@ func (f *floatProducts) loop(b *block) {
 	}
 	if f.byTables(f.t) {
 		for k, t := range f.tables {
-			f.VBROADCASTSS(f.scaleOf(k, 4), t)
-			f.VFMADD231PS_BCST(f.scaleOf(k, 0), f.held[0], t)
+			f.table(f.t, f.scaleOf(k, 0), f.scaleOf(k, 4), t)
 		}
+	}
+	if f.paired() {
 		f.CMPQ(left, operand.U8(2*unit))
 		f.JLT(b.to("step"))
 		f.Label(b.label("pair"))

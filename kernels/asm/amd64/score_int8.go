@@ -11,13 +11,22 @@ import (
 type integerType struct {
 	name string // in the names of functions
 	bits int    // of a code
+	// table, if there is one, is what codes of 4 bits stand for: bytes without a sign.
+	table *constant
 }
 
 var (
-	signed   = integerType{"Int8", 8}
-	unsigned = integerType{"Int8Asym", 8}
-	nibbles  = integerType{"Int4", 4}
+	signed   = integerType{name: "Int8", bits: 8}
+	unsigned = integerType{name: "Int8Asym", bits: 8}
+	nibbles  = integerType{name: "Int4", bits: 4}
+	// floats are half steps, the lowest of which stands for 0.
+	floats = integerType{name: "E2M1", bits: 4, table: &constant{"halfSteps", func(i int) uint32 {
+		return []uint32{0x0f0e0d0c, 0x18141210, 0x090a0b0c, 0x00040608}[i%4]
+	}}}
 )
+
+// packed reports whether a byte has two codes.
+func (t integerType) packed() bool { return t.bits == 4 }
 
 // integerProducts multiplies codes, and adds the products as integers: of a whole key, or of
 // each group of 32 codes. Rows of 4-bit keys are as splitRows leaves them.
@@ -35,14 +44,14 @@ type integerProducts struct {
 
 func (p *integerProducts) prepare() {
 	p.scales = p.GP64()
-	if p.integerType == nibbles {
+	if p.packed() {
 		p.scale, p.scale3 = p.apart("scale")
 		p.group = p.GP64()
 	}
 }
 
 func (p *integerProducts) scaleBytes() int {
-	if p.integerType == nibbles {
+	if p.packed() {
 		return 0
 	}
 	return 4
@@ -64,9 +73,9 @@ func (p *integerProducts) zeroPoint() bool {
 
 func (p *integerProducts) constants() []constant {
 	switch {
-	case p.integerType == nibbles && p.wide():
+	case p.packed() && p.wide():
 		return []constant{low4, {"steps", func(i int) uint32 { return uint32(i / 4 * 2) }}, {"bases", func(i int) uint32 { return uint32(i/4*2 + 1) }}}
-	case p.integerType == nibbles:
+	case p.packed():
 		return []constant{low4, one16}
 	case p.integerType == signed && p.wide():
 		return []constant{{"signs", every(0x80808080)}}
@@ -88,7 +97,7 @@ func (p *integerProducts) hold(b *block, free int) {
 	p.term, p.rowScale = p.spare, p.vec(free)
 	p.ofRows(0, b, p.rowScale)
 	free++
-	if p.integerType == nibbles {
+	if p.packed() {
 		p.step, p.base, p.high = p.vec(free), p.vec(free+1), p.vec(free+2)
 		p.present = p.high // AVX2 has no use for high
 		return
@@ -119,8 +128,8 @@ func (p *integerProducts) ofRows(disp int, b *block, v reg.VecPhysical) {
 
 func (p *integerProducts) loop(b *block) {
 	p.Load(p.Param("row"), p.count)
-	ragged := p.wide() || p.integerType == nibbles
-	if p.integerType == nibbles {
+	ragged := p.wide() || p.packed()
+	if p.packed() {
 		p.MOVQ(p.scales, p.group)
 	}
 	if p.wide() {
@@ -135,7 +144,7 @@ func (p *integerProducts) loop(b *block) {
 		p.mask()
 		p.Label(b.label("whole"))
 	}
-	if p.integerType == nibbles {
+	if p.packed() {
 		p.groups(b)
 	} else {
 		p.codes(b)
@@ -148,7 +157,7 @@ func (p *integerProducts) loop(b *block) {
 		p.ADDQ(p.count, p.keys)
 		p.LEAQ(operand.Mem{Base: p.ahead, Index: p.count, Scale: uint8(b.keys)}, p.ahead)
 	}
-	if p.integerType == nibbles {
+	if p.packed() {
 		p.ADDQ(p.scale, p.scales)
 	}
 }
@@ -228,6 +237,7 @@ func (p *integerProducts) groups(b *block) {
 			p.VINSERTI128(operand.U8(1), p.term.AsX(), b.y, b.y)
 			p.VPAND(p.held[0], b.y, b.y)
 		}
+		p.lookUpBytes(b.y, p.high)
 		for r := range b.rows {
 			if p.wide() {
 				p.zero(p.term)
@@ -246,8 +256,20 @@ func (p *integerProducts) groups(b *block) {
 	p.ADDQ(operand.U32(split.bytes), p.q)
 }
 
+// lookUpBytes replaces codes by what they stand for.
+func (p *integerProducts) lookUpBytes(low, high reg.VecPhysical) {
+	if p.table == nil {
+		return
+	}
+	p.move(p.global(*p.table), p.term)
+	p.VPSHUFB(low, p.term, low)
+	if p.wide() { // elsewhere low has all
+		p.VPSHUFB(high, p.term, high)
+	}
+}
+
 func (p *integerProducts) finish(b *block) reg.VecPhysical {
-	if p.integerType == nibbles {
+	if p.packed() {
 		scores := p.reduce(b.sums, b.y, p.VADDPS)
 		p.VMULPS(p.rowScale, scores, scores)
 		return scores

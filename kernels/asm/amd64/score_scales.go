@@ -68,6 +68,53 @@ func pairs(g *generator, twice bool) {
 	g.RET()
 }
 
+// exponents writes the function that unpacks scales that are powers of two.
+func exponents(g *generator) {
+	g.Function("exponents" + g.name)
+	g.Pragma("noescape")
+	g.Attributes(attr.NOSPLIT)
+	g.Doc("exponents" + g.name + " sets dst to the products of 2^(e-127) with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.")
+	g.SignatureExpr("func(dst *float32, scales *uint32, rows, words, groups int, step, zero float32)")
+	dst, scales, rows, groups := g.pointer("dst"), g.pointer("scales"), g.pointer("rows"), g.pointer("groups")
+	to, left := g.GP64(), g.GP64()
+	by, x, spare := ymm[0], ymm[1], ymm[2]
+	g.VMOVSS(g.parameter("step"), by.AsX())
+	g.VMOVSS(g.parameter("zero"), x.AsX())
+	g.VUNPCKLPS(x.AsX(), by.AsX(), by.AsX())
+	g.VBROADCASTSD(by.AsX(), by)
+	g.Label("row")
+	g.MOVQ(dst, to)
+	g.Load(g.Param("words"), left)
+	g.Label("word")
+	g.VPMOVZXBQ(at(scales, 0), x)
+	g.power(x, spare)
+	g.VMOVSLDUP(x, x)
+	g.VMULPS(by, x, x)
+	g.VMOVUPS(x, at(to, 0))
+	g.ADDQ(operand.U8(4), scales)
+	g.ADDQ(operand.U8(32), to)
+	g.DECQ(left)
+	g.JNE(operand.LabelRef("word"))
+	g.LEAQ(operand.Mem{Base: dst, Index: groups, Scale: 8}, dst)
+	g.DECQ(rows)
+	g.JNE(operand.LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// power turns words from 0 to 255 into what quant.ScaleMX makes of them: the outermost ones get the
+// highest bit of a fraction, too.
+func (g *generator) power(x, spare reg.Register) {
+	g.VPADDD(x, x, spare)
+	g.VPSUBD(g.global(constant{"middle", every(255)}), spare, spare)
+	g.VPABSD(spare, spare)
+	g.VPADDD(g.global(constant{"one", every(1)}), spare, spare)
+	g.VPSRLD(operand.U8(8), spare, spare) // 1 where it was 255 away
+	g.VPSLLD(operand.U8(22), spare, spare)
+	g.VPSLLD(operand.U8(23), x, x)
+	g.VPADDD(spare, x, x)
+}
+
 // fetchWords writes the function that asks for scales.
 func fetchWords(g *generator) {
 	g.Function("fetch" + g.name)

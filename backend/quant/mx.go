@@ -1,0 +1,99 @@
+package quant
+
+import "math"
+
+// Rows of 4-bit floats whose groups share a power of two, as the OCP Microscaling Formats (MX) v1.0
+// have them: value = 2^(e-127) * code, where a code is one of 0, 0.5, 1, 1.5, 2, 3, 4, 6, or one of
+// those with the sign in its highest bit, and e is a byte, four of which lie in a word from the
+// lowest on. Bytes behind a row's last group are 0. Every product is exact in a float32.
+
+// NaNExponent makes NaN of a group.
+const NaNExponent = 255
+
+// Exponent is that of group i of a row.
+func Exponent(words []uint32, i int) uint8 { return uint8(words[i/4] >> (i % 4 * 8)) }
+
+// PutExponent sets that of group i. Groups come in their order: the first of a word clears
+// what was in it.
+func PutExponent(words []uint32, i int, e uint8) {
+	if i%4 == 0 {
+		words[i/4] = 0
+	}
+	words[i/4] |= uint32(e) << (i % 4 * 8)
+}
+
+// ScaleMX is what an exponent multiplies codes with; a NaN for NaNExponent.
+func ScaleMX(e uint8) float32 {
+	bits := uint32(e) << 23
+	if e == 0 || e == NaNExponent { // the subnormal 2^-127, and what would be an infinity
+		bits |= 1 << 22
+	}
+	return math.Float32frombits(bits)
+}
+
+// ExponentMX is the exponent of a group whose largest magnitude is given, and finite: one that
+// makes it a number of the largest codes' binade, from 4 on to below 8.
+func ExponentMX(largest float32) uint8 {
+	return uint8(max(int(math.Float32bits(largest)>>23)-2, 0))
+}
+
+// exponentOf is the exponent of a group of finite values.
+func exponentOf(group []float32) uint8 {
+	lo, hi, _ := span(group)
+	return ExponentMX(max(abs(lo), abs(hi)))
+}
+
+// EncodeMX stores the row x in groups of so many values, which is a multiple of 8; the last one may be
+// shorter. Codes are the nearest, of two the even one, and none is beyond 6. It is false, and what it
+// wrote of no use, where a value is not finite; with saturate it changes such values in x
+// (see Saturate).
+func EncodeMX(codes []byte, words []uint32, x []float32, group int, saturate bool) bool {
+	p := packer{to: codes, bits: e2m1.bits}
+	for i := 0; len(x) > 0; i++ {
+		n := min(group, len(x))
+		lo, hi, ok := finiteSpan(x[:n], saturate)
+		if !ok {
+			return false
+		}
+		e := ExponentMX(max(abs(lo), abs(hi)))
+		PutExponent(words, i, e)
+		by := ScaleMX(254 - e) // exact, but where the code is 0 anyway
+		for _, v := range x[:n] {
+			p.put(uint32(e2m1.code(v * by)))
+		}
+		x = x[n:]
+	}
+	p.flush()
+	return true
+}
+
+// DecodeMX is the values of a row.
+func DecodeMX(dst []float32, codes []byte, words []uint32, group int) {
+	values := &e2m1.values
+	for i := 0; len(dst) > 0; i++ {
+		n, by := min(group, len(dst)), ScaleMX(Exponent(words, i))
+		for k, c := range codes[:n/2] {
+			dst[2*k], dst[2*k+1] = by*values[c&15], by*values[c>>4]
+		}
+		if n%2 == 1 {
+			dst[n-1] = by * values[codes[n/2]&15]
+		}
+		dst, codes = dst[n:], codes[PackedLen(n, e2m1.bits):]
+	}
+}
+
+// BoundMX is the largest distance between a value and what it is stored as in a group with an
+// exponent: half the distance of the codes there, which is half a step, a step or two, or
+// what it is beyond the largest one.
+func BoundMX(x float32, e uint8) float64 {
+	a, step := math.Abs(float64(x)), math.Ldexp(1, int(e)-127)
+	switch {
+	case a <= 2*step:
+		return step / 4
+	case a <= 4*step:
+		return step / 2
+	case a <= 6*step:
+		return step
+	}
+	return a - 6*step
+}
