@@ -52,11 +52,18 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
 
     template <int THREADS>
     __device__ const T *open(unsigned char *slot, T *decoded, const Stretch &keys, int lane) const {
-        const Storage type = stored.anew();
+        const Storage type{unknown(stored.type)};
         const int own = type.words(DIM), spread = type.spread();
         const uint32_t *own_words = reinterpret_cast<const uint32_t *>(slot + KEYS * type.bytes(DIM));
         if (type.channels()) {
             open_channels<THREADS>(slot, decoded, own_words, keys, lane);
+        } else if (type.exponents()) {
+            const unsigned char *exponents = reinterpret_cast<const unsigned char *>(own_words);
+            const uint32_t group = type.group();
+            each<THREADS>(lane, [&](int key, int unit) {
+                const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
+                unpack_float4(decoded + key * STRIDE + unit * UNIT, mine, exponents[key * own * 4 + (unit >> group)]);
+            });
         } else if (type.nibbles()) {
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));

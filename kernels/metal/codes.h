@@ -39,7 +39,7 @@ template <class Word> struct Codes {
 
     // decode makes the values of an octet of what was fetched.
     void decode(thread float *x, uint4 held, uint i) const {
-        uint4 low = uint4(held.z), high = low;
+        uint4 low = uint4(coding.exponents() ? power(held.z >> coding.place(i) & 0xffu) : held.z), high = low;
         if (coding.by_channel()) {
             const int64_t line = as_type<int64_t>(held.zw) - 1;
             low = high = uint4(0);

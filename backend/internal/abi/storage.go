@@ -19,9 +19,10 @@ var StorageBits = [...]StorageBit{
 	{"NIBBLES", "codes have 4 bits, two a byte, that of the even index low; the others have 8", func(c *backend.Coding) bool { return c.Bits == 4 }},
 	{"SIGNED", "codes are integers of two's complement around 0", func(c *backend.Coding) bool { return c.Code == backend.Signed }},
 	{"FLOATS", "codes are small floats", func(c *backend.Coding) bool { return c.Code.Float() }},
-	{"E4M3", "of those of 8 bits, that of 4 bits of exponent; the other is E5M2", func(c *backend.Coding) bool { return c.Code == backend.E4M3 }},
+	{"E4M3", "of those of 8 bits, that of 4 bits of exponent; the other is E5M2, and that of 4 bits E2M1", func(c *backend.Coding) bool { return c.Code == backend.E4M3 }},
 	{"BY_CHANNEL", "an element of all rows of a block and head has a word", func(c *backend.Coding) bool { return c.Scope == backend.ByChannel }},
 	{"BY_HEAD", "all elements of a head have a word", func(c *backend.Coding) bool { return c.Scope == backend.ByHead }},
+	{"EXPONENTS", "a word is four bytes, the first group's lowest, that are the exponents of powers of two", func(c *backend.Coding) bool { return c.Scale == backend.Exponents }},
 	{"FACTORS", "a word is an f32 that codes are multiplied with", func(c *backend.Coding) bool { return c.Scale == backend.Factor }},
 }
 

@@ -28,6 +28,8 @@ func described(word uint32) backend.Coding {
 	switch {
 	case has("SIGNED"):
 		c.Code = backend.Signed
+	case has("FLOATS") && has("NIBBLES"):
+		c.Code = backend.E2M1
 	case has("FLOATS"):
 		c.Code = backend.Code(pick("E4M3", uint8(backend.E4M3), uint8(backend.E5M2)))
 	}
@@ -40,7 +42,9 @@ func described(word uint32) backend.Coding {
 	if has("FACTORS") {
 		c.Scale = backend.Factor
 	}
-	if share := 8 << (word >> ShareShift); share < mostDim {
+	if share := 8 << (word >> ShareShift); has("EXPONENTS") {
+		c.Scale, c.Group = backend.Exponents, share/4
+	} else if share < mostDim {
 		c.Group = share
 	}
 	return c

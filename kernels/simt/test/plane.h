@@ -32,12 +32,23 @@ constexpr bool small_floats(uint32_t storage) { return storage & FKV_FLOATS; }
 constexpr bool by_head(uint32_t storage) { return storage & FKV_BY_HEAD; }
 constexpr bool by_channel(uint32_t storage) { return storage & FKV_BY_CHANNEL; }
 
+constexpr bool exponents(uint32_t storage) { return storage & FKV_EXPONENTS; }
+
 // group is how many elements of a row share a word of the row's; 0: they have none.
 constexpr uint32_t group(uint32_t storage, uint32_t dim) {
     return by_head(storage) || by_channel(storage) ? 0 : std::min(8u << (storage >> FKV_SHARE), dim);
 }
 
+// A word may have the scales of four parts of a group.
+constexpr uint32_t scaled(uint32_t storage, uint32_t dim) {
+    return exponents(storage) ? std::min(2u << (storage >> FKV_SHARE), dim) : group(storage, dim);
+}
+
 inline double small_float(uint32_t storage, unsigned code) {
+    if (nibbles(storage)) {
+        const double sizes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+        return code & 8 ? -sizes[code & 7] : sizes[code & 7];
+    }
     const bool e4m3 = storage & FKV_E4M3;
     const int fraction = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
     const int exponent = int(code >> fraction) & (e4m3 ? 15 : 31), bits = int(code) & ((1 << fraction) - 1);
@@ -104,6 +115,22 @@ template <> class Plane<Quant> {
         at = static_cast<unsigned char>((at & ~(mask << shift)) | (code & mask) << shift);
     }
 
+    // exponent_at is where the exponent of an element is, a byte.
+    unsigned char &exponent_at(size_t row, uint32_t d) {
+        return reinterpret_cast<unsigned char *>(words.data())[4 * row * groups + d / scaled(storage, shape.dim)];
+    }
+
+    // factor is what a small float is multiplied with.
+    double factor(size_t row, uint32_t d) {
+        if (exponents(storage)) {
+            const int e = exponent_at(row, d);
+            return e == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1, e - 127);
+        }
+        float scale;
+        std::memcpy(&scale, &words[word_at(row, d)], sizeof scale);
+        return scale;
+    }
+
     // step is the distance of neighbouring codes of integers.
     double step(uint32_t word) const {
         const uint32_t bits = storage & FKV_SIGNED ? word : word << 16;
@@ -132,9 +159,7 @@ template <> class Plane<Quant> {
         const uint32_t word = words[word_at(row, d)];
         const unsigned c = code(row, d);
         if (small_floats(storage)) {
-            float scale;
-            std::memcpy(&scale, &word, sizeof scale);
-            return static_cast<float>(scale * small_float(storage, c));
+            return static_cast<float>(factor(row, d) * small_float(storage, c));
         }
         if (storage & FKV_SIGNED) {
             return static_cast<float>(step(word) * static_cast<signed char>(c));
@@ -145,6 +170,13 @@ template <> class Plane<Quant> {
     // draw gives a row codes of values up to 2 or so, and a word to what has none.
     void draw(size_t row, int = 0) {
         for (uint32_t d = 0; d < shape.dim; d++) {
+            if (exponents(storage)) {
+                if (d % scaled(storage, shape.dim) == 0) {
+                    exponent_at(row, d) = static_cast<unsigned char>(125 + below(3));
+                }
+                set_code(row, d, unsigned(below(16)));
+                continue;
+            }
             if (small_floats(storage)) {
                 const int bias = storage & FKV_E4M3 ? 7 : 15, fraction = storage & FKV_E4M3 ? 3 : 2;
                 const int exponent = below(8) ? bias - int(below(5)) : 0;
