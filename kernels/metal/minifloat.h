@@ -23,19 +23,17 @@ template <uint BITS, uint FRACTION, uint BIAS, uint LARGEST> struct Minifloat {
         return as_type<float4>(as_type<uint4>(x) | (codes & uint(SIGN)) << (32 - BITS));
     }
 
-    // code is the code nearest to x, a number, ties to even, but none beyond LARGEST.
-    static uint code(float x) {
+    // code is the code nearest to x, ties to even, but none beyond LARGEST, and nan of NaN.
+    static uint code(float x, uint nan) {
         const uint bits = as_type<uint>(x), m = bits & 0x7fffffff, sign = bits >> (32 - BITS) & SIGN;
+        if (isnan(x)) return nan;
         if (m >= (LARGEST + SHIFT) << DROP) return sign | LARGEST;
         if (m < ((1u << FRACTION) + SHIFT) << DROP) return sign | uint(rint(as_type<float>(m) / smallest()));
         const uint up = (1u << (DROP - 1)) - 1 + (m >> DROP & 1);
         return sign | (((m + up) >> DROP) - SHIFT);
     }
 
-    // codes is those of four values, and nan that of NaN.
-    static uint4 codes(float4 x, uint nan) {
-        return select(uint4(code(x.x), code(x.y), code(x.z), code(x.w)), uint4(nan), isnan(x));
-    }
+    static uint4 codes(float4 x, uint nan) { return uint4(code(x.x, nan), code(x.y, nan), code(x.z, nan), code(x.w, nan)); }
 };
 
 using E4M3 = Minifloat<8, 3, 7, 0x7e>;

@@ -73,7 +73,7 @@ struct Scale {
         if (c.exponents()) {
             // The product with 1/step is exact, and that is normal where the step is not.
             const float4 per = as_type<float4>(0x7f000000u - (as_type<uint4>(step) & 0x7f800000u));
-            return joined(E2M1::codes(select(x * per, float4(NAN), isnan(step)), 0), 4);
+            return joined(E2M1::codes(select(float4(NAN), x * per, step == step), 0), 4);
         }
         const float4 steps = x / step;
         if (c.storage & FKV_E4M3) return joined(E4M3::codes(steps, 0x7f), 8);
