@@ -12,7 +12,8 @@ import (
 func BenchmarkAttend(b *testing.B) {
 	for _, c := range []scene{
 		{k: backend.F32}, {k: backend.F16}, {k: backend.BF16}, {k: backend.Int8}, {k: backend.Int8Asym}, {k: backend.FP8E4M3},
-		{k: backend.Int4}, {k: backend.Int4Channel, v: backend.Int4}, {k: backend.Int8, int8Query: true}, {k: backend.Int4, int8Query: true},
+		{k: backend.Int4}, {k: backend.Int4Channel, v: backend.Int4}, {k: backend.MXFP4},
+		{k: backend.Int8, int8Query: true}, {k: backend.Int4, int8Query: true}, {k: backend.MXFP4, int8Query: true},
 	} {
 		for _, queries := range []int{1, 64} {
 			for _, block := range []int{0, 16, 32} {

@@ -17,7 +17,7 @@ var decodeNEON = perCode[func(dst []float32, src stored)]{
 	unsigned4:  decodeGroups(decodeInt4NEON),
 	wide4:      decodeGroups(decodeInt4NEON),
 	channels4:  decodeInt4Channel,
-	float4:     decodeRows,
+	float4:     decodeGroups(decodeE2M1NEON),
 	float8e4m3: decodeOctets(decodeFP8E4M3NEON),
 	float8e5m2: decodeOctets(decodeFP8E5M2NEON),
 }.table()

@@ -235,6 +235,71 @@ l11:
 	BGT l9
 	RET
 
+// func decodeE2M1NEON(dst *float32, codes *byte, words *uint32, rows int, dim int, group int, ahead *byte)
+TEXT ·decodeE2M1NEON(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD codes+8(FP), R1
+	MOVD words+16(FP), R2
+	MOVD rows+24(FP), R3
+	MOVD dim+32(FP), R4
+	MOVD group+40(FP), R5
+	MOVD ahead+48(FP), R6
+	MOVD $0xc0804000c0800000, R26
+	VMOV R26, V16.D[0]
+	VMOV R26, V16.D[1]
+	MOVD $0x404040403f3f3f00, R26
+	VMOV R26, V17.D[0]
+	MOVD $0xc0c0c0c0bfbfbf80, R26
+	VMOV R26, V17.D[1]
+
+l12:
+	MOVD R4, R7
+
+l13:
+	CMP R7, R5
+	CSEL LT, R5, R7, R8
+	SUB R8, R7
+	MOVBU.P 1(R2), R9
+	ADD $1, R9, R26
+	AND $254, R26
+	SUB $1, R26
+	LSR $63, R26
+	LSL $22, R26
+	ORR R9<<23, R26, R9
+	VDUP R9, V7.S4
+
+l14:
+	PRFM (R6), PLDL1KEEP
+	ADD $8, R6
+	FMOVD.P 8(R1), F4
+	VUSHR $4, V4.B16, V6.B16
+	VSHL $4, V4.B16, V4.B16
+	VUSHR $4, V4.B16, V4.B16
+	VZIP1 V6.B16, V4.B16, V4.B16
+	VTBL V4.B16, [V16.B16], V5.B16
+	VTBL V4.B16, [V17.B16], V6.B16
+	VZIP1 V6.B16, V5.B16, V0.B16
+	VZIP2 V6.B16, V5.B16, V2.B16
+	WORD $0x6e613801 // shll2 v1.4s, v0.8h, #16
+	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
+	WORD $0x6e613843 // shll2 v3.4s, v2.8h, #16
+	WORD $0x2e613842 // shll v2.4s, v2.4h, #16
+	WORD $0x6e27dc00 // fmul v0.4s, v0.4s, v7.4s
+	WORD $0x6e27dc21 // fmul v1.4s, v1.4s, v7.4s
+	WORD $0x6e27dc42 // fmul v2.4s, v2.4s, v7.4s
+	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	FSTPQ.P (F0, F1), 32(R0)
+	FSTPQ.P (F2, F3), 32(R0)
+	SUBS $16, R8
+	BGT l14
+	CMP $0, R7
+	BGT l13
+	ADD $3, R2
+	AND $~3, R2
+	SUBS $1, R3
+	BGT l12
+	RET
+
 // func decodeInt4ChannelNEON(dst *float32, codes *byte, words *uint32, rows int, dim int, ahead *byte)
 TEXT ·decodeInt4ChannelNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
@@ -260,11 +325,11 @@ TEXT ·decodeInt4ChannelNEON(SB), NOSPLIT, $0-48
 	MOVD $0x0fffffff0effffff, R26
 	VMOV R26, V19.D[1]
 
-l12:
+l15:
 	MOVD R4, R6
 	MOVD R2, R7
 
-l13:
+l16:
 	PRFM (R5), PLDL1KEEP
 	ADD $8, R5
 	FMOVD.P 8(R1), F4
@@ -307,9 +372,9 @@ l13:
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
 	SUBS $16, R6
-	BGT l13
+	BGT l16
 	SUBS $1, R3
-	BGT l12
+	BGT l15
 	RET
 
 // func decodeFP8E4M3NEON(dst *float32, codes *byte, scale float32, n int, ahead *byte)
@@ -336,7 +401,7 @@ TEXT ·decodeFP8E4M3NEON(SB), NOSPLIT, $0-40
 	VMOV R26, V20.D[0]
 	VMOV R26, V20.D[1]
 
-l14:
+l17:
 	PRFM (R3), PLDL1KEEP
 	ADD $16, R3
 	FMOVQ.P 16(R1), F5
@@ -365,7 +430,7 @@ l14:
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
 	SUBS $16, R2
-	BGT l14
+	BGT l17
 	RET
 
 // func decodeFP8E5M2NEON(dst *float32, codes *byte, scale float32, n int, ahead *byte)
@@ -392,7 +457,7 @@ TEXT ·decodeFP8E5M2NEON(SB), NOSPLIT, $0-40
 	VMOV R26, V20.D[0]
 	VMOV R26, V20.D[1]
 
-l15:
+l18:
 	PRFM (R3), PLDL1KEEP
 	ADD $16, R3
 	FMOVQ.P 16(R1), F5
@@ -409,7 +474,7 @@ l15:
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
 	SUBS $16, R2
-	BGT l15
+	BGT l18
 	RET
 
 // func encodeF16NEON(dst *byte, src *float32, n int)
@@ -418,13 +483,13 @@ TEXT ·encodeF16NEON(SB), NOSPLIT, $0-24
 	MOVD src+8(FP), R1
 	MOVD n+16(FP), R2
 
-l16:
+l19:
 	FLDPQ.P 32(R1), (F0, F1)
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
 	FMOVQ.P F0, 16(R0)
 	SUBS $8, R2
-	BGT l16
+	BGT l19
 	RET
 
 // func encodeBF16NEON(dst *byte, src *float32, n int)
@@ -442,7 +507,7 @@ TEXT ·encodeBF16NEON(SB), NOSPLIT, $0-24
 	VMOV R26, V18.D[0]
 	VMOV R26, V18.D[1]
 
-l17:
+l20:
 	FLDPQ.P 32(R1), (F0, F1)
 	VUSHR $16, V0.S4, V2.S4
 	VAND V16.B16, V2.B16, V2.B16
@@ -462,7 +527,7 @@ l17:
 	WORD $0x4f108420 // shrn2 v0.8h, v1.4s, #16
 	FMOVQ.P F0, 16(R0)
 	SUBS $8, R2
-	BGT l17
+	BGT l20
 	RET
 
 // func scaleNEON(x *float32, n int, by float32)
@@ -472,7 +537,7 @@ TEXT ·scaleNEON(SB), NOSPLIT, $0-20
 	FMOVS by+16(FP), F16
 	VDUP V16.S[0], V16.S4
 
-l18:
+l21:
 	FLDPQ (R0), (F0, F1)
 	FLDPQ 32(R0), (F2, F3)
 	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
@@ -482,7 +547,7 @@ l18:
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
 	SUBS $16, R1
-	BGT l18
+	BGT l21
 	RET
 
 // func largestNEON(x *float32, n int) int
@@ -494,7 +559,7 @@ TEXT ·largestNEON(SB), NOSPLIT, $0-24
 	VMOV R26, V5.D[0]
 	VMOV R26, V5.D[1]
 
-l19:
+l22:
 	FLDPQ.P 32(R0), (F0, F1)
 	FLDPQ.P 32(R0), (F2, F3)
 	VAND V5.B16, V0.B16, V0.B16
@@ -506,7 +571,7 @@ l19:
 	VAND V5.B16, V3.B16, V3.B16
 	WORD $0x6ea36484 // umax v4.4s, v4.4s, v3.4s
 	SUBS $16, R1
-	BGT l19
+	BGT l22
 	WORD $0x6eb0a884 // umaxv s4, v4.4s
 	VMOV V4.S[0], R0
 	MOVD R0, ret+16(FP)

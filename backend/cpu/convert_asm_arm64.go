@@ -32,6 +32,12 @@ func decodeInt8AsymNEON(dst *float32, codes *byte, words *uint32, rows int, dim 
 //go:noescape
 func decodeInt4NEON(dst *float32, codes *byte, words *uint32, rows int, dim int, group int, ahead *byte)
 
+// decodeE2M1NEON sets dst to the values of rows, with the exponents of their groups, of group elements but for a shorter last one. dim and group
+// are multiples of 16. It fetches as many bytes from ahead on as the rows have.
+//
+//go:noescape
+func decodeE2M1NEON(dst *float32, codes *byte, words *uint32, rows int, dim int, group int, ahead *byte)
+
 // decodeInt4ChannelNEON sets dst to the values of rows, with the words of their dim channels, a multiple
 // of 16. It fetches as many bytes from ahead on as the rows have.
 //

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // trial is what a kernel is tried with: rows of a storage type that a run of bits says,
@@ -50,17 +49,6 @@ func newTrial(t *testing.T, data []byte, seed uint64, wild bool) trial {
 		}
 	}
 	return tr
-}
-
-// someScale is a word of scales of a type that has some, from 0 to 1.
-func someScale(rng *rand.Rand, dt backend.DType) uint32 {
-	switch dt.Coding().Scale {
-	case backend.Factor:
-		return math.Float32bits(rng.Float32())
-	case backend.Exponents:
-		return 0x60606060 + rng.Uint32()&0x1f1f1f1f
-	}
-	return uint32(quant.WordOf(-rng.Float32(), rng.Float32(), dt.Bits()))
 }
 
 // near holds a sum of float32 products against that of float64, given the sum of the

@@ -55,3 +55,17 @@ func scoreInt4ByDotProd(dst *float32, stride int, q *byte, scales *uint32, sums 
 //
 //go:noescape
 func scoreInt4ByNEON(dst *float32, stride int, q *byte, scales *uint32, sums *int32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte)
+
+// scoreE2M1ByDotProd sets dst[r*stride+j] to the product of query row r, of 1 to 4 with scales, and key j of n,
+// at least one, with their scales. dim and group are multiples of
+// 16. It fetches as many bytes from ahead on as the keys have.
+//
+//go:noescape
+func scoreE2M1ByDotProd(dst *float32, stride int, q *byte, scales *uint32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte)
+
+// scoreE2M1ByNEON sets dst[r*stride+j] to the product of query row r, of 1 to 4 with scales, and key j of n,
+// at least one, with their scales. dim and group are multiples of
+// 16. It fetches as many bytes from ahead on as the keys have.
+//
+//go:noescape
+func scoreE2M1ByNEON(dst *float32, stride int, q *byte, scales *uint32, rows int, keys *byte, words *uint32, n int, dim int, group int, ahead *byte)

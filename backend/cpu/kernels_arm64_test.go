@@ -3,7 +3,6 @@
 package cpu
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
-	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // Integer products are those of the kernels in Go, to the last bit, whatever the codes;
@@ -20,7 +18,7 @@ func TestScoreCodesAgrees(t *testing.T) {
 	neon := portable
 	neon.scoreCodesNEON()
 	plain := portable
-	plain.scoreCodesWith(scoreInt8ByNEON, scoreInt8AsymByNEON, scoreInt4ByNEON)
+	plain.scoreCodesWith(scoreInt8ByNEON, scoreE2M1ByNEON, scoreInt8AsymByNEON, scoreInt4ByNEON)
 	for _, dt := range int8Query() {
 		for seed := range uint64(40) {
 			rng := rand.New(rand.NewPCG(seed, uint64(dt)))
@@ -38,10 +36,7 @@ func TestScoreCodesAgrees(t *testing.T) {
 					}
 				}
 				for i := range s.scales {
-					s.scales[i] = math.Float32bits(rng.Float32())
-					if s.dt != backend.Int8 {
-						s.scales[i] = uint32(quant.WordOf(rng.Float32()-0.9, rng.Float32(), dt.Bits()))
-					}
+					s.scales[i] = someScale(rng, s.dt)
 				}
 				if rng.IntN(8) == 0 {
 					s.spoil()

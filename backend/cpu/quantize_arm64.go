@@ -13,6 +13,7 @@ import (
 func (k *kernels) quantizeNEON() {
 	for dt, encode := range (perCode[func(dst stored, src []float32, saturate bool) bool]{
 		signed8: encodeRowsNEON, unsigned8: encodeRowsNEON, unsigned4: encodeRowsNEON, wide4: encodeRowsNEON, channels4: encodeChannelsNEON,
+		float4:     encodeMXNEON,
 		float8e4m3: finiteCodes(encodeFP8E4M3NEON).encode, float8e5m2: finiteCodes(encodeFP8E5M2NEON).encode,
 	}).table() {
 		if encode != nil {
@@ -69,6 +70,29 @@ func encodeGroup(dt backend.DType, codes []byte, x []float32, low, high float32)
 		codes4NEON(&codes[0], &x[0], len(x), step, zero, lowest, highest)
 	}
 	return scale
+}
+
+// encodeMXNEON leaves to Go what is not finite and is to be made so.
+func encodeMXNEON(dst stored, src []float32, saturate bool) bool {
+	if !dst.inVectors() {
+		return encodeRows(dst, src, saturate)
+	}
+	dim, group, words := dst.dim, dst.group(), dst.dt.ScaleWords(dst.dim)
+	all, scales := src[:dst.n*dim], dst.scales[:dst.n*words]
+	for at := 0; at < len(all); {
+		row, first := at/dim, at%dim
+		n := min(group, dim-first)
+		var low, high float32
+		largest := spanNEON(&all[at], n, &low, &high)
+		if largest >= 0x7f800000 {
+			return saturate && encodeRows(dst, all, true)
+		}
+		e := quant.ExponentMX(math.Float32frombits(uint32(largest)))
+		quant.PutExponent(scales[row*words:], first/group, e)
+		codesE2M1NEON(&dst.data[at/2:][:n/2][0], &all[at], n, quant.ScaleMX(254-e))
+		at += n
+	}
+	return true
 }
 
 // encodeChannelsNEON leaves to Go what is not finite and is to be made so. It takes some channels of all

@@ -34,6 +34,11 @@ func encodeFP8E4M3NEON(codes *byte, x *float32, scale float32, n int) int
 //go:noescape
 func encodeFP8E5M2NEON(codes *byte, x *float32, scale float32, n int) int
 
+// codesE2M1NEON sets codes to those of n values times a number, a multiple of 16 and at least that.
+//
+//go:noescape
+func codesE2M1NEON(codes *byte, x *float32, n int, by float32)
+
 // channelSpansNEON sets low and high to the lowest and the highest of n channels, a multiple of 16 and at least that, of
 // rows that are dim apart, and is the largest of the values' bits without signs.
 //

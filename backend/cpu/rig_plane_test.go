@@ -2,11 +2,13 @@ package cpu
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/quant"
 )
 
 // storageTypes is every type that keys are stored as; values have all but the last.
@@ -30,6 +32,17 @@ func scaleWords(dt backend.DType, dim, n int) int {
 
 // fp8Scale spreads values of unit variance over the range of 8-bit floats.
 const fp8Scale = 1.0 / 64
+
+// someScale is a word of scales of a type that has some, from 0 to 1.
+func someScale(rng *rand.Rand, dt backend.DType) uint32 {
+	switch dt.Coding().Scale {
+	case backend.Factor:
+		return math.Float32bits(rng.Float32())
+	case backend.Exponents:
+		return 0x60606060 + rng.Uint32()&0x1f1f1f1f
+	}
+	return uint32(quant.WordOf(-rng.Float32(), rng.Float32(), dt.Bits()))
+}
 
 // emptyPlane is a plane of slots that no token is in: what reads them sees NaN.
 func emptyPlane(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt backend.DType, dim int) backend.Plane[*Buffer] {

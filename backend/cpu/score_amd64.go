@@ -245,7 +245,12 @@ func (s *scorers) powers(runs []stored, step, zero float32, scratch []float32) (
 	for i := range runs {
 		rows := runs[i].n
 		pairs := scratch[:2*groups*rows+beyondPairs]
-		s.exponents(&pairs[0], &runs[i].scales[:rows*words][0], rows, words, groups, step, zero)
+		scales := runs[i].scales[:rows*words]
+		if groups == 4*words { // no byte is left over: all are those of one row
+			s.exponents(&pairs[0], &scales[0], 1, len(scales), 4*len(scales), step, zero)
+		} else {
+			s.exponents(&pairs[0], &scales[0], rows, words, groups, step, zero)
+		}
 		runs[i].factors, scratch = &pairs[0], scratch[2*groups*rows:]
 	}
 	return 8 * groups, scratch

@@ -7,6 +7,7 @@ func convert(g *generator) {
 	decodeGroups(g, "Int8", 8, false)
 	decodeGroups(g, "Int8Asym", 8, true)
 	decodeGroups(g, "Int4", 4, true)
+	decodeMX(g)
 	decodeChannels(g)
 	decodeFP8(g, "E4M3")
 	decodeFP8(g, "E5M2")

@@ -7,9 +7,11 @@ type codes struct {
 	// zeros says that a group has a quant.Word, whose zero point is part of the integer and
 	// whose codes of less than eight bits count so much more; else it has a scale.
 	zeros bool
+	// table, if there is one, is the bytes that codes of 4 bits stand for.
+	table *constant
 }
 
-var coded = []codes{{"Int8", 8, false}, {"Int8Asym", 8, true}, {"Int4", 4, true}}
+var coded = []codes{{name: "Int8", bits: 8}, {name: "Int8Asym", bits: 8, zeros: true}, {name: "Int4", bits: 4, zeros: true}, {name: "E2M1", bits: 4, table: &halfSteps}}
 
 // integers writes the products of query rows that are stored as Int8, with the instruction
 // of ARMv8.2 that is made for it and with those of every processor.
@@ -124,6 +126,9 @@ func (m multiplier) blocks(rows int) {
 	m.ins("LSL", "$2", m.step, m.step) // bytes of a key's words
 	m.lastOf(m.words, m.n, m.step, m.lastWord)
 	constants := m.set(fixed, ofByte(0x80), constant{128<<32 | 128, 128<<32 | 128}, ofFloat(1.0/16))
+	if m.table != nil {
+		m.set(fixed, *m.table)
+	}
 
 	from := m.regs(keys)
 	top, partial := m.newLabel(), m.newLabel()
@@ -181,6 +186,9 @@ func (m multiplier) multiply(sums []vec, q, from []reg, sign vec) {
 		c := code + vec(i%2)
 		if m.bits == 4 {
 			nibbles(m.generator, key, c, product)
+			if m.table != nil {
+				m.ins("VTBL", c.b(), sign.table(), c.b())
+			}
 		} else {
 			m.ins("FMOVQ.P", at(key, 16), c.f())
 		}
@@ -220,7 +228,7 @@ func (m multiplier) finish(sums, total []vec, rows, keys int, constants []vec) {
 	for r := range rows {
 		for i, step := range steps {
 			sum, to := sums[r*len(steps)+i], total[r*len(steps)+i]
-			if m.bits == 4 {
+			if m.zeros && m.bits == 4 {
 				m.ins("VSHL", "$4", sum.s(), sum.s())
 			}
 			if m.zeros {

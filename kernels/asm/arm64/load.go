@@ -99,5 +99,8 @@ func ofFloat(f float64) constant {
 	return constant{bits<<32 | bits, bits<<32 | bits}
 }
 
+// ofWord is a constant of four equal words.
+func ofWord(w int) constant { return constant{uint64(w)<<32 | uint64(w), uint64(w)<<32 | uint64(w)} }
+
 // ofByte is a constant of sixteen equal bytes.
 func ofByte(b uint64) constant { return constant{b * 0x0101010101010101, b * 0x0101010101010101} }

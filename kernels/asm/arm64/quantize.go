@@ -6,8 +6,9 @@ func quantize(g *generator) {
 	span(g)
 	codesOf(g, 8)
 	codesOf(g, 4)
-	encodeFP8(g, fp8{"E4M3", 3, 7, 448})
-	encodeFP8(g, fp8{"E5M2", 2, 15, 57344})
+	encodeFP8(g, minifloat{"E4M3", 3, 7, 448})
+	encodeFP8(g, minifloat{"E5M2", 2, 15, 57344})
+	codesOfE2M1(g)
 	channelSpans(g)
 	channelCodes(g)
 }
