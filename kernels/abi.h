@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 4
+#define FKV_ABI_VERSION 5
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -35,13 +35,11 @@ enum { FKV_PAGED, FKV_WIDE, FKV_WITH_ROPE, FKV_WITH_QUERIES, FKV_WITH_TABLE, FKV
        FKV_WITH_PARTIALS, FKV_CONSTANTS };
 
 /*
- * How a plane is stored: as elements of the type in the kernel's name, or, where that is
- * "quant", as one of the others, which the kernel looks up when it runs. Scales lie as
+ * A plane is stored as elements of the type in the kernel's name, or, where that is "quant",
+ * as an argument says, a word of storage.h, which the kernel looks up when it runs. Scales lie as
  * backend.DType.Scales says. STATUS collects FKV_KEYS and FKV_VALUES where a value
  * that was to be quantized is not finite; its group then reads as NaN.
  */
-enum { FKV_PLAIN, FKV_INT8, FKV_INT8_ASYM, FKV_INT4, FKV_INT4_G64, FKV_INT4_CHANNEL, FKV_E4M3, FKV_E5M2, FKV_STORAGES };
-
 #define FKV_KEYS 1
 #define FKV_VALUES 2
 
@@ -89,7 +87,7 @@ struct fkv_append_quant_args {
     uint32_t k_dim, v_dim, block_size;
     uint32_t rope_dims, rope_positions;
     float magnitude;                      /* factor on rotated dims */
-    uint32_t k_storage, v_storage;        /* row by row: not FKV_INT4_CHANNEL */
+    uint32_t k_storage, v_storage;        /* row by row: not FKV_BY_CHANNEL */
     uint32_t pad;
 };
 
@@ -293,7 +291,7 @@ struct fkv_attend_args {
     uint32_t window, sink_tokens;  /* window 0: none */
     float scale;
     float softcap;                 /* 0: none */
-    uint32_t k_storage, v_storage; /* FKV_PLAIN, with no scales, but in kernels of quantized caches */
+    uint32_t k_storage, v_storage; /* 0, with no scales, but in kernels of quantized caches */
     uint32_t shared_at, shared_rows; /* the word of WORK where shared rows begin, and their number */
     uint32_t pad;
 };

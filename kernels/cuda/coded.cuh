@@ -22,14 +22,14 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
 
     const unsigned char *codes;
     const uint32_t *words;
-    Storage type;
-    uint32_t head; // has a word where codes are floats
+    Storage stored;
+    uint32_t head; // may have a word
 
     __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t kv_head)
-        : codes(static_cast<const unsigned char *>(plane)), words(scales), type{storage}, head(kv_head) {}
+        : codes(static_cast<const unsigned char *>(plane)), words(scales), stored{storage}, head(kv_head) {}
 
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
-        const int bytes = type.bytes(DIM), own = type.words(DIM);
+        const int bytes = stored.bytes(DIM), own = stored.words(DIM);
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
         constexpr int SQUADS = squads<THREADS, KEYS>, SIZE = THREADS / SQUADS;
         const int at = lane % SIZE;
@@ -39,7 +39,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
             int64_t row;
             if (keys.run(first, EACH, row) && (row * bytes | EACH * bytes) % 16 == 0) {
                 copy_all<16, SIZE>(slot + first * bytes, codes + row * bytes, EACH * bytes, at);
-                if (type.channels()) {
+                if (stored.channels()) {
                     if (WHOLE) copy_all<4, SIZE>(to_words + leaf * DIM, words + keys.panel(first) * DIM, DIM * 4, at);
                 } else {
                     copy_all<4, SIZE>(to_words + first * own, words + row * own, EACH * own * 4, at);
@@ -52,14 +52,22 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
 
     template <int THREADS>
     __device__ const T *open(unsigned char *slot, T *decoded, const Stretch &keys, int lane) const {
+        const Storage type{unknown(stored.type)};
         const int own = type.words(DIM), spread = type.spread();
         const uint32_t *own_words = reinterpret_cast<const uint32_t *>(slot + KEYS * type.bytes(DIM));
         if (type.channels()) {
             open_channels<THREADS>(slot, decoded, own_words, keys, lane);
+        } else if (type.exponents()) {
+            const unsigned char *exponents = reinterpret_cast<const unsigned char *>(own_words);
+            const uint32_t group = type.group();
+            each<THREADS>(lane, [&](int key, int unit) {
+                const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
+                unpack_float4(decoded + key * STRIDE + unit * UNIT, mine, exponents[key * own * 4 + (unit >> group)]);
+            });
         } else if (type.nibbles()) {
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
-                unpack4(decoded + key * STRIDE + unit * UNIT, type, mine, own_words[key * own + (unit >> spread)]);
+                unpack4(decoded + key * STRIDE + unit * UNIT, mine, own_words[key * own + (unit >> spread)]);
             });
         } else if (type.floats()) {
             const float scale = __uint_as_float(words[head]);
@@ -95,7 +103,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     template <int THREADS>
     __device__ void open_channels(const unsigned char *slot, T *decoded, const uint32_t *leaf_words, const Stretch &keys,
                                   int lane) const {
-        const int bytes = type.bytes(DIM);
+        constexpr int bytes = DIM / 2;
         if constexpr (WHOLE && THREADS % UNITS == 0 && sizeof(T) == 2 && LEAF % (THREADS / UNITS) == 0) {
             int64_t row;
             const int unit = lane % UNITS;
@@ -110,7 +118,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                 float step[UNIT], least[UNIT];
 #pragma unroll
                 for (int i = 0; i < UNIT; i++) {
-                    const Blend blend(Storage{FKV_INT4_CHANNEL}, mine[i]);
+                    const Blend blend(Storage{FKV_STORAGE_INT4CHANNEL}, mine[i]);
                     step[i] = blend.step, least[i] = blend.least;
                 }
 #pragma unroll 2
@@ -154,7 +162,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
 
     // one_by_one finds the row of each key of a leaf.
     template <int THREADS> __device__ void one_by_one(unsigned char *slot, const Stretch &keys, int first, int lane) const {
-        const int bytes = type.bytes(DIM), piece = HALVES && type.nibbles() ? 8 : 16, own = type.words(DIM);
+        const int bytes = stored.bytes(DIM), piece = HALVES && stored.nibbles() ? 8 : 16, own = stored.words(DIM);
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
 #pragma unroll 1
         for (int i = lane; i < EACH * PIECES; i += THREADS) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "../abi.h"
+#include "../storage.h"
 
 #ifndef FKV_SIMT
 

@@ -68,6 +68,26 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// product is that of two pairs of elements, each rounded once.
+__device__ inline uint32_t product(uint32_t a, uint32_t b, __half) {
+    uint32_t r;
+    asm("mul.rn.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
+__device__ inline uint32_t product(uint32_t a, uint32_t b, __nv_bfloat16) { // there is no mul before 9.0
+    uint32_t r;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(r) : "r"(a), "r"(b), "r"(0x80008000));
+    return r;
+}
+
+// unknown is x, which the compiler then cannot know. What follows from an argument it works out in
+// front of a loop, and keeps in registers of which attention has none to spare.
+__device__ inline uint32_t unknown(uint32_t x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 // exp2_fast is 2^x to about 22 bits, 0 for -inf.
 __device__ inline float exp2_fast(float x) {
     float y;

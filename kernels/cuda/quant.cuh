@@ -3,7 +3,7 @@
 // package backend/quant has the host's.
 #pragma once
 
-#include "fp8.cuh"
+#include "minifloat.cuh"
 #include "run.cuh"
 
 namespace fkv {
@@ -22,47 +22,61 @@ __device__ inline float saturated(float x, float size) {
     return finite(x) ? x : isnan(x) ? 0 : copysignf(size, x);
 }
 
-// Scale is a word beside the codes: an element is step * (code + zero).
+// power is 2^(exponent-127), and NaN of 255: E8M0 of OCP's MX.
+__device__ inline float power(uint32_t exponent) {
+    return __uint_as_float(exponent << 23 | (exponent == 0 || exponent == 255 ? 1u << 22 : 0));
+}
+
+// Scale is what is beside the codes: an element is step * (code + zero).
 struct Scale {
     float step, zero;
 };
 
-// Storage is a quantized type of abi.h, which a kernel looks up when it runs: one for all of
-// its threads. Words are what DType.Scales of package backend calls scales.
+// Storage is a quantized type, in a word of storage.h, which a kernel looks up when it runs: one
+// for all of its threads. Words, else, are what DType.Scales of package backend calls scales.
 struct Storage {
     uint32_t type;
 
-    __device__ bool nibbles() const { return type >= FKV_INT4 && type <= FKV_INT4_CHANNEL; }
-    __device__ bool channels() const { return type == FKV_INT4_CHANNEL; } // share words over a block's tokens
-    __device__ bool floats() const { return type >= FKV_E4M3; }           // a head has one word
-    __device__ bool balanced() const { return type == FKV_INT8; }         // signed codes around zero
+    __device__ bool nibbles() const { return type & FKV_NIBBLES; }
+    __device__ bool balanced() const { return type & FKV_SIGNED; } // with codes around zero, and no zero point
+    __device__ bool floats() const { return type & FKV_FLOATS; }
+    __device__ bool e4m3() const { return type & FKV_E4M3; }
+    __device__ bool channels() const { return type & FKV_BY_CHANNEL; } // share words over a block's tokens
+    __device__ bool heads() const { return type & FKV_BY_HEAD; }       // have one word
+    __device__ bool exponents() const { return type & FKV_EXPONENTS; } // four of them are a word
 
     // bytes is those of n codes.
     __device__ uint32_t bytes(uint32_t n) const { return nibbles() ? n / 2 : n; }
 
-    // spread is the logarithm of the units of a group. A row has no more than 32.
-    __device__ uint32_t spread() const { return type == FKV_INT4 ? 2 : type == FKV_INT4_G64 ? 3 : 5; }
+    // spread is the logarithm of the units that have a word together, group that of those that have a
+    // scale.
+    __device__ uint32_t spread() const { return type >> FKV_SHARE; }
+    __device__ uint32_t group() const { return exponents() ? spread() - 2 : spread(); }
 
     // words is how many a row of dim elements has of its own.
     __device__ uint32_t words(uint32_t dim) const {
-        return channels() || floats() ? 0 : (dim / UNIT + (1u << spread()) - 1) >> spread();
+        return type & (FKV_BY_CHANNEL | FKV_BY_HEAD) ? 0 : ((dim / UNIT - 1) >> spread()) + 1;
     }
 
     // first is the first word for a row of a plane, which is one of the head's; panel is the
     // head's [block_size, dim] of a block.
     __device__ int64_t first(int64_t row, int64_t panel, uint32_t head, uint32_t dim) const {
-        return channels() ? panel * dim : floats() ? head : row * words(dim);
+        return channels() ? panel * dim : heads() ? head : row * words(dim);
     }
 
+    // scale is that of a word, or of one of a word's exponents.
     __device__ Scale scale(uint32_t word) const {
-        if (balanced() || floats()) return {__uint_as_float(word), 0};
+        if (exponents()) return {power(word), 0};
+        if (type & FKV_FACTORS) return {__uint_as_float(word), 0};
         const float zero = float(int16_t(word >> 16));
         return {__uint_as_float(word << 16), nibbles() ? zero * (1 / 16.f) : zero};
     }
 
     // word covers values from lo to hi, all finite. A step is a bfloat16 that was rounded up,
     // for the codes must reach hi; a zero point has 8 bits more than a code, or 12.
+    // An exponent makes the largest value one of the largest codes' binade.
     __device__ uint32_t word(float lo, float hi) const {
+        if (exponents()) return max(int(__float_as_uint(fmaxf(fabsf(lo), fabsf(hi))) >> 23) - 2, 0);
         if (balanced()) {
             const float size = fmaxf(fabsf(lo), fabsf(hi)), step = __fdiv_rn(size, 127);
             return step == 0 && size > 0 ? 1 : __float_as_uint(step);
@@ -76,12 +90,12 @@ struct Storage {
         return uint32_t(int(fminf(fmaxf(zero, -32767), 32767))) << 16 | high;
     }
 
-    // no_number is the word of a group that reads as NaN.
-    __device__ uint32_t no_number() const { return balanced() ? 0x7fc00000 : 0x7fc0; }
+    // no_number is the word, or the exponent, of a group that reads as NaN.
+    __device__ uint32_t no_number() const { return exponents() ? 255 : balanced() ? 0x7fc00000 : 0x7fc0; }
 
     // code is that of an element, in its lowest bits.
     __device__ uint32_t code(float x, const Scale &s) const {
-        if (floats()) return Float8(type == FKV_E4M3).code(__fdiv_rn(x, s.step));
+        if (floats()) return (nibbles() ? Minifloat::float4() : Minifloat::float8(e4m3())).code(__fdiv_rn(x, s.step));
         if (!(s.step > 0)) return 0; // NaN, or a group of zeros
         const float low = balanced() ? -127 : 0, top = balanced() ? 127 : nibbles() ? 15 : 255;
         const float nearest = rintf(__fsub_rn(__fdiv_rn(x, s.step), s.zero));
@@ -140,7 +154,7 @@ struct Decoder {
 };
 
 // integer_values is what the integer codes of a unit with one word are worth, and float_values that of
-// 8-bit floats with a scale.
+// small floats with a scale.
 __device__ inline void integer_values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word) {
     const Decoder decoder(type, word);
     const Codes bytes = unfold(codes, type.nibbles());
@@ -150,14 +164,21 @@ __device__ inline void integer_values(float (&x)[UNIT], const Storage &type, con
 }
 
 __device__ inline void float_values(float (&x)[UNIT], const Storage &type, const Codes &codes, float scale) {
-    const Float8 format(type.type == FKV_E4M3);
+    if (type.nibbles()) {
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, Minifloat::float4().value(codes.at[0] >> 4 * i));
+        return;
+    }
+    const Minifloat format = Minifloat::float8(type.e4m3());
 #pragma unroll
     for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, format.value(codes.at[i / 4] >> 8 * (i % 4)));
 }
 
-// values is either.
-__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word) {
-    if (type.floats()) {
+// values is either, of unit number unit of a row.
+__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word, uint32_t unit) {
+    if (type.exponents()) {
+        float_values(x, type, codes, power(word >> 8 * (unit >> type.group() & 3) & 255));
+    } else if (type.floats()) {
         float_values(x, type, codes, __uint_as_float(word));
     } else {
         integer_values(x, type, codes, word);
@@ -168,7 +189,7 @@ __device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes
 __device__ inline void channel_values(float (&x)[UNIT], const Codes &codes, const uint32_t *words) {
     const Codes bytes = unfold(codes, true);
 #pragma unroll
-    for (int i = 0; i < UNIT; i++) x[i] = Decoder({FKV_INT4_CHANNEL}, words[i]).element(bytes.at[i / 4], i % 4);
+    for (int i = 0; i < UNIT; i++) x[i] = Decoder({FKV_STORAGE_INT4CHANNEL}, words[i]).element(bytes.at[i / 4], i % 4);
 }
 
 } // namespace fkv

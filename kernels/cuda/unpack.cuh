@@ -1,6 +1,7 @@
 // How units of codes become elements of the type that arithmetic is done with.
 #pragma once
 
+#include "ptx.cuh"
 #include "quant.cuh"
 
 namespace fkv {
@@ -50,8 +51,9 @@ struct Nibbles {
     __device__ uint32_t bytes(int i) const { return i % 2 ? odd : even; }
 };
 
-// unpack4 is unpack8 of 4-bit codes.
-template <class T> __device__ inline void unpack4(T *to, const Storage &type, uint32_t codes, uint32_t word) {
+// unpack4 is unpack8 of 4-bit codes, which have a zero point: the compiler need not ask.
+template <class T> __device__ inline void unpack4(T *to, uint32_t codes, uint32_t word) {
+    constexpr Storage type{FKV_NIBBLES};
     float x[UNIT];
     if constexpr (sizeof(T) == 4) {
         integer_values(x, type, {{codes, 0}}, word);
@@ -67,7 +69,7 @@ template <class T> __device__ inline void unpack4(T *to, const Storage &type, ui
 // unpack_floats makes elements of 8-bit floats: as halves, whose exponents have another bias,
 // so that the scale, times 2^8 for E4M3, makes up for it. E4M3 has a NaN of its own.
 template <class T> __device__ inline void unpack_floats(T *to, const Storage &type, const Codes &codes, float head_scale) {
-    const bool e4m3 = type.type == FKV_E4M3;
+    const bool e4m3 = type.e4m3();
     const float scale = e4m3 ? head_scale * 256 : head_scale;
     float x[UNIT];
     uint32_t nan = 0;
@@ -81,7 +83,41 @@ template <class T> __device__ inline void unpack_floats(T *to, const Storage &ty
         x[i + 1] = __fmul_rn(to_float(both[1]), scale);
         if (i % 4 == 0) nan |= (bytes & 0x7f7f7f7f) + 0x01010101;
     }
-    if (e4m3 && ((nan & 0x80808080) != 0 || scale > MOST)) float_values(x, type, codes, head_scale);
+    if (e4m3 && ((nan & 0x80808080) != 0 || scale > MOST)) float_values(x, {FKV_STORAGE_FP8E4M3}, codes, head_scale);
+    store(to, x);
+}
+
+// float4_pairs is the eight E2M1 of a unit as elements of 16 bits: bytes are looked up by codes, four
+// at a time, and get the signs.
+template <class T> __device__ inline void float4_pairs(uint32_t (&pairs)[UNIT / 2], uint32_t codes) {
+    constexpr bool brain = std::is_same_v<T, bfloat>;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t four = (codes & 0x77777777) >> 16 * i;
+        const uint32_t signs = __byte_perm(codes << 4, codes, i ? 0x7362 : 0x5140) & 0x80808080;
+        const uint32_t high = __byte_perm(brain ? 0x3f3f3f00 : 0x3e3c3800, brain ? 0x40404040 : 0x46444240, four) | signs;
+        const uint32_t low = brain ? __byte_perm(0xc0800000, 0xc0804000, four) : 0;
+        pairs[2 * i] = __byte_perm(low, high, 0x5140);
+        pairs[2 * i + 1] = __byte_perm(low, high, 0x7362);
+    }
+}
+
+// unpack_float4 makes elements of E2M1 with an exponent. Powers of two that no half is, and NaN,
+// go the long way.
+template <class T> __device__ inline void unpack_float4(T *to, uint32_t codes, uint32_t exponent) {
+    const float scale = power(exponent);
+    if constexpr (sizeof(T) == 2) {
+        if (std::is_same_v<T, bfloat> || exponent - (127 - 24) <= 24 + 15) {
+            Run<uint32_t, UNIT / 2> run;
+            float4_pairs<T>(run.at, codes);
+#pragma unroll
+            for (int i = 0; i < UNIT / 2; i++) run.at[i] = product(run.at[i], pack<T>(scale, scale), T());
+            *reinterpret_cast<Run<uint32_t, UNIT / 2> *>(to) = run;
+            return;
+        }
+    }
+    float x[UNIT];
+    float_values(x, {FKV_STORAGE_MXFP4}, {{codes, 0}}, scale);
     store(to, x);
 }
 

@@ -117,7 +117,7 @@ struct WarpRow {
         if (p.type.channels()) {
             channel_values(x, codes, words + lane * UNIT);
         } else {
-            values(x, p.type, codes, words[lane >> p.type.spread()]);
+            values(x, p.type, codes, words[lane >> p.type.spread()], lane);
         }
     }
 
@@ -126,7 +126,7 @@ struct WarpRow {
     // false, or is saturated.
     __device__ bool pack(const Packed &p, const Place &place, uint32_t head, bool saturate) {
         const int64_t row = row_at(place, p.heads, head, p.block_size);
-        const uint32_t spread = p.type.spread(), units = 1u << spread, first = lane >> spread << spread;
+        const uint32_t group = p.type.group(), units = 1u << group, first = lane >> group << group;
         float size = 0;
         bool good = true;
 #pragma unroll
@@ -137,13 +137,13 @@ struct WarpRow {
         unsigned bad = __ballot_sync(FULL, !good);
         if (bad != 0 && saturate) {
             bad = 0;
-            size = p.type.floats() ? INFINITY : highest(size, units);
+            size = p.type.heads() ? INFINITY : highest(size, units);
 #pragma unroll
             for (int i = 0; i < UNIT; i++) x[i] = saturated(x[i], size);
         }
-        uint32_t *words = p.scales + p.type.first(row, 0, head, dim) + (lane >> spread);
+        uint32_t *words = p.scales + p.type.first(row, 0, head, dim) + (lane >> p.type.spread());
         uint32_t word;
-        if (p.type.floats()) {
+        if (p.type.heads()) {
             word = *words;
         } else {
             float low = INFINITY, high = -INFINITY;
@@ -151,13 +151,15 @@ struct WarpRow {
             for (int i = 0; mine() && i < UNIT; i++) low = fminf(low, x[i]), high = fmaxf(high, x[i]);
             word = p.type.word(-highest(-low, units), highest(high, units));
             if ((bad & (FULL >> (32 - units)) << first) != 0) word = p.type.no_number();
-            if (mine() && lane == first) *words = word;
+            const bool exponents = p.type.exponents();
+            const uint32_t all = exponents ? gathered(word, group) : word;
+            if (mine() && (exponents ? lane % (4 * units) == 0 : lane == first)) *words = all;
         }
         const Scale scale = p.type.scale(word);
         uint32_t codes[UNIT];
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
-            const bool lost = p.type.floats() && !saturate && !finite(x[i]); // the others' scale is NaN
+            const bool lost = p.type.heads() && !saturate && !finite(x[i]); // the others' scale is NaN
             codes[i] = p.type.code(lost ? NAN : x[i], scale);
         }
         if (mine()) store_codes(p.unit(row, lane), codes, p.type.nibbles());
@@ -169,6 +171,14 @@ struct WarpRow {
     __device__ static float highest(float x, uint32_t units) {
         for (uint32_t apart = 1; apart < units; apart *= 2) x = fmaxf(x, __shfl_xor_sync(FULL, x, apart));
         return x;
+    }
+
+    // gathered is the word of the exponents of four groups, each of which all lanes of its group
+    // have; groups behind the row's last one have 0.
+    __device__ uint32_t gathered(uint32_t exponent, uint32_t group) const {
+        uint32_t word = mine() ? exponent << 8 * (lane >> group & 3) : 0;
+        word |= __shfl_xor_sync(FULL, word, 1u << group);
+        return word | __shfl_xor_sync(FULL, word, 2u << group);
     }
 };
 

@@ -17,14 +17,14 @@ template <class Word> struct Codes {
 
     Codes(device Word *plane, device Word *plane_scales, uint storage, uint dim, uint head)
         : coding(storage, dim), octets(dim / OCTET), words(plane),
-          scales(plane_scales + (coding.is_float() ? head : 0)) {}
+          scales(plane_scales + (coding.by_head() ? head : 0)) {}
 
-    // octet is where the codes of an octet are, scale where its scale is. Octets of FKV_INT4_CHANNEL
+    // octet is where the codes of an octet are, scale where its scale is. Octets of FKV_BY_CHANNEL
     // have more than one; for them it is one that is there.
     device Word *octet(int64_t row, uint i) const { return words + (row * octets + i) * (coding.bits / 4); }
     device Word *scale(int64_t row, uint i) const { return scales + row * coding.scales + (i >> coding.shift); }
 
-    // channels is where the scales of an octet of FKV_INT4_CHANNEL are. line counts the heads of
+    // channels is where the scales of an octet of FKV_BY_CHANNEL are. line counts the heads of
     // the plane's blocks.
     device Word *channels(int64_t line, uint i) const { return scales + (line * octets + i) * OCTET; }
 
@@ -39,7 +39,7 @@ template <class Word> struct Codes {
 
     // decode makes the values of an octet of what was fetched.
     void decode(thread float *x, uint4 held, uint i) const {
-        uint4 low = uint4(held.z), high = low;
+        uint4 low = uint4(coding.exponents() ? power(held.z >> coding.place(i) & 0xffu) : held.z), high = low;
         if (coding.by_channel()) {
             const int64_t line = as_type<int64_t>(held.zw) - 1;
             low = high = uint4(0);

@@ -41,19 +41,20 @@ func Library() (data []byte, ok bool) {
 // Sum is the SHA-256 of all sources.
 func Sum() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "abi.h %d\n%s", len(kernels.ABI), kernels.ABI)
-	for _, name := range sources() {
-		text, _ := files.ReadFile(name) // it is one of those that are there
-		fmt.Fprintf(h, "%s %d\n%s", name, len(text), text)
+	for _, from := range []embed.FS{kernels.Headers, files} {
+		for _, name := range sources(from) {
+			text, _ := from.ReadFile(name) // it is one of those that are there
+			fmt.Fprintf(h, "%s %d\n%s", name, len(text), text)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// sources are the names of all sources, sorted.
-func sources() []string {
+// sources are the names of all sources in a folder, sorted.
+func sources(from embed.FS) []string {
 	var names []string
 	for _, pattern := range []string{"*.h", "*.metal"} {
-		found, _ := fs.Glob(files, pattern) // the patterns are good
+		found, _ := fs.Glob(from, pattern) // the patterns are good
 		names = append(names, found...)
 	}
 	return names

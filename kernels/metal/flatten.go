@@ -8,8 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels"
 )
 
-// abiInclude is how the kernels include the one header that lies elsewhere.
-const abiInclude = "../abi.h"
+// shared is where the headers lie that the kernels of other devices include, too.
+const shared = "../"
 
 var include = regexp.MustCompile(`^#include "([^"]+)"`)
 
@@ -21,16 +21,17 @@ type flattener struct {
 }
 
 func (f *flattener) file(name string) error {
-	text, path := kernels.ABI, "kernels/abi.h"
-	if name != abiInclude {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("kernels: %w", err)
-		}
-		text, path = string(data), "kernels/metal/"+name
+	from, path := files, "kernels/metal/"+name
+	header, isShared := strings.CutPrefix(name, shared)
+	if isShared {
+		from, name, path = kernels.Headers, header, "kernels/"+header
+	}
+	text, err := from.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("kernels: %w", err)
 	}
 	fmt.Fprintf(f.to, "#line 1 %q\n", path)
-	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		m := include.FindStringSubmatch(line)
 		switch {
 		case line == "#pragma once":

@@ -8,6 +8,7 @@
 #include <metal_stdlib>
 
 #include "../abi.h"
+#include "../storage.h"
 
 using namespace metal;
 

@@ -103,9 +103,19 @@ inline float4 reach_together(const thread float (&x)[OCTET], Seat seat, Coding c
     float4 reach = NO_REACH;
 #pragma unroll
     for (uint i = 0; i < OCTET; i++) reach = seat.taken ? max(reach, reach_of(x[i])) : reach;
-    const uint lanes = coding.scales == 0 ? 1 : min(1u << coding.shift, seat.lanes);
+    const uint lanes = coding.scales == 0 ? 1 : min(1u << coding.group, seat.lanes);
     for (uint apart = 1; apart < lanes; apart *= 2) reach = max(reach, simd_shuffle_xor(reach, apart));
     return reach;
+}
+
+// gathered is the word of the exponents of an octet's group and the three that share it; all lanes call
+// it. Groups behind the row's last one have 0.
+inline uint gathered(uint exponent, Seat seat, Coding coding) {
+    uint word = seat.taken ? exponent << coding.place(seat.octet) : 0;
+    for (uint apart = 1u << coding.group; apart < min(1u << coding.shift, seat.lanes); apart *= 2) {
+        word |= simd_shuffle_xor(word, apart);
+    }
+    return word;
 }
 
 // put_codes stores a lane's octet, scaled by words.
@@ -126,10 +136,12 @@ inline void put_codes(Codes<uint> to, int64_t row, uint octet, const thread floa
 inline bool put_octet(Codes<uint> to, int64_t row, Seat seat, bool there, thread float (&x)[OCTET], bool saturate) {
     const Coding c = to.coding;
     const float4 reach = reach_together(x, seat, c);
+    const uint made = c.by_head() ? 0 : word_of(c, reach, saturate);
+    const uint whole = c.exponents() ? gathered(made, seat, c) : made;
     if (!there) return true;
     device uint *scale = to.scale(row, seat.octet);
-    const uint word = c.is_float() ? *scale : word_of(c, reach, saturate);
-    if (!c.is_float() && seat.octet % (1u << c.shift) == 0) *scale = word;
+    const uint word = c.by_head() ? *scale : c.exponents() ? power(made) : made;
+    if (!c.by_head() && seat.octet % (1u << c.shift) == 0) *scale = whole;
 #pragma unroll
     for (uint i = 0; i < OCTET; i++) x[i] = storable(c, x[i], reach, saturate);
     const uint4 words = uint4(word);

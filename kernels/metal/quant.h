@@ -9,45 +9,48 @@
 // product is by a power of two and exact.
 //
 // Apple's GPUs take subnormal numbers of f32 for 0. A group whose scale is one, which
-// takes values below 2^-110, reads as 0 there.
+// takes values below 2^-110, reads as 0 there; so does one with the exponent 0, and values that are
+// subnormal themselves get the codes of 0.
 #pragma once
 
-#include "fp8.h"
+#include "minifloat.h"
 
 namespace fkv {
 
 constant constexpr uint OCTET = 8; // elements that are coded together: their codes fill 4 or 8 bytes
 
-// Coding is how a storage type codes rows of dim elements, a multiple of OCTET.
+// Coding is how a storage type, a word of storage.h, codes rows of dim elements, a multiple of
+// OCTET.
 struct Coding {
     uint storage;
     uint bits;   // of a code, and bytes of an octet's codes
-    uint shift;  // octets [i << shift, (i+1) << shift) of a row share a scale
-    uint scales; // of a row; 0 where it has none of its own
+    uint shift;  // octets [i << shift, (i+1) << shift) of a row share a word of scales
+    uint group;  // and [i << group, (i+1) << group) a scale, of which a word may have four
+    uint scales; // words of a row; 0 where it has none of its own
 
     Coding(uint type, uint dim)
-        : storage(type), bits(type == FKV_INT4 || type == FKV_INT4_G64 || type == FKV_INT4_CHANNEL ? 4 : 8),
-          shift(type == FKV_INT4 ? 2 : type == FKV_INT4_G64 ? 3 : 31),
-          scales(by_channel() || is_float() ? 0 : ((dim / OCTET - 1) >> shift) + 1) {}
+        : storage(type), bits(type & FKV_NIBBLES ? 4 : 8), shift(type >> FKV_SHARE), group(exponents() ? shift - 2 : shift),
+          scales(by_channel() || by_head() ? 0 : ((dim / OCTET - 1) >> shift) + 1) {}
 
-    bool is_float() const { return storage == FKV_E4M3 || storage == FKV_E5M2; } // its head has the scale
-    bool by_channel() const { return storage == FKV_INT4_CHANNEL; }              // its block has them
+    bool by_head() const { return storage & FKV_BY_HEAD; }       // the head has the scale
+    bool by_channel() const { return storage & FKV_BY_CHANNEL; } // the block has them
+    bool exponents() const { return storage & FKV_EXPONENTS; }   // scales are powers of two
+
+    // place is where in its word the exponent of an octet's group is, in bits.
+    uint place(uint octet) const { return (octet >> group & 3) * 8; }
 };
+
+// power is the f32 2^(exponent-127), and NaN of 255: E8M0 of OCP's MX.
+inline uint power(uint exponent) { return exponent << 23 | (exponent == 0 || exponent == 255 ? 1u << 22 : 0); }
 
 // numbers is what four codes say before they are scaled; they begin at the lowest bit.
 inline float4 numbers(uint storage, uint codes) {
     const uint4 bytes = uint4(codes, codes >> 8, codes >> 16, codes >> 24) & 0xffu;
-    switch (storage) {
-    case FKV_INT8:
-        return float4(as_type<char4>(codes));
-    case FKV_INT8_ASYM:
-        return float4(bytes);
-    case FKV_E4M3:
-        return E4M3::values(bytes);
-    case FKV_E5M2:
-        return E5M2::values(bytes);
-    }
-    return float4(uint4(codes, codes >> 4, codes >> 8, codes >> 12) & 15u);
+    if (storage & FKV_SIGNED) return float4(as_type<char4>(codes));
+    if (storage & FKV_E4M3) return E4M3::values(bytes);
+    const uint4 nibbles = uint4(codes, codes >> 4, codes >> 8, codes >> 12) & 15u;
+    if (storage & FKV_FLOATS) return storage & FKV_NIBBLES ? E2M1::values(nibbles) : E5M2::values(bytes);
+    return float4(storage & FKV_NIBBLES ? nibbles : bytes);
 }
 
 // Scale makes values of numbers: step*(number + zero), exact but for the rounding of a float8's
@@ -55,9 +58,9 @@ inline float4 numbers(uint storage, uint codes) {
 struct Scale {
     float4 step, zero;
 
-    // The words are as they lie in memory.
+    // The words are as they lie in memory, but for powers of two, which are f32.
     Scale(Coding c, uint4 words) : step(as_type<float4>(words)), zero(-0.0f) { // adds nothing, to -0 either
-        if (c.storage == FKV_INT8 || c.is_float()) return;
+        if (c.storage & (FKV_FACTORS | FKV_EXPONENTS)) return;
         step = as_type<float4>(words << 16u);
         zero = float4(as_type<int4>(words) >> 16) * (c.bits == 8 ? 1.0f : 1.0f / 16);
     }
@@ -67,11 +70,16 @@ struct Scale {
     // codes is the codes of four values, from the lowest bit on. Under a step of 0 or NaN
     // they are 0, but not those of 8-bit floats.
     uint codes(Coding c, float4 x) const {
+        if (c.exponents()) {
+            // The product with 1/step is exact, and that is normal where the step is not.
+            const float4 per = as_type<float4>(0x7f000000u - (as_type<uint4>(step) & 0x7f800000u));
+            return joined(E2M1::codes(select(float4(NAN), x * per, step == step), 0), 4);
+        }
         const float4 steps = x / step;
-        if (c.storage == FKV_E4M3) return joined(E4M3::codes(steps), 8);
-        if (c.storage == FKV_E5M2) return joined(E5M2::codes(steps), 8);
+        if (c.storage & FKV_E4M3) return joined(E4M3::codes(steps, 0x7f), 8);
+        if (c.storage & FKV_FLOATS) return joined(E5M2::codes(steps, 0x7f), 8);
         const float4 nearest = rint(select(float4(0), steps - zero, step > 0.0f));
-        if (c.storage == FKV_INT8) return joined(uint4(int4(clamp(nearest, float4(-127), float4(127)))) & 0xffu, 8);
+        if (c.storage & FKV_SIGNED) return joined(uint4(int4(clamp(nearest, float4(-127), float4(127)))) & 0xffu, 8);
         return joined(uint4(clamp(nearest, float4(0), float4((1 << c.bits) - 1))), c.bits);
     }
 
@@ -100,14 +108,16 @@ inline float storable(Coding c, float x, float4 reach, bool saturate) {
     if (fabs(x) < INFINITY) return x;
     if (!saturate) return NAN;
     if (isnan(x)) return 0;
-    return c.is_float() ? x : x > 0 ? reach.z : -reach.z;
+    return c.by_head() ? x : x > 0 ? reach.z : -reach.z;
 }
 
-// word_of is the scale of a group with that reach, as it lies in memory.
+// word_of is the scale of a group with that reach, as it lies in memory: a word, or an exponent that
+// makes the largest value one of the largest codes' binade.
 inline uint word_of(Coding c, float4 reach, bool saturate) {
-    const uint nan = c.storage == FKV_INT8 ? 0x7fc00000 : 0x7fc0;
+    const uint nan = c.exponents() ? 255 : c.storage & FKV_SIGNED ? 0x7fc00000 : 0x7fc0;
     if (!saturate && !is_finite(reach)) return nan;
-    if (c.storage == FKV_INT8) {
+    if (c.exponents()) return max(int(as_type<uint>(reach.z) >> 23) - 2, 0);
+    if (c.storage & FKV_SIGNED) {
         const float step = reach.z / 127;
         return step == 0 && reach.z > 0 ? 1 : as_type<uint>(step); // at least the smallest number
     }

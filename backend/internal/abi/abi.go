@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 4
+	Version = 5
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -30,22 +30,10 @@ const (
 	Constants
 )
 
-// How a plane is stored: as elements of the type in the kernel's name, or, where that is
-// "quant", as one of the others, which the kernel looks up when it runs. Scales lie as
+// A plane is stored as elements of the type in the kernel's name, or, where that is "quant",
+// as an argument says, a word of storage.h, which the kernel looks up when it runs. Scales lie as
 // backend.DType.Scales says. STATUS collects FKV_KEYS and FKV_VALUES where a value
 // that was to be quantized is not finite; its group then reads as NaN.
-const (
-	Plain = iota
-	Int8
-	Int8Asym
-	Int4
-	Int4G64
-	Int4Channel
-	E4m3
-	E5m2
-	Storages
-)
-
 const (
 	Keys   = 1
 	Values = 2
@@ -124,7 +112,7 @@ type AppendQuantArgs struct {
 	KDim, VDim, BlockSize     uint32
 	RoPEDims, RoPEPositions   uint32
 	Magnitude                 float32 // factor on rotated dims
-	KStorage, VStorage        uint32  // row by row: not FKV_INT4_CHANNEL
+	KStorage, VStorage        uint32  // row by row: not FKV_BY_CHANNEL
 	_                         uint32
 }
 
@@ -518,7 +506,7 @@ type AttendArgs struct {
 	Window, SinkTokens          uint32 // window 0: none
 	Scale                       float32
 	Softcap                     float32 // 0: none
-	KStorage, VStorage          uint32  // FKV_PLAIN, with no scales, but in kernels of quantized caches
+	KStorage, VStorage          uint32  // 0, with no scales, but in kernels of quantized caches
 	SharedAt, SharedRows        uint32  // the word of WORK where shared rows begin, and their number
 	_                           uint32
 }

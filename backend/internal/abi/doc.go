@@ -6,6 +6,9 @@
 // A launch takes the buffers in the order of the constants and then the bytes of the
 // struct (its method Encode), so one path serves all kernels. A backend compares [Version]
 // with the version its compiled kernels were built for before it loads them.
+//
+// The other way round, storage.go says how a kernel is told what a type of the cache is, and
+// kernels/storage.h is generated from that.
 package abi
 
-//go:generate go run ./gen -header ../../../kernels/abi.h -go abi.go -test header_test.go
+//go:generate go run ./gen -header ../../../kernels/abi.h -go abi.go -test header_test.go -storage ../../../kernels/storage.h

@@ -54,7 +54,7 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 		QHeads: t.count("query heads", p.QHeads), KVHeads: t.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim),
 		Blocks: t.count("blocks", v.Blocks), BlockSize: t.count("block size", v.BlockSize), TableStride: 1,
 		Window: uint32(see.Window), SinkTokens: uint32(see.SinkTokens), Scale: p.Scale, Softcap: p.Mask.SoftCap,
-		PartialRows: int64(t.work.PartialRows), KStorage: storage(t.format.K), VStorage: storage(t.format.V),
+		PartialRows: int64(t.work.PartialRows), KStorage: abi.Storage(t.format.K), VStorage: abi.Storage(t.format.V),
 		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count,
 	}
 	if see.NonCausal {

@@ -42,7 +42,7 @@ func gatherPlane[B Buffer](c *Calls, args *abi.GatherArgs, p backend.Plane[B], c
 	constants := with(abi.WithTable, table)
 	if in.Quantized() {
 		quantized := abi.GatherQuantArgs{Block: args.Block, Begin: args.Begin, Len: args.Len, Blocks: args.Blocks, KVHeads: args.KVHeads,
-			BlockSize: args.BlockSize, Dim: args.Dim, Storage: storage(in), Flags: hadamard(p)}
+			BlockSize: args.BlockSize, Dim: args.Dim, Storage: abi.Storage(in), Flags: hadamard(p)}
 		buffers := [abi.GatherQuantBuffers]Place{abi.GatherQuantCache: cache, abi.GatherQuantScales: p.Scales.Buf.Place(),
 			abi.GatherQuantTable: table, abi.GatherQuantOut: at}
 		constants |= wide(out, out, int64(p.Dim), at)

@@ -14,7 +14,7 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 		Flags: hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize),
 		Tokens: a.count("tokens", p.Tokens), KVHeads: a.heads("KV heads", v.KVHeads),
 		KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim), BlockSize: a.count("block size", v.BlockSize),
-		KStorage: storage(v.K.Data.DType()), VStorage: storage(v.V.Data.DType()),
+		KStorage: abi.Storage(v.K.Data.DType()), VStorage: abi.Storage(v.V.Data.DType()),
 	}
 	if p.Saturate {
 		args.Flags |= abi.Saturate
@@ -56,7 +56,7 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	args := abi.RotateQuantArgs{
 		Flags: pairing(p.Rope.Pairing) | hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize), N: a.count("slots", p.N),
 		KVHeads: a.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), BlockSize: a.count("block size", v.BlockSize),
-		RoPEDims: uint32(p.Rope.Dims), RoPEPositions: a.count("rope positions", p.Rope.Positions), Storage: storage(v.K.Data.DType()),
+		RoPEDims: uint32(p.Rope.Dims), RoPEPositions: a.count("rope positions", p.Rope.Positions), Storage: abi.Storage(v.K.Data.DType()),
 	}
 	buffers := [abi.RotateQuantBuffers]Place{
 		abi.RotateQuantK: plane(&a, "keys", v.K), abi.RotateQuantScales: v.K.Scales.Buf.Place(),
@@ -67,4 +67,12 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	}
 	c.add(Kernel{Op: OpRotateQuant}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows), 0, args.Encode(), buffers[:]...)
 	return nil
+}
+
+// hadamard is the flag of keys that are stored turned.
+func hadamard[B Buffer](p backend.Plane[B]) uint32 {
+	if p.Hadamard {
+		return abi.Hadamard
+	}
+	return 0
 }

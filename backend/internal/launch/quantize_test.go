@@ -12,14 +12,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// The kernels number the storage types as the header does.
-func TestStorages(t *testing.T) {
-	for dt, want := range map[backend.DType]uint32{
-		backend.F32: abi.Plain, backend.F16: abi.Plain, backend.BF16: abi.Plain, backend.Int8: abi.Int8, backend.Int8Asym: abi.Int8Asym,
-		backend.Int4: abi.Int4, backend.Int4G64: abi.Int4G64, backend.Int4Channel: abi.Int4Channel, backend.FP8E4M3: abi.E4m3, backend.FP8E5M2: abi.E5m2,
-	} {
-		require.Equal(t, want, storage(dt), "%s", dt)
-		require.Equal(t, want != abi.Plain, stored(dt) == Quant, "%s", dt)
+// Types that a word describes are those that no kernel has in its name.
+func TestStored(t *testing.T) {
+	for dt := range backend.Storages {
+		require.Equal(t, abi.Storage(dt) != 0, stored(dt) == Quant, "%s", dt)
 	}
 	require.Zero(t, Quant.Bits(), "no buffer is of it")
 }
@@ -48,7 +44,7 @@ func TestAppendQuantCalls(t *testing.T) {
 		offset := rapid.SampledFrom([]int{0, 3, 4, 8}).Draw(rt, "offset")
 		p.K.Offset, p.V.Stride = offset, 200
 		want := abi.AppendQuantArgs{Tokens: 3, KVHeads: 2, KDim: 64, VDim: 64, BlockSize: 16, Slots: 128, KStride: 128, VStride: 200,
-			KStorage: storage(f.K), VStorage: storage(f.V)}
+			KStorage: abi.Storage(f.K), VStorage: abi.Storage(f.V)}
 		constants, grid := constant(abi.Wide, int64(offset)*elementSize(f.Act)%16 == 0), [3]uint32{3, 1, 1}
 		if p.Cache.K.Hadamard {
 			want.Flags |= abi.Hadamard
@@ -113,7 +109,7 @@ func TestRotateQuantCalls(t *testing.T) {
 	require.NoError(t, Rotate(c, &s.rotate))
 	require.Len(t, c.List(), 1)
 	call := &c.List()[0]
-	want := abi.RotateQuantArgs{Flags: abi.Hadamard, Slots: 128, N: 2, KVHeads: 2, KDim: 64, BlockSize: 16, RoPEDims: 64, RoPEPositions: 100, Storage: abi.Int4G64}
+	want := abi.RotateQuantArgs{Flags: abi.Hadamard, Slots: 128, N: 2, KVHeads: 2, KDim: 64, BlockSize: 16, RoPEDims: 64, RoPEPositions: 100, Storage: abi.Storage(backend.Int4G64)}
 	want.Encode()
 	require.Equal(t, want, argsOf[abi.RotateQuantArgs](call))
 	require.Equal(t, "fkv_rotate_quant", call.Kernel.Symbol())
@@ -127,7 +123,7 @@ func TestGatherQuantCalls(t *testing.T) {
 	s.gather.Cache.K.Hadamard = true
 	require.NoError(t, Gather(c, &s.gather))
 	require.Len(t, c.List(), 2)
-	for i, want := range []abi.GatherQuantArgs{{Storage: abi.Int4Channel, Flags: abi.Hadamard}, {Storage: abi.Int8}} {
+	for i, want := range []abi.GatherQuantArgs{{Storage: abi.Storage(backend.Int4Channel), Flags: abi.Hadamard}, {Storage: abi.Storage(backend.Int8)}} {
 		call := &c.List()[i]
 		want.Len, want.Blocks, want.KVHeads, want.BlockSize, want.Dim = 33, 8, 2, 16, 64
 		want.Encode()
@@ -149,7 +145,7 @@ func TestAttendQuantCalls(t *testing.T) {
 	for i := range c.List() {
 		call := &c.List()[i]
 		args := argsOf[abi.AttendArgs](call)
-		require.Equal(t, [2]uint32{abi.E4m3, abi.Int4}, [2]uint32{args.KStorage, args.VStorage})
+		require.Equal(t, [2]uint32{abi.Storage(backend.FP8E4M3), abi.Storage(backend.Int4)}, [2]uint32{args.KStorage, args.VStorage})
 		require.Equal(t, s.attend.Cache.K.Scales.Buf.at, call.Buffers()[abi.AttendKscales])
 		require.Equal(t, s.attend.Cache.V.Scales.Buf.at, call.Buffers()[abi.AttendVscales])
 	}
@@ -172,8 +168,8 @@ func TestConvertCalls(t *testing.T) {
 	packed := &p.To
 	require.NoError(t, ConvertBlocks(c, &p))
 	for i, want := range []abi.PackBlocksArgs{
-		{Storage: abi.Int8, Flags: abi.Hadamard | abi.Saturate, Of: abi.Keys},
-		{Storage: abi.Int4, Flags: abi.Saturate, Of: abi.Values},
+		{Storage: abi.Storage(backend.Int8), Flags: abi.Hadamard | abi.Saturate, Of: abi.Keys},
+		{Storage: abi.Storage(backend.Int4), Flags: abi.Saturate, Of: abi.Values},
 	} {
 		call := &c.List()[i]
 		want.Pairs, want.FromBlocks, want.ToBlocks, want.KVHeads, want.BlockSize, want.Dim = 2, 8, 5, 2, 16, 64
@@ -188,7 +184,7 @@ func TestConvertCalls(t *testing.T) {
 	p.From, p.To = p.To, p.From
 	packed = &p.From
 	require.NoError(t, ConvertBlocks(c, &p))
-	for i, want := range []abi.UnpackBlocksArgs{{Storage: abi.Int8, Flags: abi.Hadamard}, {Storage: abi.Int4}} {
+	for i, want := range []abi.UnpackBlocksArgs{{Storage: abi.Storage(backend.Int8), Flags: abi.Hadamard}, {Storage: abi.Storage(backend.Int4)}} {
 		call := &c.List()[i]
 		want.Pairs, want.FromBlocks, want.ToBlocks, want.KVHeads, want.BlockSize, want.Dim = 2, 5, 8, 2, 16, 64
 		want.Encode()

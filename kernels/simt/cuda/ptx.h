@@ -87,6 +87,27 @@ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
     multiply(d, a, b0, b1, simt::multiply_bf16, site);
 }
 
+// An f32 has the bits of either product, but for subnormal ones of bf16.
+inline uint32_t product(uint32_t a, uint32_t b, __half) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i += 16) {
+        const float x = __half2float({uint16_t(a >> i)}), y = __half2float({uint16_t(b >> i)});
+        r |= uint32_t(__float2half_rn(x * y).bits) << i;
+    }
+    return r;
+}
+
+inline uint32_t product(uint32_t a, uint32_t b, __nv_bfloat16) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i += 16) {
+        const float x = __bfloat162float({uint16_t(a >> i)}), y = __bfloat162float({uint16_t(b >> i)});
+        r |= uint32_t(__float2bfloat16_rn(x * y).bits) << i;
+    }
+    return r;
+}
+
+inline uint32_t unknown(uint32_t x) { return x; }
+
 inline float exp2_fast(float x) { return std::exp2(x); }
 
 } // namespace fkv

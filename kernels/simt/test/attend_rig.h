@@ -22,7 +22,7 @@ struct Case {
     float softcap = 0;
     bool alibi = false, sinks = false, noncausal = false, table = true;
     bool huge = false; // scores are integers of up to 10000
-    uint32_t k_storage = FKV_PLAIN, v_storage = FKV_PLAIN;
+    uint32_t k_storage = 0, v_storage = 0;
 
     uint32_t rows() const { return kind == "vector" ? FKV_VECTOR_ROWS : kind == "decode" ? FKV_DECODE_ROWS : FKV_PREFILL_ROWS; }
 };
@@ -243,7 +243,7 @@ template <class A, class S> class Call {
         std::memcpy(work->data() + FKV_WORK_HEADER, all.data(), all.size() * sizeof all[0]);
     }
 
-    bool either() const { return blended<A, S> && c.k_storage == FKV_INT4_CHANNEL; }
+    bool either() const { return blended<A, S> && by_channel(c.k_storage); }
     double lse_limit() const { return either() ? limit<A> / 4 : 2e-5; }
     double mass_limit() const { return either() ? limit<A> / 2 : 1e-4; }
 

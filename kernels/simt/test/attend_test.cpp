@@ -21,7 +21,7 @@ std::string name_of(const Case &c, const char *types) {
            " heads " + std::to_string(c.q_heads) + "/" + std::to_string(c.kv_heads) + " window " + std::to_string(c.window) + "+" +
            std::to_string(c.sink_tokens) + (c.softcap > 0 ? " softcap" : "") + (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : "") +
            (c.noncausal ? " noncausal" : "") +
-           (c.k_storage ? std::string(" ") + STORAGES[c.k_storage] + "/" + STORAGES[c.v_storage] : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
+           (c.k_storage ? " " + rig::name_of(c.k_storage) + "/" + rig::name_of(c.v_storage) : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
 }
 
 template <class A, class S> void check(const Case &c) {
@@ -60,8 +60,10 @@ constexpr bool SLOW = RACE_CHECK;
 // Storages are pairs of quantized types that a cache may have.
 struct Storages { uint32_t k, v; };
 constexpr Storages QUANTIZED[] = {
-    {FKV_INT8, FKV_INT8}, {FKV_INT8_ASYM, FKV_INT8_ASYM}, {FKV_INT4, FKV_INT4}, {FKV_INT4_G64, FKV_INT4_G64}, {FKV_E4M3, FKV_E4M3},
-    {FKV_E5M2, FKV_E5M2}, {FKV_INT8, FKV_INT4}, {FKV_E4M3, FKV_INT4}, {FKV_INT4_CHANNEL, FKV_INT4}, {FKV_INT4_CHANNEL, FKV_INT8},
+    {FKV_STORAGE_INT8, FKV_STORAGE_INT8}, {FKV_STORAGE_INT8ASYM, FKV_STORAGE_INT8ASYM}, {FKV_STORAGE_INT4, FKV_STORAGE_INT4},
+    {FKV_STORAGE_INT4G64, FKV_STORAGE_INT4G64}, {FKV_STORAGE_FP8E4M3, FKV_STORAGE_FP8E4M3}, {FKV_STORAGE_FP8E5M2, FKV_STORAGE_FP8E5M2},
+    {FKV_STORAGE_INT8, FKV_STORAGE_INT4}, {FKV_STORAGE_FP8E4M3, FKV_STORAGE_INT4}, {FKV_STORAGE_INT4CHANNEL, FKV_STORAGE_INT4},
+    {FKV_STORAGE_INT4CHANNEL, FKV_STORAGE_INT8}, {FKV_STORAGE_MXFP4, FKV_STORAGE_MXFP4},
 };
 
 // each_act runs f for the activations that a kind of kernel has beside quantized caches.

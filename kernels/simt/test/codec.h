@@ -26,7 +26,7 @@ constexpr uint32_t NO_NUMBER = 0x7fc0, NO_NUMBER_INT8 = 0x7fc00000;
 
 // word_of is the word of a group of values from lo to hi.
 inline uint32_t word_of(uint32_t storage, float lo, float hi) {
-    if (storage == FKV_INT8) {
+    if (storage & FKV_SIGNED) {
         const float size = std::max(std::fabs(lo), std::fabs(hi)), scale = single(double(size) / 127);
         return scale == 0 && size > 0 ? 1 : bits_of(scale);
     }
@@ -42,13 +42,13 @@ inline uint32_t word_of(uint32_t storage, float lo, float hi) {
 }
 
 inline unsigned code_of(uint32_t storage, uint32_t word, float x) {
-    const double step = storage == FKV_INT8 ? float_of(word) : float_of(word << 16);
+    const double step = storage & FKV_SIGNED ? float_of(word) : float_of(word << 16);
     if (!(step > 0)) {
         return 0;
     }
-    const double zero = storage == FKV_INT8 ? 0 : double(int16_t(word >> 16)) / (nibbles(storage) ? 16 : 1);
+    const double zero = storage & FKV_SIGNED ? 0 : double(int16_t(word >> 16)) / (nibbles(storage) ? 16 : 1);
     const double nearest = std::nearbyint(single(double(single(x / step)) - zero));
-    if (storage == FKV_INT8) {
+    if (storage & FKV_SIGNED) {
         return unsigned(int(std::clamp(nearest, -127., 127.))) & 0xff;
     }
     return unsigned(std::clamp(nearest, 0., nibbles(storage) ? 15. : 255.));
@@ -59,15 +59,16 @@ inline unsigned small_float_of(uint32_t storage, float x) {
     if (std::isnan(x)) {
         return 0x7f;
     }
-    const double most = storage == FKV_E4M3 ? 448 : 57344, size = std::min<double>(std::fabs(x), most);
+    const unsigned sign = nibbles(storage) ? 8 : 0x80;
+    const double most = nibbles(storage) ? 6 : storage & FKV_E4M3 ? 448 : 57344, size = std::min<double>(std::fabs(x), most);
     unsigned best = 0;
-    for (unsigned c = 1; c < 0x7f && small_float(storage, c) <= most; c++) {
+    for (unsigned c = 1; c < sign && small_float(storage, c) <= most; c++) {
         const double off = std::fabs(small_float(storage, c) - size), least = std::fabs(small_float(storage, best) - size);
         if (off < least || (off == least && c % 2 == 0)) {
             best = c;
         }
     }
-    return best | (std::signbit(x) ? 0x80 : 0);
+    return best | (std::signbit(x) ? sign : 0);
 }
 
 // saturate makes a group finite.
@@ -80,7 +81,7 @@ inline void saturate(std::vector<float *> group, uint32_t storage) {
         if (std::isnan(*x)) {
             *x = 0;
         } else if (!is_finite(*x)) {
-            *x = std::copysign(small_floats(storage) ? INFINITY : largest, *x);
+            *x = std::copysign(by_head(storage) ? INFINITY : largest, *x);
         }
     }
 }
@@ -99,10 +100,20 @@ bool encode(Plane<Quant> &p, std::vector<float> x, bool saturated, Where where) 
         saturate(group, p.storage);
         good = true;
     }
+    const auto [lo, hi] = std::minmax_element(x.begin(), x.end());
+    if (exponents(p.storage)) {
+        const double largest = std::max(std::fabs(*lo), std::fabs(*hi));
+        const int exponent = !good ? 255 : largest == 0 ? 0 : std::max(std::ilogb(largest) + 127 - 2, 0);
+        p.exponent_at(where(0).first, where(0).second) = static_cast<unsigned char>(exponent);
+        for (size_t i = 0; i < x.size(); i++) {
+            const auto [row, d] = where(i);
+            p.set_code(row, d, good ? small_float_of(p.storage, single(std::ldexp(x[i], 127 - exponent))) : 0);
+        }
+        return good;
+    }
     uint32_t &word = p.words[p.word_at(where(0).first, where(0).second)];
     if (!small_floats(p.storage)) {
-        const auto [lo, hi] = std::minmax_element(x.begin(), x.end());
-        word = !good ? p.storage == FKV_INT8 ? NO_NUMBER_INT8 : NO_NUMBER : word_of(p.storage, *lo, *hi);
+        word = !good ? p.storage & FKV_SIGNED ? NO_NUMBER_INT8 : NO_NUMBER : word_of(p.storage, *lo, *hi);
     }
     for (size_t i = 0; i < x.size(); i++) {
         const auto [row, d] = where(i);
@@ -115,8 +126,11 @@ bool encode(Plane<Quant> &p, std::vector<float> x, bool saturated, Where where) 
 
 // encode_row stores a row of a type whose rows have words of their own, or the head's.
 inline bool encode_row(Plane<Quant> &p, size_t row, const std::vector<float> &x, bool saturated) {
-    const size_t n = small_floats(p.storage) ? x.size() : group(p.storage, p.shape.dim);
+    const size_t n = by_head(p.storage) ? x.size() : scaled(p.storage, p.shape.dim);
     bool good = true;
+    if (exponents(p.storage)) {
+        std::fill_n(&p.words[row * p.groups], p.groups, 0); // groups behind the last have 0
+    }
     for (size_t first = 0; first < x.size(); first += n) {
         const std::vector<float> part(x.begin() + first, x.begin() + std::min(first + n, x.size()));
         good &= encode(p, part, saturated, [&](size_t i) { return std::pair<size_t, uint32_t>(row, uint32_t(first + i)); });

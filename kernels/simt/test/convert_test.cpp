@@ -9,7 +9,7 @@ namespace {
 void check_gather(uint32_t type, uint32_t dim, bool turned, bool paged, int64_t begin, int64_t len) {
     constexpr uint32_t heads = 3, blocks = 9;
     const uint32_t block_size = paged ? 8 : 61;
-    where = std::string("gather ") + STORAGES[type] + ", dim " + std::to_string(dim) + (turned ? ", turned" : "") + (paged ? ", paged" : "");
+    where = std::string("gather ") + name_of(type) + ", dim " + std::to_string(dim) + (turned ? ", turned" : "") + (paged ? ", paged" : "");
     Plane<Quant> plane({blocks, heads, block_size, dim}, type);
     for (size_t row = 0; row < plane.shape.rows(); row++) {
         plane.draw(row);
@@ -43,7 +43,7 @@ void check_gather(uint32_t type, uint32_t dim, bool turned, bool paged, int64_t 
 }
 
 void gather_all() {
-    for (uint32_t type = FKV_INT8; type < FKV_STORAGES; type++) {
+    for (const auto &[name, type] : STORAGES) {
         for (uint32_t dim : {64u, 80u, 256u}) {
             for (bool turned : {false, true}) {
                 check_gather(type, dim, turned, true, 3, 60);
@@ -58,7 +58,7 @@ const std::vector<uint32_t> PAIRS = {3, 0, 0, 2, 5, 1, 1, 4};
 constexpr uint32_t FROM_BLOCKS = 5, TO_BLOCKS = 4, HEADS = 3;
 
 template <class T> void check_pack(uint32_t type, uint32_t dim, uint32_t block_size, bool turned, Strange strange, size_t shift) {
-    where = std::string("pack ") + type_name<T> + " to " + STORAGES[type] + ", dim " + std::to_string(dim) + (turned ? ", turned" : "") +
+    where = std::string("pack ") + type_name<T> + " to " + name_of(type) + ", dim " + std::to_string(dim) + (turned ? ", turned" : "") +
             (strange == Strange::NONE ? "" : strange == Strange::STORED ? ", not finite" : ", saturated");
     const Shape from{FROM_BLOCKS, HEADS, block_size, dim};
     Memory<T> plain(from.rows() * dim, shift);
@@ -90,11 +90,11 @@ template <class T> void check_pack(uint32_t type, uint32_t dim, uint32_t block_s
                 if (turned) {
                     hadamard(rows.back());
                 }
-                if (type != FKV_INT4_CHANNEL) {
+                if (!by_channel(type)) {
                     good &= encode_row(want, first + t, rows.back(), strange == Strange::SATURATED);
                 }
             }
-            for (uint32_t d = 0; type == FKV_INT4_CHANNEL && d < dim; d++) {
+            for (uint32_t d = 0; by_channel(type) && d < dim; d++) {
                 Floats column;
                 for (const Floats &row : rows) {
                     column.push_back(row[d]);
@@ -108,7 +108,7 @@ template <class T> void check_pack(uint32_t type, uint32_t dim, uint32_t block_s
 }
 
 template <class T> void check_unpack(uint32_t type, uint32_t dim, uint32_t block_size, bool turned, size_t shift) {
-    where = std::string("unpack ") + STORAGES[type] + " to " + type_name<T> + ", dim " + std::to_string(dim) + (turned ? ", turned" : "");
+    where = std::string("unpack ") + name_of(type) + " to " + type_name<T> + ", dim " + std::to_string(dim) + (turned ? ", turned" : "");
     Plane<Quant> from({FROM_BLOCKS, HEADS, block_size, dim}, type);
     for (size_t row = 0; row < from.shape.rows(); row++) {
         from.draw(row);
@@ -151,7 +151,7 @@ constexpr int64_t SHIFTS = 2;
 #endif
 
 template <class T> void convert_all() {
-    for (uint32_t type = FKV_INT8; type < FKV_STORAGES; type++) {
+    for (const auto &[name, type] : STORAGES) {
         for (uint32_t dim : {64u, 80u, 256u}) {
             const uint32_t block_size = below(2) ? 8 : 21;
             for (bool turned : {false, true}) {

@@ -10,22 +10,51 @@ namespace rig {
 struct Quant {};
 template <> inline constexpr const char *type_name<Quant> = "quant";
 
-constexpr const char *STORAGES[FKV_STORAGES] = {"plain", "int8", "int8asym", "int4", "int4g64", "int4channel", "e4m3", "e5m2"};
+// STORAGES are all quantized types.
+#define NAMED(name, word) {#name, word},
+constexpr struct {
+    const char *name;
+    uint32_t word;
+} STORAGES[] = {FKV_EACH_STORAGE(NAMED)};
+#undef NAMED
 
-constexpr bool nibbles(uint32_t storage) { return storage >= FKV_INT4 && storage <= FKV_INT4_CHANNEL; }
-constexpr bool small_floats(uint32_t storage) { return storage >= FKV_E4M3; }
+inline std::string name_of(uint32_t storage) {
+    for (const auto &type : STORAGES) {
+        if (type.word == storage) {
+            return type.name;
+        }
+    }
+    return "plain";
+}
+
+constexpr bool nibbles(uint32_t storage) { return storage & FKV_NIBBLES; }
+constexpr bool small_floats(uint32_t storage) { return storage & FKV_FLOATS; }
+constexpr bool by_head(uint32_t storage) { return storage & FKV_BY_HEAD; }
+constexpr bool by_channel(uint32_t storage) { return storage & FKV_BY_CHANNEL; }
+
+constexpr bool exponents(uint32_t storage) { return storage & FKV_EXPONENTS; }
 
 // group is how many elements of a row share a word of the row's; 0: they have none.
 constexpr uint32_t group(uint32_t storage, uint32_t dim) {
-    return storage == FKV_INT4 ? 32 : storage == FKV_INT4_G64 ? 64 : storage == FKV_INT8 || storage == FKV_INT8_ASYM ? dim : 0;
+    return by_head(storage) || by_channel(storage) ? 0 : std::min(8u << (storage >> FKV_SHARE), dim);
+}
+
+// A word may have the scales of four parts of a group.
+constexpr uint32_t scaled(uint32_t storage, uint32_t dim) {
+    return exponents(storage) ? std::min(2u << (storage >> FKV_SHARE), dim) : group(storage, dim);
 }
 
 inline double small_float(uint32_t storage, unsigned code) {
-    const int fraction = storage == FKV_E4M3 ? 3 : 2, bias = storage == FKV_E4M3 ? 7 : 15;
-    const int exponent = int(code >> fraction) & (storage == FKV_E4M3 ? 15 : 31), bits = int(code) & ((1 << fraction) - 1);
+    if (nibbles(storage)) {
+        const double sizes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+        return code & 8 ? -sizes[code & 7] : sizes[code & 7];
+    }
+    const bool e4m3 = storage & FKV_E4M3;
+    const int fraction = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
+    const int exponent = int(code >> fraction) & (e4m3 ? 15 : 31), bits = int(code) & ((1 << fraction) - 1);
     const double sign = code & 0x80 ? -1 : 1;
-    if (storage == FKV_E4M3 ? (code & 0x7f) == 0x7f : exponent == 31) {
-        return storage == FKV_E5M2 && bits == 0 ? sign * INFINITY : std::numeric_limits<double>::quiet_NaN();
+    if (e4m3 ? (code & 0x7f) == 0x7f : exponent == 31) {
+        return !e4m3 && bits == 0 ? sign * INFINITY : std::numeric_limits<double>::quiet_NaN();
     }
     return sign * (exponent ? std::ldexp(bits + (1 << fraction), exponent - bias - fraction) : std::ldexp(bits, 1 - bias - fraction));
 }
@@ -61,8 +90,8 @@ template <> class Plane<Quant> {
     Plane(Shape of, uint32_t type)
         : shape(of), storage(type), groups(group(type, of.dim) ? (of.dim + group(type, of.dim) - 1) / group(type, of.dim) : 0),
           codes(of.rows() * bytes()),
-          words(type == FKV_INT4_CHANNEL ? size_t(of.blocks) * of.heads * of.dim : small_floats(type) ? of.heads : of.rows() * groups) {
-        for (uint32_t h = 0; small_floats(type) && h < of.heads; h++) {
+          words(by_channel(type) ? size_t(of.blocks) * of.heads * of.dim : by_head(type) ? of.heads : of.rows() * groups) {
+        for (uint32_t h = 0; by_head(type) && h < of.heads; h++) {
             set_scale(h, 0.5f + 0.1f * float(h));
         }
     }
@@ -74,8 +103,7 @@ template <> class Plane<Quant> {
     // word_at is which word belongs to an element.
     size_t word_at(size_t row, uint32_t d) const {
         const size_t panel = row / shape.block_size;
-        return storage == FKV_INT4_CHANNEL ? panel * shape.dim + d : small_floats(storage) ? panel % shape.heads
-                                                                                          : row * groups + d / group(storage, shape.dim);
+        return by_channel(storage) ? panel * shape.dim + d : by_head(storage) ? panel % shape.heads : row * groups + d / group(storage, shape.dim);
     }
 
     unsigned code(size_t row, uint32_t d) {
@@ -87,9 +115,25 @@ template <> class Plane<Quant> {
         at = static_cast<unsigned char>((at & ~(mask << shift)) | (code & mask) << shift);
     }
 
+    // exponent_at is where the exponent of an element is, a byte.
+    unsigned char &exponent_at(size_t row, uint32_t d) {
+        return reinterpret_cast<unsigned char *>(words.data())[4 * row * groups + d / scaled(storage, shape.dim)];
+    }
+
+    // factor is what a small float is multiplied with.
+    double factor(size_t row, uint32_t d) {
+        if (exponents(storage)) {
+            const int e = exponent_at(row, d);
+            return e == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1, e - 127);
+        }
+        float scale;
+        std::memcpy(&scale, &words[word_at(row, d)], sizeof scale);
+        return scale;
+    }
+
     // step is the distance of neighbouring codes of integers.
     double step(uint32_t word) const {
-        const uint32_t bits = storage == FKV_INT8 ? word : word << 16;
+        const uint32_t bits = storage & FKV_SIGNED ? word : word << 16;
         float f;
         std::memcpy(&f, &bits, sizeof f);
         return f;
@@ -104,8 +148,8 @@ template <> class Plane<Quant> {
             return at(row, d);
         }
         const double by = nibbles(storage) ? step(word) / 16 : step(word);
-        const double zero = storage == FKV_INT8 ? -128 : static_cast<int16_t>(word >> 16);
-        const double counted = storage == FKV_INT8 ? static_cast<signed char>(c) + 128 : nibbles(storage) ? 16 * c : c;
+        const double zero = storage & FKV_SIGNED ? -128 : static_cast<int16_t>(word >> 16);
+        const double counted = storage & FKV_SIGNED ? static_cast<signed char>(c) + 128 : nibbles(storage) ? 16 * c : c;
         const double least = static_cast<float>((zero - 32768) * by);
         return static_cast<float>((32768 + counted) * by + least);
     }
@@ -115,11 +159,9 @@ template <> class Plane<Quant> {
         const uint32_t word = words[word_at(row, d)];
         const unsigned c = code(row, d);
         if (small_floats(storage)) {
-            float scale;
-            std::memcpy(&scale, &word, sizeof scale);
-            return static_cast<float>(scale * small_float(storage, c));
+            return static_cast<float>(factor(row, d) * small_float(storage, c));
         }
-        if (storage == FKV_INT8) {
+        if (storage & FKV_SIGNED) {
             return static_cast<float>(step(word) * static_cast<signed char>(c));
         }
         return static_cast<float>(step(word) * (c + static_cast<int16_t>(word >> 16) / (nibbles(storage) ? 16. : 1.)));
@@ -128,13 +170,20 @@ template <> class Plane<Quant> {
     // draw gives a row codes of values up to 2 or so, and a word to what has none.
     void draw(size_t row, int = 0) {
         for (uint32_t d = 0; d < shape.dim; d++) {
+            if (exponents(storage)) {
+                if (d % scaled(storage, shape.dim) == 0) {
+                    exponent_at(row, d) = static_cast<unsigned char>(125 + below(3));
+                }
+                set_code(row, d, unsigned(below(16)));
+                continue;
+            }
             if (small_floats(storage)) {
-                const int bias = storage == FKV_E4M3 ? 7 : 15, fraction = storage == FKV_E4M3 ? 3 : 2;
+                const int bias = storage & FKV_E4M3 ? 7 : 15, fraction = storage & FKV_E4M3 ? 3 : 2;
                 const int exponent = below(8) ? bias - int(below(5)) : 0;
                 set_code(row, d, unsigned(below(2) << 7 | exponent << fraction | below(1 << fraction)));
                 continue;
             }
-            set_code(row, d, storage == FKV_INT8 ? unsigned(below(255) - 127) : unsigned(below(256)));
+            set_code(row, d, storage & FKV_SIGNED ? unsigned(below(255) - 127) : unsigned(below(256)));
             uint32_t &word = words[word_at(row, d)];
             if (word == 0xffffffff) {
                 word = draw_word();
@@ -151,11 +200,11 @@ template <> class Plane<Quant> {
 
   private:
     uint32_t draw_word() {
-        const double top = storage == FKV_INT8_ASYM ? 255 : 15;
-        const auto step = float((1 + 0.1 * normal()) * (storage == FKV_INT8 ? 2 / 127. : 4 / top));
+        const double top = nibbles(storage) ? 15 : 255;
+        const auto step = float((1 + 0.1 * normal()) * (storage & FKV_SIGNED ? 2 / 127. : 4 / top));
         uint32_t word;
         std::memcpy(&word, &step, sizeof word);
-        if (storage == FKV_INT8) {
+        if (storage & FKV_SIGNED) {
             return word;
         }
         const double zero = -top / 2 * (nibbles(storage) ? 16 : 1) + 8 * normal();

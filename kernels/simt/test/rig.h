@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../../abi.h"
+#include "../../storage.h"
 #include "../simt.h"
 
 namespace rig {

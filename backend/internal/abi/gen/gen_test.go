@@ -22,6 +22,9 @@ func TestUpToDate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(have), "%s is stale: go generate ./backend/internal/abi", file)
 	}
+	have, err := os.ReadFile("../../../../kernels/storage.h")
+	require.NoError(t, err)
+	require.Equal(t, string(Storages()), string(have), "storage.h is stale: go generate ./backend/internal/abi")
 }
 
 var spaces = regexp.MustCompile(` +`) // of aligned fields

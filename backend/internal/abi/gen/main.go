@@ -1,5 +1,5 @@
-// Gen writes the Go side of kernels/abi.h: the package's source and the tables its
-// layout test compares with the compilers.
+// Gen writes the Go side of kernels/abi.h, the package's source and the tables its layout test
+// compares with the compilers, and the C side of storage.go.
 package main
 
 import (
@@ -12,14 +12,15 @@ func main() {
 	header := flag.String("header", "", "the header to read")
 	source := flag.String("go", "", "where the structs and constants go")
 	test := flag.String("test", "", "where the tables of the layout test go")
+	storage := flag.String("storage", "", "where the words of storage types go, for C")
 	flag.Parse()
-	if err := run(*header, *source, *test); err != nil {
+	if err := run(*header, *source, *test, *storage); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(header, source, test string) error {
+func run(header, source, test, storage string) error {
 	text, err := os.ReadFile(header)
 	if err != nil {
 		return err
@@ -37,5 +38,5 @@ func run(header, source, test string) error {
 			return err
 		}
 	}
-	return nil
+	return os.WriteFile(storage, Storages(), 0o644)
 }
