@@ -36,8 +36,10 @@ func TestCodings(t *testing.T) {
 		}
 		require.LessOrEqual(t, c.Bits, 8, c.Name)
 		require.Zero(t, c.Group%8, "%s: codes of a group fill whole bytes", c.Name)
-		require.True(t, c.Group == 0 || c.Scope == backend.ByGroup, c.Name)
+		require.True(t, c.Group == 0 || c.Scope == backend.ByGroup && c.Bits == 4, "%s: codes of 8 bits share a word in a whole row", c.Name)
 		require.Equal(t, c.Scale == backend.StepZero, c.Code == backend.Unsigned, "%s: a zero point is for codes from 0 on", c.Name)
+		require.Contains(t, supported, backend.Coding{Bits: c.Bits, Code: c.Code, Scope: c.Scope, Scale: c.Scale}, "%s: codecs and kernels know no such coding; teach them first", c.Name)
+		require.True(t, c.Code != backend.E2M1 || c.Group == 32, "%s: kernels have groups of 32 for exponents", c.Name)
 		values := c.Values.Coding()
 		require.Equal(t, c.Values, values.Values, "values of %s", c.Name)
 		require.Equal(t, c.Scope == backend.ByChannel, c.Values != dt, "%s: channels are those of keys", c.Name)
@@ -47,6 +49,17 @@ func TestCodings(t *testing.T) {
 	for range backend.Storages { // which may be left
 		break
 	}
+}
+
+// supported is what codecs and kernels choose by: they look at some of these each.
+var supported = []backend.Coding{
+	{Bits: 8, Code: backend.Signed, Scope: backend.ByGroup, Scale: backend.Factor}, // of a whole row
+	{Bits: 8, Code: backend.Unsigned, Scope: backend.ByGroup, Scale: backend.StepZero},
+	{Bits: 4, Code: backend.Unsigned, Scope: backend.ByGroup, Scale: backend.StepZero},
+	{Bits: 4, Code: backend.Unsigned, Scope: backend.ByChannel, Scale: backend.StepZero},
+	{Bits: 8, Code: backend.E4M3, Scope: backend.ByHead, Scale: backend.Factor},
+	{Bits: 8, Code: backend.E5M2, Scope: backend.ByHead, Scale: backend.Factor},
+	{Bits: 4, Code: backend.E2M1, Scope: backend.ByGroup, Scale: backend.Exponents},
 }
 
 // A name for every value, and one for those that there are not.

@@ -70,7 +70,7 @@ func (r RoPE) Resolve(headDim int) (RoPE, error) {
 		return bad("factor: have %v, need a finite number from 1", r.Factor)
 	case r.Scaling == NTKScaling && r.Dims < 4:
 		return bad("dims: have %d, NTK scaling needs 4", r.Dims)
-	case r.Scaling >= YaRNScaling && r.OriginalContext <= 0:
+	case (r.Scaling == YaRNScaling || r.Scaling == Llama3Scaling) && r.OriginalContext <= 0:
 		return bad("original context: have %d, this scaling needs it", r.OriginalContext)
 	case r.Scaling == YaRNScaling && !(r.BetaFast > r.BetaSlow && r.BetaSlow > 0):
 		return bad("betas: have %v and %v, need fast > slow > 0", r.BetaFast, r.BetaSlow)

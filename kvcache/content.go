@@ -3,6 +3,8 @@ package kvcache
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -51,8 +53,8 @@ func (c Config) layerText(l int) (t keytext.Text) {
 	t.Line("window", keytext.Set(m.Window > 0, keytext.Number(m.Window)))
 	t.Line("sink-tokens", keytext.Set(m.Window > 0, keytext.Number(m.SinkTokens)))
 	t.Line("soft-cap", keytext.Set(m.SoftCap > 0, keytext.Real(float64(m.SoftCap))))
-	t.Line("alibi", keytext.Reals(m.ALiBi))
-	t.Line("sink-logits", keytext.Reals(m.SinkLogits))
+	t.Line("alibi", keytext.Reals(slopes(m.ALiBi)))
+	t.Line("sink-logits", keytext.Reals(unsigned(m.SinkLogits)))
 	t.Line("int8-query", keytext.Flag(c.Int8Query && f.K.Quantized()))
 	t.Line("keys", formatText(f.K))
 	t.Line("key-scales", c.scalesText(f.K, c.KScales, l))
@@ -73,8 +75,9 @@ func (c Config) ropeText(t *keytext.Text) {
 	}
 	r, _ := c.RoPE.Resolve(c.HeadDim) // as it did when the configuration was checked
 	yarn, llama3 := r.Scaling == backend.YaRNScaling, r.Scaling == backend.Llama3Scaling
-	attention := keytext.Real(r.Attention)
-	if c.RoPE.Attention == 0 && yarn {
+	attention, own := keytext.Real(r.Attention), r
+	own.Attention = 0
+	if own, _ = own.Resolve(c.HeadDim); yarn && math.Abs(own.Attention-r.Attention) < 1e-12 {
 		attention = r.Scaling.String()
 	}
 	t.Line("rope", r.Pairing.String())
@@ -88,6 +91,27 @@ func (c Config) ropeText(t *keytext.Text) {
 	t.Line("rope-beta-slow", keytext.Set(yarn, keytext.Real(r.BetaSlow)))
 	t.Line("rope-low-freq", keytext.Set(llama3, keytext.Real(r.LowFreq)))
 	t.Line("rope-high-freq", keytext.Set(llama3, keytext.Real(r.HighFreq)))
+}
+
+// slopes are those of ALiBi, or none where all of them are 0.
+func slopes(list []float32) []float32 {
+	for _, v := range list {
+		if v != 0 {
+			return unsigned(list)
+		}
+	}
+	return nil
+}
+
+// unsigned is a list whose zeros have no sign, which makes no difference to a score.
+func unsigned(list []float32) []float32 {
+	list = slices.Clone(list)
+	for i, v := range list {
+		if v == 0 {
+			list[i] = 0
+		}
+	}
+	return list
 }
 
 // scalesText is the scales of a layer's heads where those are the configuration's.

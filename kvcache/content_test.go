@@ -204,9 +204,7 @@ func other(t *rapid.T, not, from, to int) int {
 }
 
 func otherType(t *rapid.T, not backend.DType) backend.DType {
-	all := []backend.DType{
-		backend.F32, backend.F16, backend.BF16, backend.Int8Asym, backend.FP8E4M3, backend.FP8E5M2, backend.Int4, backend.Int4G64,
-	}
+	all := slices.DeleteFunc(slices.Collect(backend.Storages), func(dt backend.DType) bool { return dt.Coding().Values != dt })
 	return rapid.SampledFrom(slices.DeleteFunc(all, func(dt backend.DType) bool { return dt == not })).Draw(t, "type")
 }
 

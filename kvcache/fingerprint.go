@@ -26,7 +26,7 @@ func (c Config) fingerprint() prefix.Fingerprint {
 // within a pool cannot be. An adapter's part is prefix.Scope.Persistable.
 func (c Config) Persistable() error {
 	if len(c.Model) == 0 {
-		return ErrConfig{Name: "Model", Why: "need a digest of the weights for keys and values that outlive the process, or those of other weights would be taken for them; SHA-256 of the file of weights will do"}
+		return ErrConfig{Name: "Model", Why: "need a digest of the weights for keys and values that outlive the process, or those of other weights would be taken for them; SHA-256 of the file of weights will do, of this device's part where several have one each"}
 	}
 	return nil
 }

@@ -45,6 +45,19 @@ func TestStoredBitsAreThoseOfTheNumericsVersion(t *testing.T) {
 	})
 }
 
+// No type is without its lines: what appends or, where only blocks are stored, converts.
+func TestEveryTypeIsPinned(t *testing.T) {
+	script, err := storedBits.ReadFile("testdata/stored.txt")
+	require.NoError(t, err)
+	for dt := range backend.Storages {
+		op := "append "
+		if dt.Coding().Scope == backend.ByChannel {
+			op = "convert "
+		}
+		require.Contains(t, string(script), "\n"+op+dt.String()+" ", "write lines for the type, as the others have them, and the script with FERRUM_TEST_GOLDEN=write")
+	}
+}
+
 // storedLine is what an operation stores as a type, by its sums: the same with all kernels.
 func storedLine(t testing.TB, c golden.Command, args map[string]string) (line string) {
 	op, name := c.Name, c.Args[0].Key

@@ -28,6 +28,28 @@ func (s *scorers) scoreInt8(dst []float32, stride int, q stored, keys []stored, 
 			fetched(keys)
 		}
 	})
+	if dt.Coding().Scale == backend.Exponents {
+		rescore(dst, stride, q, keys, w)
+	}
+}
+
+// rescore scores in Go keys of which some group has an exponent from 224 on: products with sums of codes,
+// which count from the lowest one, may be infinities of both signs where their sum is finite.
+func rescore(dst []float32, stride int, q stored, keys []stored, w *integers) {
+	words := keys[0].dt.ScaleWords(keys[0].dim)
+	for i := range keys {
+		run := &keys[i]
+		for j := range run.n {
+			var most uint32 // the highest three bits of a byte are set where they are in one of its words
+			for _, w := range run.scales[j*words:][:words] {
+				most |= w & (w << 1) & (w << 2)
+			}
+			if most&0x80808080 != 0 {
+				portable.scoreInt8[run.dt](dst[j:], stride, q, []stored{run.row(j)}, w)
+			}
+		}
+		dst = dst[run.n:]
+	}
 }
 
 // room is how many float32 scoreInt8 works in.

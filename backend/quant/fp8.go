@@ -37,6 +37,7 @@ func FromFP8(dt backend.DType, code uint8) float32 { return float8Of(dt).values[
 // EncodeFP8 stores the row x as 8-bit floats of x/scale, saturated. It is false
 // where a value is not finite; with saturate infinities are saturated, too, and NaN is 0.
 func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, saturate bool) bool {
+	t := float8Of(dt)
 	codes = codes[:len(x)]
 	for i, v := range x {
 		if !(abs(v) <= math.MaxFloat32) {
@@ -47,7 +48,10 @@ func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, satur
 				v = 0
 			}
 		}
-		codes[i] = FP8(dt, v/scale)
+		q := v / scale
+		if codes[i] = 0x7f; q == q { // 0/0 is NaN
+			codes[i] = t.code(q)
+		}
 	}
 	return true
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// Formats are the combinations of types that there are kernels for, those that are used
-// most first. Not to be modified.
+// Formats are the combinations of types that there are kernels for, the float types first. Not to
+// be modified.
 var Formats = formats()
 
 func formats() []backend.Format {
