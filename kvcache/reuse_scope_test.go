@@ -84,7 +84,7 @@ func TestC7FingerprintOfThePool(t *testing.T) {
 		"model":      func(c *Config) { c.Model = []byte("m") },
 		"scale":      func(c *Config) { c.Scale = 3 },
 		"window":     func(c *Config) { c.Masks = []Mask{{Window: 8}} },
-		"alibi":      func(c *Config) { c.Masks = []Mask{{ALiBi: make([]float32, 4)}} },
+		"alibi":      func(c *Config) { c.Masks = []Mask{{ALiBi: []float32{0, 0, 1, 0}}} },
 		"no sinks":   func(c *Config) { c.Masks = []Mask{{SinkLogits: []float32{1, 2, 3, 4}}} },
 	}
 	seen := map[prefix.Key]string{}

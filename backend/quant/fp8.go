@@ -24,11 +24,7 @@ func MaxFP8(dt backend.DType) float32 { return float8Of(dt).max }
 // FP8 is the 8-bit float of a type nearest to f, ties to even; what is beyond the largest
 // finite value, infinities too, becomes that. NaN is 0x7f.
 func FP8(dt backend.DType, f float32) uint8 {
-	t := float8Of(dt)
-	if f != f {
-		return 0x7f
-	}
-	return t.code(f)
+	return float8Of(dt).code(f)
 }
 
 // FromFP8 is the value of a code of a type of 8-bit floats.
@@ -48,10 +44,7 @@ func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, satur
 				v = 0
 			}
 		}
-		q := v / scale
-		if codes[i] = 0x7f; q == q { // 0/0 is NaN
-			codes[i] = t.code(q)
-		}
+		codes[i] = t.code(v / scale)
 	}
 	return true
 }
