@@ -44,7 +44,11 @@ func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, satur
 				v = 0
 			}
 		}
-		codes[i] = t.code(v / scale)
+		if q := v / scale; q == q {
+			codes[i] = t.code(q)
+		} else { // 0/0
+			codes[i] = 0x7f
+		}
 	}
 	return true
 }
