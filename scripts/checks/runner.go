@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,7 +76,7 @@ func (r *runner) run(ctx context.Context, c check, night recordFile, tee bool) r
 	if strings.HasPrefix(c.command[0], "scripts/") {
 		cmd.Path = "." + string(filepath.Separator) + filepath.FromSlash(c.command[0])
 	}
-	cmd.Env = append(append(os.Environ(), flags), c.env...)
+	cmd.Env = append(append(environment(), flags), c.env...)
 	cmd.Stdout = io.Writer(log)
 	if tee {
 		cmd.Stdout = io.MultiWriter(log, r.out)
@@ -97,6 +98,14 @@ func (r *runner) run(ctx context.Context, c check, night recordFile, tee bool) r
 		res.err = r.remember(res, before, night)
 	}
 	return res
+}
+
+// environment is that of the process, but for what make says to a make that it calls: a check prints
+// the same, whoever began it.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	})
 }
 
 // remember records that a check passed, of inputs that are what they were when it began.

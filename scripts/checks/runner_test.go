@@ -41,7 +41,9 @@ func TestWithoutGitNothingIsRecorded(t *testing.T) {
 func TestChecksHaveFlagsOfTheirOwn(t *testing.T) {
 	g := newRig(t)
 	t.Setenv("GOFLAGS", "-short")
-	c := sh("c", "echo flags $GOFLAGS $MORE")
+	t.Setenv("MAKEFLAGS", "w") // what make passed hands on: a make in a check would tell of its folder
+	t.Setenv("MAKELEVEL", "1")
+	c := sh("c", "echo flags $GOFLAGS $MORE$MAKEFLAGS$MAKELEVEL")
 	c.env = []string{"MORE=more"}
 	require.NoError(t, g.runNamed(ctx, []check{c}, []string{"c"}))
 	require.Contains(t, g.out.String(), "flags -buildvcs=false more\n")
