@@ -71,14 +71,18 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
             });
         } else if (type.floats()) {
             const float scale = __uint_as_float(words[head]);
-            each<THREADS>(lane, [&](int key, int unit) {
-                const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
-                unpack_floats(decoded + key * STRIDE + unit * UNIT, type, mine, scale);
+            asked<FKV_E4M3>(type, [&](Storage known) {
+                each<THREADS>(lane, [&](int key, int unit) {
+                    const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
+                    unpack_floats(decoded + key * STRIDE + unit * UNIT, known, mine, scale);
+                });
             });
         } else {
-            each<THREADS>(lane, [&](int key, int unit) {
-                const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
-                unpack8(decoded + key * STRIDE + unit * UNIT, type, mine, own_words[key]);
+            asked<FKV_SIGNED>(type, [&](Storage known) {
+                each<THREADS>(lane, [&](int key, int unit) {
+                    const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);
+                    unpack8(decoded + key * STRIDE + unit * UNIT, known, mine, own_words[key]);
+                });
             });
         }
         together<THREADS>();
@@ -86,6 +90,15 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     }
 
   private:
+    // asked calls f with what is known of the type once a bit was asked for: a loop in it asks no more.
+    template <uint32_t BIT, class F> __device__ static void asked(const Storage &type, F f) {
+        if (type.type & BIT) {
+            f(Storage{BIT});
+        } else {
+            f(Storage{0});
+        }
+    }
+
     // each calls what to do with each unit of a tile. Where threads fall on the same unit of
     // every row, that is a constant of theirs.
     template <int THREADS, class Do> __device__ static void each(int lane, Do what) {
@@ -127,7 +140,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                     float x[UNIT];
 #pragma unroll
                     for (int i = 0; i < UNIT; i++) {
-                        x[i] = fmaf(__uint_as_float(__byte_perm(nibbles.bytes(i), Blend::ONE, 0x7604 + (i / 2 << 4))), step[i], least[i]);
+                        x[i] = fmaf(__uint_as_float(__byte_perm(Blend::ONE, nibbles.bytes(i), 0x3240 + (i / 2 << 4))), step[i], least[i]);
                     }
                     store(decoded + key * STRIDE + unit * UNIT, x);
                 }

@@ -22,7 +22,7 @@ struct Blend {
     }
 
     __device__ float element(uint32_t bytes, int i) const {
-        return fmaf(__uint_as_float(__byte_perm(bytes, ONE, 0x7604 + (i << 4))), step, least);
+        return fmaf(__uint_as_float(__byte_perm(ONE, bytes, 0x3240 + (i << 4))), step, least);
     }
 };
 
