@@ -119,7 +119,7 @@ func (d DType) coding() *Coding {
 }
 
 // Storages yields every type that keys can be stored in, those that are computed with first.
-// Values can be stored in those whose Coding.Values they are themselves.
+// A type is one for values, too, where its Coding.Values is itself.
 func Storages(yield func(DType) bool) {
 	for _, act := range [...]bool{true, false} {
 		for d := range DTypes {

@@ -32,7 +32,7 @@ func ScaleMX(e uint8) float32 {
 }
 
 // ExponentMX is the exponent of a group whose largest magnitude is given, and finite: one that
-// makes it a number of the largest codes' binade, from 4 on to below 8.
+// makes it a number of the largest codes' binade, from 4 on to below 8, or 0 for what is too small for that.
 func ExponentMX(largest float32) uint8 {
 	return uint8(max(int(math.Float32bits(largest)>>23)-2, 0))
 }
