@@ -114,7 +114,7 @@ func (l *layers) run(b *testing.B, bytes int64, call func() error) {
 // A prompt's keys and values, on one core and out of the caches; what is quantized with
 // Hadamard. Bytes are those of the activations, so that they compare with BenchmarkCopy.
 func BenchmarkAppend(b *testing.B) {
-	for _, dt := range []backend.DType{backend.F16, backend.BF16, backend.Int8, backend.Int4, backend.FP8E4M3} {
+	for _, dt := range []backend.DType{backend.F16, backend.BF16, backend.Int8, backend.Int4, backend.MXFP4, backend.FP8E4M3} {
 		for _, rotated := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/rope=%t", dt, rotated), func(b *testing.B) {
 				l := newLayers(b, backend.Format{Act: backend.F16, K: dt, V: dt}, rotated)

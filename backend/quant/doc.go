@@ -1,5 +1,5 @@
 // Package quant holds the storage formats of keys and values: conversion between
-// float32 and half precision, 8-bit floats, and integers of 2, 3, 4 and 8 bits that
+// float32 and half precision, floats of 8 and 4 bits, and integers of 2, 3, 4 and 8 bits that
 // share a scale in groups.
 //
 // Every device makes the same codes from the same values, and reads the same values

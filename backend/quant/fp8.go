@@ -24,11 +24,7 @@ func MaxFP8(dt backend.DType) float32 { return float8Of(dt).max }
 // FP8 is the 8-bit float of a type nearest to f, ties to even; what is beyond the largest
 // finite value, infinities too, becomes that. NaN is 0x7f.
 func FP8(dt backend.DType, f float32) uint8 {
-	t := float8Of(dt)
-	if f != f {
-		return 0x7f
-	}
-	return t.code(f)
+	return float8Of(dt).code(f)
 }
 
 // FromFP8 is the value of a code of a type of 8-bit floats.
@@ -37,6 +33,7 @@ func FromFP8(dt backend.DType, code uint8) float32 { return float8Of(dt).values[
 // EncodeFP8 stores the row x as 8-bit floats of x/scale, saturated. It is false
 // where a value is not finite; with saturate infinities are saturated, too, and NaN is 0.
 func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, saturate bool) bool {
+	t := float8Of(dt)
 	codes = codes[:len(x)]
 	for i, v := range x {
 		if !(abs(v) <= math.MaxFloat32) {
@@ -47,7 +44,7 @@ func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, satur
 				v = 0
 			}
 		}
-		codes[i] = FP8(dt, v/scale)
+		codes[i] = t.code(v / scale)
 	}
 	return true
 }

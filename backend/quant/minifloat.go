@@ -5,6 +5,7 @@ import "math"
 // minifloat is one of the small floats of the Open Compute Project: the two of OFP8, and E2M1 of MX.
 type minifloat struct {
 	bits     int          // of a code
+	sign     uint8        // the highest of them
 	fraction int          // bits of it
 	bias     int          // of the exponent
 	max      float32      // largest finite value
@@ -14,9 +15,8 @@ type minifloat struct {
 var e4m3, e5m2, e2m1 = newMinifloat(8, 3, 7, 448), newMinifloat(8, 2, 15, 57344), newMinifloat(4, 1, 1, 6)
 
 func newMinifloat(bits, fraction, bias int, max float32) *minifloat {
-	t := &minifloat{bits: bits, fraction: fraction, bias: bias, max: max}
-	sign := 1 << (bits - 1)
-	for code := range sign {
+	t := &minifloat{bits: bits, sign: 1 << (bits - 1), fraction: fraction, bias: bias, max: max}
+	for code := range int(t.sign) {
 		exponent, part := code>>fraction, float64(code&(1<<fraction-1))
 		v := math.Ldexp(part, 1-bias-fraction)
 		if exponent > 0 {
@@ -28,14 +28,17 @@ func newMinifloat(bits, fraction, bias int, max float32) *minifloat {
 		case v > float64(max):
 			v = math.NaN()
 		}
-		t.values[code], t.values[code|sign] = float32(v), float32(-v)
+		t.values[code], t.values[code|int(t.sign)] = float32(v), float32(-v)
 	}
 	return t
 }
 
-// code is the code nearest to f, which is a number or an infinity.
+// code is the code nearest to f, and of NaN, in a float that has one, all bits but the sign.
 func (t *minifloat) code(f float32) uint8 {
-	sign := uint8(math.Float32bits(f)>>31) << (t.bits - 1)
+	if f != f {
+		return t.sign - 1
+	}
+	sign := uint8(int32(math.Float32bits(f))>>31) & t.sign
 	a := abs(f)
 	switch {
 	case a >= t.max:
