@@ -17,7 +17,7 @@ type Kernel struct {
 }
 
 // Quant is every quantized type in the name of a kernel, which is told at run time which
-// one it reads: one kernel instead of seven. No buffer is of it.
+// one it reads: one kernel instead of one for each. No buffer is of it.
 const Quant backend.DType = 0xff
 
 // stored is how a kernel's name says that a plane is stored.
