@@ -145,12 +145,11 @@ func TestToolkit(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "cuda")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	abi, err := os.ReadFile("../../kernels/abi.h")
-	require.NoError(t, err)
-	declare, err := os.ReadFile("../../kernels/cuda/kernel.cuh")
-	require.NoError(t, err)
-	put(t, dir, header, string(abi))
-	put(t, dir, "kernel.cuh", string(declare))
+	for _, path := range []string{header, "../storage.h", "kernel.cuh"} {
+		text, err := os.ReadFile(filepath.Join("../../kernels/cuda", path))
+		require.NoError(t, err)
+		put(t, dir, path, string(text))
+	}
 	put(t, dir, "demo.cu", `#include "kernel.cuh"
 FKV_KERNEL(fkv_demo, 96, 1 << 16, float *p, fkv_copy_bits_args a) { FKV_SHARED(s); s[p[a.mask] > 0] = 1; __syncthreads(); p[0] = s[a.mask]; }
 FKV_KERNEL(fkv_attend_decode_f16_f16_demo, 32, 0, float *p) { p[threadIdx.x] = 1; }
