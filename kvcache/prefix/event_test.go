@@ -263,14 +263,29 @@ func TestKeysAreComputedWhenAskedFor(t *testing.T) {
 						parent = e.Root
 					}
 					require.True(rt, known[parent], "parents first")
-					require.Equal(rt, Root{Key: parent}.Keys(nil, bs, Query{Tokens: e.Tokens}), e.Keys)
-					for _, k := range e.Keys {
+					for i, k := range e.Keys {
+						var m mark
+						if e.Extra != nil {
+							m.extra = e.Extra[i]
+						}
+						if e.Fidelity != nil {
+							m.fidelity = e.Fidelity[i]
+						}
+						parent = chain(parent, e.Tokens[i*bs:min((i+1)*bs, len(e.Tokens))], m)
+						require.Equal(rt, parent, k)
 						known[k] = true
 					}
 				}
 			default:
-				before := r.keys()
-				r.cache(r.root, tokens)
+				before, p := r.keys(), Path{Root: r.root}
+				if rapid.Bool().Draw(rt, "marked") { // an image in some block, or blocks that are not exact
+					p.Extra = make([]Key, (len(tokens)+bs-1)/bs)
+					for i := range p.Extra {
+						p.Extra[i][0] = rapid.ByteRange(0, 1).Draw(rt, "extra")
+					}
+					p.Fidelity = rapid.SampledFrom([]Fidelity{Exact, Requantized}).Draw(rt, "fidelity")
+				}
+				r.release(r.hold(p, tokens))
 				if sub == nil {
 					require.LessOrEqual(rt, r.keys(), before)
 				}

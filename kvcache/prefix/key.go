@@ -8,8 +8,8 @@ import (
 )
 
 // Key names a block for everything outside of the tree: events, other tiers, other
-// processes. Keys are a chain of SHA-256 sums from a root: equal keys mean equal content,
-// and nobody can make two that are alike. docs/keys.md says how they are made, in any
+// processes. Keys are a chain of SHA-256 sums from a root: nobody can make two that are
+// alike, and equal ones of exact blocks mean equal content. docs/keys.md says how they are made, in any
 // language. The zero Key is no key.
 type Key [sha256.Size]byte
 
