@@ -148,6 +148,9 @@ type owner[B backend.Buffer] struct{ d *Late[B] }
 
 func (o owner[B]) Caps() *backend.Caps { return &o.d.caps }
 
+// Known is nil: buffers may end behind the device's back.
+func (o owner[B]) Known() *checked.Known[B] { return nil }
+
 func (o owner[B]) Owns(op, name string, b B) error {
 	for _, f := range o.d.freed {
 		if v := reflect.ValueOf(f.b); v.Comparable() && any(f.b) == any(b) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 )
 
 // maxThreads bounds Options.Threads: a mistyped number must not start millions.
@@ -34,6 +35,7 @@ type Backend struct {
 	caps     backend.Caps
 	model    string
 	maxBytes int64
+	known    check.Known[*Buffer]
 
 	// mu orders Free and Close after the operations that run: those hold it for reading.
 	mu        sync.RWMutex

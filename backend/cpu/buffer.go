@@ -97,6 +97,7 @@ func (be *Backend) Free(b *Buffer) error {
 func (be *Backend) release(b *Buffer) error {
 	mem := b.mem
 	b.mem, b.freed = nil, true
+	be.known.Forget()
 	delete(be.buffers, b)
 	if b.imported {
 		return nil

@@ -65,9 +65,9 @@ type kernels struct {
 	// finiteHalves reports whether rows of f16 or bf16 are finite. It may be false where they are, and
 	// where there is nothing faster than to look at them as float32.
 	finiteHalves func(dt backend.DType, rows []byte) bool
-	// turn rotates the pairs of x, each by its cos and sin in angles, the latter times sign, and
-	// multiplies them by magnitude.
-	turn func(x, angles []float32, pairing backend.Pairing, sign, magnitude float32)
+	// turn rotates the first pairs of each row of dim elements, as many as there are angles: each by
+	// its cos and sin, the latter times sign, and scales them by magnitude.
+	turn func(rows []float32, dim int, angles []float32, pairing backend.Pairing, sign, magnitude float32)
 	// hadamard turns rows of dim elements by the Walsh-Hadamard matrix.
 	hadamard func(rows []float32, dim int)
 	// stream copies src, piece by piece, to dst, where pieces are stride bytes apart. Others

@@ -14,5 +14,8 @@ func (o owner) Owns(op, name string, b *Buffer) error { return o.owns(op, name, 
 // Caps is what the device accepts.
 func (o owner) Caps() *backend.Caps { return &o.caps }
 
+// Known is what the device remembers of calls.
+func (o owner) Known() *check.Known[*Buffer] { return &o.known }
+
 // checked is the operands of one operation.
 type checked = check.Operands[*Buffer, owner]

@@ -18,22 +18,27 @@ type rotators struct {
 	transform func(x *float32, size, n int, shrink float32)
 }
 
-func (r *rotators) turn(x, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
-	angles = angles[:len(x)]
-	if pairing == backend.Interleaved {
-		n := len(x) &^ (r.elements - 1)
-		if n > 0 {
-			r.pairs(&x[0], &angles[0], n, sign, magnitude)
-		}
-		turnPairs(x[n:], angles[n:], 2, 1, sign, magnitude)
+func (r *rotators) turn(rows []float32, dim int, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
+	size := r.elements
+	if pairing == backend.HalfSplit {
+		size = 2 * r.lanes
+	}
+	n := len(angles) &^ (size - 1) // elements that assembly takes
+	if n == 0 {
+		turnGo(rows, dim, angles, pairing, sign, magnitude)
 		return
 	}
-	gap := len(x) / 2
-	n := gap &^ (r.lanes - 1)
-	if n > 0 {
-		r.halves(&x[0], &angles[0], gap, n, sign, magnitude)
+	gap := len(angles) / 2
+	for ; len(rows) > 0; rows = rows[dim:] {
+		x := rows[:len(angles)]
+		if pairing == backend.Interleaved {
+			r.pairs(&x[0], &angles[0], n, sign, magnitude)
+			turnPairs(x[n:], angles[n:], 2, 1, sign, magnitude)
+		} else {
+			r.halves(&x[0], &angles[0], gap, n/2, sign, magnitude)
+			turnPairs(x[n/2:], angles[n:], 1, gap, sign, magnitude)
+		}
 	}
-	turnPairs(x[n:], angles[2*n:], 1, gap, sign, magnitude)
 }
 
 func (r *rotators) hadamard(rows []float32, dim int) {

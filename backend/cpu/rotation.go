@@ -29,17 +29,16 @@ func (r *rotation) turn(rows []float32, dim, delta int, magnitude float32) {
 	if delta < 0 {
 		delta, sign = -delta, -1
 	}
-	angles := r.table[delta*r.dims:][:r.dims]
-	for ; len(rows) > 0; rows = rows[dim:] {
-		r.k.turn(rows[:r.dims], angles, r.pairing, sign, magnitude)
-	}
+	r.k.turn(rows, dim, r.table[delta*r.dims:][:r.dims], r.pairing, sign, magnitude)
 }
 
-func turnGo(x, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
-	if pairing == backend.Interleaved {
-		turnPairs(x, angles, 2, 1, sign, magnitude)
-	} else {
-		turnPairs(x, angles, 1, len(x)/2, sign, magnitude)
+func turnGo(rows []float32, dim int, angles []float32, pairing backend.Pairing, sign, magnitude float32) {
+	for ; len(rows) > 0; rows = rows[dim:] {
+		if pairing == backend.Interleaved {
+			turnPairs(rows, angles, 2, 1, sign, magnitude)
+		} else {
+			turnPairs(rows, angles, 1, len(angles)/2, sign, magnitude)
+		}
 	}
 }
 

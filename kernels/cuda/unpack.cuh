@@ -72,7 +72,7 @@ template <class T> __device__ inline void unpack_floats(T *to, const Storage &ty
     const bool e4m3 = type.e4m3();
     const float scale = e4m3 ? head_scale * 256 : head_scale;
     float x[UNIT];
-    uint32_t nan = 0;
+    uint32_t careful = scale > MOST ? 0x80808080 : 0; // codes that are NaN, or all of them
 #pragma unroll
     for (int i = 0; i < UNIT; i += 2) {
         const uint32_t bytes = codes.at[i / 4], high = __byte_perm(bytes, 0, i % 4 ? 0x3424 : 0x1404);
@@ -81,9 +81,9 @@ template <class T> __device__ inline void unpack_floats(T *to, const Storage &ty
         memcpy(both, &pair, sizeof pair);
         x[i] = __fmul_rn(to_float(both[0]), scale);
         x[i + 1] = __fmul_rn(to_float(both[1]), scale);
-        if (i % 4 == 0) nan |= (bytes & 0x7f7f7f7f) + 0x01010101;
+        if (i % 4 == 0) careful |= (bytes & 0x7f7f7f7f) + 0x01010101;
     }
-    if (e4m3 && ((nan & 0x80808080) != 0 || scale > MOST)) float_values(x, {FKV_STORAGE_FP8E4M3}, codes, head_scale);
+    if (e4m3 && (careful & 0x80808080) != 0) float_values(x, {FKV_STORAGE_FP8E4M3}, codes, head_scale);
     store(to, x);
 }
 

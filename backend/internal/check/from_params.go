@@ -34,6 +34,10 @@ func (o *Operands[B, O]) outputs(p *backend.Outputs[B]) {
 
 // Append checks the operands of Backend.Append.
 func (o *Operands[B, O]) Append(p *backend.AppendParams[B]) error {
+	known := o.Owner.Known()
+	if known.HasAppend(p) {
+		return nil
+	}
 	o.cacheView(&p.Cache)
 	o.Buf("k", p.K.Buf)
 	o.Buf("v", p.V.Buf)
@@ -46,11 +50,19 @@ func (o *Operands[B, O]) Append(p *backend.AppendParams[B]) error {
 	if o.Err != nil {
 		return o.Err
 	}
-	return Append(o.Owner.Caps(), p)
+	if err := Append(o.Owner.Caps(), p); err != nil {
+		return err
+	}
+	known.AddAppend(p)
+	return nil
 }
 
 // Attend checks the operands of Backend.Attend.
 func (o *Operands[B, O]) Attend(p *backend.AttendParams[B]) error {
+	known := o.Owner.Known()
+	if known.HasAttend(p) {
+		return nil
+	}
 	o.cacheView(&p.Cache)
 	o.ragged(&p.Batch)
 	o.Buf("q", p.Q.Buf)
@@ -61,7 +73,11 @@ func (o *Operands[B, O]) Attend(p *backend.AttendParams[B]) error {
 	if o.Err != nil {
 		return o.Err
 	}
-	return Attend(o.Owner.Caps(), p)
+	if err := Attend(o.Owner.Caps(), p); err != nil {
+		return err
+	}
+	known.AddAttend(p)
+	return nil
 }
 
 // Merge checks the operands of Backend.Merge.

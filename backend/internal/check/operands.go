@@ -10,6 +10,8 @@ type Owner[B backend.Buffer] interface {
 	Owns(op, name string, b B) error
 	// Caps is what the device accepts, not to be modified.
 	Caps() *backend.Caps
+	// Known is what it remembers of calls; nil where each operand has to be asked for.
+	Known() *Known[B]
 }
 
 // Operands is the check of one call: first that each buffer is a live one of the device, before

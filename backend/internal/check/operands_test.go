@@ -16,6 +16,7 @@ type asking struct {
 	foreign *fake
 	asked   *[]*fake
 	names   *[]string
+	known   *Known[*fake]
 }
 
 func (d asking) Owns(op, name string, b *fake) error {
@@ -29,6 +30,8 @@ func (d asking) Owns(op, name string, b *fake) error {
 }
 
 func (asking) Caps() *backend.Caps { return &caps }
+
+func (d asking) Known() *Known[*fake] { return d.known }
 
 // checked is a call of an operation that is checked.
 type checked struct {

@@ -125,6 +125,7 @@ func (d *Device[B, S, E, R]) Forget(b B, after func(s S) error) error {
 		}
 	}
 	own.freed = true
+	d.known.Forget()
 	delete(d.buffers, b)
 	d.forget(b)
 	if !own.imported {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 )
 
 // Recorder captures what is enqueued on a driver's stream.
@@ -24,6 +25,14 @@ type owner[B buffer, S stream, E member, R error] struct {
 
 // Caps is what the device accepts.
 func (o owner[B, S, E, R]) Caps() *backend.Caps { return &o.caps }
+
+// Known is what the device remembers of calls; nil where a graph has to hear of each operand.
+func (o owner[B, S, E, R]) Known() *check.Known[B] {
+	if o.graph != nil {
+		return nil
+	}
+	return &o.known
+}
 
 // Owns reports whether b is a live buffer of the device.
 func (o owner[B, S, E, R]) Owns(op, name string, b B) error {

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 )
 
 // Device is the state of an open device: B, S and E are the driver's buffers, streams
@@ -29,6 +30,8 @@ type Device[B buffer, S stream, E member, R error] struct {
 	name string
 	caps backend.Caps
 	lost atomic.Bool
+
+	known check.Known[B]
 
 	life      sync.Mutex     // taken before mu
 	mu        sync.RWMutex   // guards all below

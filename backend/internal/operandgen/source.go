@@ -61,6 +61,10 @@ func (s *Source) Parts() (parts []*Struct) {
 // Op is the name of an operation: of its method and, in small letters, in errors.
 func (s *Struct) Op() string { return strings.TrimSuffix(s.Name, suffix) }
 
+// EachLayer reports whether a step does an operation for each layer, with the same operands as
+// the last step: calls of these are remembered.
+func (s *Struct) EachLayer() bool { return s.Op() == "Append" || s.Op() == "Attend" }
+
 // Words is the name of an operation in errors.
 func (s *Struct) Words() string { return words(s.Op()) }
 
