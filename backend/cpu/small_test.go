@@ -59,3 +59,17 @@ func TestCallsForgetTheirOperands(t *testing.T) {
 	require.True(t, reflect.ValueOf(&last.attention).Elem().IsZero())
 	require.Nil(t, last.job.task)
 }
+
+// A call that was right is wrong as soon as one of its buffers is freed, whichever it is.
+func TestFreedOperandsOfKnownCalls(t *testing.T) {
+	for i := range 5 {
+		be, s := open(t, 1)
+		p := newLarge(t, be, s, backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, 16, 16, 8)
+		for range 2 {
+			require.NoError(t, be.Append(s, p))
+		}
+		require.True(t, be.known.HasAppend(&p))
+		require.NoError(t, be.Free([]*Buffer{p.Cache.K.Data, p.Cache.V.Data, p.K.Buf, p.V.Buf, p.Slots}[i]))
+		require.ErrorIs(t, be.Append(s, p), backend.ErrFreed, "buffer %d", i)
+	}
+}

@@ -138,6 +138,7 @@ func (d *Device[B, S, E, R]) Close(release func(B) error, rest ...func() error) 
 	captures, graphs := d.captures, d.graphs
 	d.buffers, d.streams.live, d.events.live, d.allocated = nil, nil, nil, 0
 	d.captures, d.graphs = nil, nil
+	d.known.Forget()
 	d.mu.Unlock()
 
 	reported := d.lost.Load()

@@ -124,3 +124,24 @@ func TestGraphKnowsItsBuffers(t *testing.T) {
 	require.ErrorIs(t, graphs[0].Launch(), backend.ErrClosed)
 	require.NoError(t, g.close())
 }
+
+// A call that the device knows is noted in a graph as any other, and one that a graph has noted
+// is refused when its buffer is freed.
+func TestKnownCallsAreNotedInGraphs(t *testing.T) {
+	g := open()
+	s := g.stream(t, "a")
+	f16 := func(n int) *buf { return g.allocOf(t, backend.F16, n, 256, true) }
+	plane := func() backend.Plane[*buf] { return backend.Plane[*buf]{Data: f16(64), Dim: 64} }
+	p := backend.AppendParams[*buf]{Cache: backend.CacheView[*buf]{Blocks: 1, KVHeads: 1, BlockSize: 1, K: plane(), V: plane()},
+		Tokens: 1, K: backend.Dense(f16(64)), V: backend.Dense(f16(64)), Slots: g.allocOf(t, backend.I64, 1, 256, true)}
+	for range 2 {
+		require.NoError(t, g.Append(s, &p))
+	}
+	require.True(t, g.known.HasAppend(&p))
+	graph, err := g.capture(s, func() error { return g.Append(s, &p) })
+	require.NoError(t, err)
+	require.NoError(t, g.free(p.V.Buf))
+	require.EqualError(t, graph.Launch(), "test:0: launch graph: v of its append: "+backend.ErrFreed.Error())
+	require.EqualError(t, g.Append(s, &p), "test:0: append: v: "+backend.ErrFreed.Error())
+	require.NoError(t, g.close())
+}
