@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // Batch is one step: the sequences that get new tokens and the plan that serves
@@ -18,7 +19,7 @@ type Batch[B backend.Buffer] struct {
 	taken   []block.Block // by all entries of the open step
 	state   stepState
 	stream  backend.Stream
-	fence   *fence // of the last step: its index vectors may still be read
+	fence   *residency.Fence // of the last step: its index vectors may still be read
 	mass    bool
 	fixed   fixed
 	writes  bool   // the step has new tokens
@@ -344,7 +345,7 @@ func (b *Batch[B]) enqueued(err error) error {
 	if b.pool.shut() != nil { // meanwhile: the buffers are gone
 		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
 	}
-	return b.pool.device(err)
+	return b.pool.blocks.Observe(err)
 }
 
 // Commit ends the step: its tokens belong to their sequences from here on. The
@@ -359,13 +360,13 @@ func (b *Batch[B]) Commit() error {
 		return err
 	}
 	if err := b.orderKnown(); err != nil {
-		return p.device(err)
+		return p.blocks.Observe(err)
 	}
-	f, err := p.fences.record(p.be, b.stream)
+	f, err := p.blocks.Record(p.be, b.stream)
 	if err != nil {
-		return p.device(err)
+		return p.blocks.Observe(err)
 	}
-	defer p.fences.drop(f.hold()) // a block may be published and settled before anybody else holds it
+	defer p.blocks.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
 	if b.recent != nil {          // last of what can fail: both parts are committed, or none
 		if err = b.recent.Commit(); b.recent.state != stepCommitted {
 			return err
@@ -379,7 +380,7 @@ func (b *Batch[B]) Commit() error {
 	if b.recent != nil && err == nil {
 		b.sealEarly()
 	}
-	return firstOf(err, p.reclaim())
+	return firstOf(err, p.blocks.Reclaim())
 }
 
 // lacks reports whether a layer has no rows of the step's new tokens yet.
@@ -395,13 +396,13 @@ func (b *Batch[B]) complete() error {
 }
 
 // commit hands the step's blocks to the sequence.
-func (e *entry[B]) commit(f *fence) error {
+func (e *entry[B]) commit(f *residency.Fence) error {
 	s := e.seq
 	var err error
 	fresh := e.blocks
 	if e.copies {
 		at := s.len / s.pool.cfg.slots()
-		err = s.pool.retire(f, s.blocks[at:at+1]) // the step copies from it
+		err = s.pool.blocks.Retire(f, s.blocks[at:at+1]) // the step copies from it
 		s.blocks[at], fresh = fresh[0], fresh[1:]
 	}
 	s.blocks = append(s.blocks, fresh...)
@@ -418,9 +419,8 @@ func (e *entry[B]) commit(f *fence) error {
 }
 
 // used replaces the batch's fence by that of a later step.
-func (b *Batch[B]) used(f *fence) {
-	b.pool.fences.drop(b.fence)
-	b.fence = f.hold()
+func (b *Batch[B]) used(f *residency.Fence) {
+	b.pool.blocks.Replace(&b.fence, f)
 }
 
 // Close resets the step and frees its index vectors, and what was captured.

@@ -3,20 +3,17 @@ package kvcache
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// checkOwners counts every reference the pool knows of and compares with the allocator.
-func (p *Pool[B]) checkOwners() error {
-	owners := map[block.Block]int{}
-	count := func(blocks []block.Block) {
-		for _, b := range blocks {
-			owners[b]++
-		}
-	}
+// checkOwners counts what sequences and steps have of blocks, and of fences unless two pools have
+// them in common.
+func (p *Pool[B]) checkOwners(fences bool) error {
+	books := residency.Books{Elsewhere: !fences}
 	logical := 0
 	for s := range p.seqs {
-		count(s.blocks)
+		books.Own(s.blocks)
+		books.Hold(s.fence)
 		logical += len(s.blocks)
 		if want := ceilDiv(s.len, p.cfg.slots()); len(s.blocks) != want {
 			return fmt.Errorf("kvcache: check: a sequence of %d tokens has %d blocks, not %d", s.len, len(s.blocks), want)
@@ -26,21 +23,10 @@ func (p *Pool[B]) checkOwners() error {
 		return fmt.Errorf("kvcache: check: sequences have %d blocks, counted %d", logical, p.logical)
 	}
 	for b := range p.batches {
+		books.Hold(b.fence)
 		if b.state == stepPlanned {
-			count(b.taken)
+			books.Own(b.taken)
 		}
 	}
-	for _, r := range p.retired {
-		count(r.blocks)
-	}
-	count(p.leased(nil))
-	for b, n := range owners {
-		if refs, err := p.alloc.Refs(b); err != nil || refs != n {
-			return fmt.Errorf("kvcache: check: block %d has %d owners, counted %d references (%v)", b.ID, n, refs, err)
-		}
-	}
-	if len(owners) != p.alloc.Held() {
-		return fmt.Errorf("kvcache: check: %d blocks have owners, %d are held", len(owners), p.alloc.Held())
-	}
-	return nil
+	return p.blocks.Check(books)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // compaction moves the tokens of a sequence that stay to its front, in every layer: a
@@ -39,7 +40,7 @@ func (c *compaction[B]) run() error {
 	if err := c.own(); err != nil {
 		return err
 	}
-	err := s.fence.order(c.stream)
+	err := s.fence.Order(c.stream)
 	if err == nil {
 		err = c.enqueue()
 	}
@@ -64,7 +65,7 @@ func (c *compaction[B]) run() error {
 	p.logical += len(c.blocks) - len(s.blocks)
 	s.blocks, s.len = append(s.blocks[:0], c.blocks...), c.len
 	s.stale = true // slots behind the last token have the scores of dropped ones
-	return p.retire(s.fence, gone)
+	return p.blocks.Retire(s.fence, gone)
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,
@@ -113,7 +114,7 @@ func (c *compaction[B]) lay() {
 		}
 	}
 	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is behind one leaves it
-		c.dirty[i] = c.dirty[i] || c.seq.pool.published(c.blocks[i])
+		c.dirty[i] = c.dirty[i] || c.seq.pool.blocks.Published(c.blocks[i])
 	}
 }
 
@@ -133,7 +134,7 @@ func (c *compaction[B]) own() error {
 		if !dirty {
 			continue
 		}
-		refs, err := p.alloc.Refs(c.blocks[i])
+		refs, err := p.blocks.Owners(c.blocks[i])
 		if err != nil {
 			return err
 		}
@@ -144,13 +145,11 @@ func (c *compaction[B]) own() error {
 		}
 	}
 	var err error
-	if c.copied, err = p.take(c.seq, nil, len(shared)); err != nil {
+	if c.copied, err = c.seq.take(nil, len(shared)); err != nil {
 		return err
 	}
 	for _, i := range alone {
-		if p.tree != nil {
-			p.tree.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
-		}
+		p.blocks.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
 	}
 	for n, i := range shared {
 		c.pairs.host = append(c.pairs.host, c.blocks[i].ID, c.copied[n].ID)
@@ -165,8 +164,8 @@ func (c *compaction[B]) undo(err error) error {
 	if c.moved {
 		s.failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
 	}
-	err = errors.Join(p.device(err), drain(c.stream)) // nothing uses the copies any more
-	err = errors.Join(err, p.retire(nil, c.copied))
+	err = errors.Join(p.blocks.Observe(err), residency.Drain(c.stream)) // nothing uses the copies any more
+	err = errors.Join(err, p.blocks.Retire(nil, c.copied))
 	return errors.Join(err, s.restore(c.claimed))
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // table is a sequence's block table and length on the device, made when asked for.
@@ -68,11 +69,11 @@ func (s *Sequence[B]) syncTable(stream backend.Stream) error {
 	if stream == nil {
 		return errNoStream("layers")
 	}
-	if err := s.fence.order(stream); err != nil {
-		return p.device(err)
+	if err := s.fence.Order(stream); err != nil {
+		return p.blocks.Observe(err)
 	}
 	if err := s.uploadTable(stream); err != nil {
-		return errors.Join(p.device(err), s.touched(stream))
+		return errors.Join(p.blocks.Observe(err), s.touched(stream))
 	}
 	return s.touched(stream)
 }
@@ -107,7 +108,7 @@ func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
 		Cache: p.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
 	})
 	if err != nil {
-		return p.device(err)
+		return p.blocks.Observe(err)
 	}
 	return s.touched(stream)
 }
@@ -129,8 +130,8 @@ func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
 // does not change the sequence, so it need not wait for what others read of it; but
 // whoever waits for the new fence waits for those, too.
 func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
-	if err := s.fence.order(stream); err != nil {
-		return errors.Join(s.pool.device(err), drain(stream))
+	if err := s.fence.Order(stream); err != nil {
+		return errors.Join(s.pool.blocks.Observe(err), residency.Drain(stream))
 	}
 	return s.touched(stream)
 }
@@ -139,9 +140,9 @@ func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
 // put behind the one before. Where no fence can be had it waits. The caller holds
 // the lock.
 func (s *Sequence[B]) touched(stream backend.Stream) error {
-	f, err := s.pool.fences.record(s.pool.be, stream)
+	f, err := s.pool.blocks.Record(s.pool.be, stream)
 	if err != nil {
-		return errors.Join(s.pool.device(err), drain(stream))
+		return errors.Join(s.pool.blocks.Observe(err), residency.Drain(stream))
 	}
 	s.used(f)
 	return nil
@@ -153,10 +154,10 @@ func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if err := from.fence.order(stream); err != nil {
+	if err := from.fence.Order(stream); err != nil {
 		return err
 	}
-	blocks, err := p.take(s, s.blocks, 1)
+	blocks, err := s.take(s.blocks, 1)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // Plan takes the blocks that the step's new tokens need, copies shared ones that
@@ -48,7 +49,7 @@ func (b *Batch[B]) plan() error {
 	p := b.pool
 	if err := b.takeBlocks(); err != nil {
 		err = errors.Join(err, b.giveBack(nil))
-		if !p.unpublish(err, b.writers()) {
+		if !p.blocks.Unpublish(err, tails(b.writers())) {
 			return err
 		}
 		if err := b.takeBlocks(); err != nil {
@@ -61,10 +62,10 @@ func (b *Batch[B]) plan() error {
 		err = b.order()
 	}
 	if err != nil { // nothing was enqueued that uses the blocks
-		return errors.Join(p.device(err), b.giveBack(nil))
+		return errors.Join(p.blocks.Observe(err), b.giveBack(nil))
 	}
 	if err := b.enqueuePlan(); err != nil {
-		return errors.Join(p.device(err), b.abandon())
+		return errors.Join(p.blocks.Observe(err), b.abandon())
 	}
 	b.written, b.foreign = slices.Grow(b.written[:0], len(p.layers))[:len(p.layers)], false
 	clear(b.written)
@@ -106,15 +107,7 @@ func (b *Batch[B]) layerMask() Mask {
 func (b *Batch[B]) takeBlocks() error {
 	p := b.pool
 	b.taken = b.taken[:0]
-	need := 0
-	// Before anything is evicted: a step that does not fit costs nobody his prefix.
-	err := p.patiently(func() (err error) {
-		var promised int
-		if need, promised, err = b.countBlocks(); err != nil {
-			return err
-		}
-		return p.fits(need, promised)
-	})
+	need, err := p.blocks.Fits(b.countBlocks) // before anything is evicted
 	if err != nil {
 		return err
 	}
@@ -126,7 +119,7 @@ func (b *Batch[B]) takeBlocks() error {
 		}
 		had := len(b.taken)
 		var err error
-		if b.taken, err = p.take(e.seq, b.taken, n); err != nil {
+		if b.taken, err = e.seq.take(b.taken, n); err != nil {
 			var short ErrOutOfBlocks
 			if errors.As(err, &short) { // the whole step's need, not that of one sequence
 				return ErrOutOfBlocks{Need: need, Free: short.Free + had}
@@ -184,10 +177,10 @@ func (b *Batch[B]) writers() iter.Seq[*Sequence[B]] {
 // tokens in it, so that it writes behind all of theirs: should the step be
 // abandoned, nobody's tokens have changed.
 func (b *Batch[B]) keeps(e *entry[B]) bool {
-	if b.pool.published(e.seq.tail()) {
+	if b.pool.blocks.Published(e.seq.tail()) {
 		return false
 	}
-	owners, err := e.seq.tailOwners()
+	owners, err := b.pool.blocks.Owners(e.seq.tail())
 	for i := range b.entries {
 		o := &b.entries[i]
 		if !o.copies || o.seq.tail() != e.seq.tail() {
@@ -262,11 +255,11 @@ func ids(row []uint32, blocks []block.Block) int {
 
 // order puts the step's stream behind the steps that used the same memory on others.
 func (b *Batch[B]) order() error {
-	if err := b.fence.order(b.stream); err != nil {
+	if err := b.fence.Order(b.stream); err != nil {
 		return err
 	}
 	for i := range b.entries {
-		if err := b.entries[i].seq.fence.order(b.stream); err != nil {
+		if err := b.entries[i].seq.fence.Order(b.stream); err != nil {
 			return err
 		}
 	}
@@ -319,24 +312,24 @@ func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
 // enqueued for it.
 func (b *Batch[B]) abandon() error {
 	p := b.pool
-	f, err := p.fences.record(p.be, b.stream)
+	f, err := p.blocks.Record(p.be, b.stream)
 	if err != nil {
-		return errors.Join(p.device(drain(b.stream)), b.giveBack(nil))
+		return errors.Join(p.blocks.Observe(residency.Drain(b.stream)), b.giveBack(nil))
 	}
-	err = b.giveBack(f.hold())
+	err = b.giveBack(f.Hold())
 	b.used(f)
 	for i := range b.entries {
 		b.entries[i].seq.used(f) // it may have written behind the tokens of the last block
 		b.entries[i].seq.stale = true
 	}
-	p.fences.drop(f)
+	p.blocks.Drop(f)
 	return err
 }
 
 // giveBack returns the step's blocks behind f and restores the claims.
-func (b *Batch[B]) giveBack(f *fence) error {
+func (b *Batch[B]) giveBack(f *residency.Fence) error {
 	p := b.pool
-	err := p.retire(f, b.taken)
+	err := p.blocks.Retire(f, b.taken)
 	b.taken = b.taken[:0]
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -345,8 +338,8 @@ func (b *Batch[B]) giveBack(f *fence) error {
 			continue
 		}
 		// The claim's blocks come back with the fence; the promise must not lapse meanwhile.
-		err = firstOf(err, f.wait())
-		err = firstOf(err, p.reclaim())
+		err = firstOf(err, f.Wait())
+		err = firstOf(err, p.blocks.Reclaim())
 		err = firstOf(err, e.seq.restore(e.claimed))
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -25,23 +26,16 @@ type Pool[B backend.Buffer] struct {
 	recent  *Pool[B] // the last tokens of all sequences, with Config.Residual; nil: none
 
 	mu      sync.Mutex
-	alloc   *block.BlockAllocator
-	fences  fences
-	retired []retired // blocks that wait for the device
+	blocks  *residency.Blocks
 	seqs    map[*Sequence[B]]struct{}
 	spare   []lists // of sequences that were released
 	batches map[*Batch[B]]struct{}
 	logical int         // blocks of all sequences, shared ones counted for each owner
 	open    atomic.Bool // made by NewPool, and not closed since
-	lost    error       // the device failed: nothing on it is trusted any more
 
-	tree         *prefix.Tree // nil: no prefixes are reused
-	model        prefix.Fingerprint
-	common       prefix.Root // of sequences without salt and adapter
-	writing      []*fence    // by block: the step that writes a published one
-	publications []publication
-	known        []block.Block // scratch of commits
-	replaced     []block.Block
+	tree   *prefix.Tree // of the blocks; nil: no prefixes are reused
+	model  prefix.Fingerprint
+	common prefix.Root // of sequences without salt and adapter
 }
 
 // layer is the cache of one layer and how its queries see it.
@@ -79,12 +73,15 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 		p.recent, err = NewPool(be, cfg.residual())
 	}
 	if err == nil { // not before: the device says whether so many blocks are reasonable
-		p.alloc, err = block.New(cfg.Blocks)
+		var tree *prefix.Config
+		if cfg.Prefix != prefix.Off {
+			tree = &prefix.Config{BlockSize: cfg.BlockSize, Policy: cfg.Prefix}
+		}
+		p.blocks, err = residency.New(cfg.Blocks, tree, p.fail)
 	}
 	if err == nil && cfg.Prefix != prefix.Off {
-		p.model, p.writing = cfg.fingerprint(), make([]*fence, cfg.Blocks)
+		p.model, p.tree = cfg.fingerprint(), p.blocks.Tree()
 		p.common = p.model.Root(prefix.Scope{})
-		p.tree, err = prefix.New(p.alloc, prefix.Config{BlockSize: cfg.BlockSize, Policy: cfg.Prefix})
 	}
 	if err != nil {
 		if p.recent != nil {
@@ -347,19 +344,7 @@ func (p *Pool[B]) usable() error {
 	if err := p.shut(); err != nil {
 		return fmt.Errorf("kvcache: pool: %w", err)
 	}
-	return p.lost
-}
-
-// device passes on an error of the backend and closes the pool to new work when
-// the device is lost. The caller holds the lock.
-func (p *Pool[B]) device(err error) error {
-	if err != nil && errors.Is(err, backend.ErrLost) && p.lost == nil {
-		p.lost = fmt.Errorf("kvcache: pool: what is on the device is no longer trusted: %w", err)
-		if p.tree != nil {
-			_ = p.tree.Clear(true) // by force it cannot fail
-		}
-	}
-	return err
+	return p.blocks.Lost()
 }
 
 // Close waits for the steps in flight and frees the pool's memory. Sequences and
@@ -378,14 +363,11 @@ func (p *Pool[B]) Close() error {
 	for s := range p.seqs {
 		s.freeTable()
 	}
-	if p.tree != nil {
-		p.tree.Close()
-	}
-	err := p.fences.close()
+	err := p.blocks.Close()
 	if p.recent != nil {
 		err = firstOf(err, p.recent.Close())
 	}
 	p.freeBuffers()
-	p.retired, p.publications, p.batches, p.seqs, p.spare = nil, nil, nil, nil, nil
+	p.batches, p.seqs, p.spare = nil, nil, nil
 	return err
 }

@@ -6,7 +6,9 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -23,21 +25,6 @@ type origin struct {
 	private   bool            // computes what others have, too
 }
 
-// publication is a block whose content a step on the device is still writing.
-type publication struct {
-	fence *fence
-	block block.Block
-}
-
-// published reports whether the prefix tree has a block, so that nobody may write it.
-func (p *Pool[B]) published(b block.Block) bool {
-	if p.tree == nil || b == (block.Block{}) {
-		return false
-	}
-	known, _ := p.tree.Has(b)
-	return known
-}
-
 // full is the number of the sequence's full blocks once it has so many tokens.
 func (s *Sequence[B]) full(tokens int) int { return tokens / s.pool.cfg.slots() }
 
@@ -46,7 +33,7 @@ func (s *Sequence[B]) full(tokens int) int { return tokens / s.pool.cfg.slots() 
 // want is offered again with the next block, not with every token.
 func (s *Sequence[B]) pending(tokens int) (prefix.Path, []uint32) {
 	full := s.full(tokens)
-	if s.pool.tree == nil || s.pool.lost != nil || s.silent || full <= max(s.published, s.offered) {
+	if s.pool.tree == nil || s.pool.blocks.Lost() != nil || s.silent || full <= max(s.published, s.offered) {
 		return prefix.Path{}, nil
 	}
 	at := prefix.Path{Root: s.root, Keep: s.keep, Fidelity: s.fidelity, Private: s.private}
@@ -74,11 +61,8 @@ func (b *Batch[B]) orderKnown() error {
 		if !e.write || len(tokens) == 0 || at.Private {
 			continue
 		}
-		p.known = p.tree.Known(p.known[:0], at, tokens)
-		for _, known := range p.known {
-			if err := p.writing[known.ID].order(b.stream); err != nil {
-				return err
-			}
+		if err := p.blocks.OrderKnown(at, tokens, b.stream); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -86,58 +70,22 @@ func (b *Batch[B]) orderKnown() error {
 
 // publish puts the blocks that are full now into the tree, behind the step's fence.
 // Where the tree has equal ones, those take the place of the sequence's.
-func (s *Sequence[B]) publish(f *fence) error {
-	p := s.pool
+func (s *Sequence[B]) publish(f *residency.Fence) error {
 	at, tokens := s.pending(s.len)
 	if len(tokens) == 0 {
 		return nil
 	}
 	offered := s.blocks[s.published:s.full(s.len)]
-	p.known = append(p.known[:0], offered...)
-	n, old, err := p.tree.Insert(p.replaced[:0], at, tokens, offered)
-	p.replaced = old[:0]
-	switch {
-	case errors.Is(err, prefix.ErrDetached): // the tree was cleared under the sequence
+	n, err := s.pool.blocks.Publish(f, at, tokens, offered)
+	if n == 0 && err != nil {
 		s.silent = true
-		return nil
-	case err != nil:
-		s.silent = true
+		if errors.Is(err, prefix.ErrDetached) { // the tree was cleared under the sequence
+			return nil
+		}
 		return err
 	}
 	s.silent = at.Private && n < len(offered)
-	for i, b := range offered[:n] {
-		if b == p.known[i] { // not one that others write
-			p.writing[b.ID] = f
-			p.publications = append(p.publications, publication{f.hold(), b})
-		}
-	}
 	s.published, s.offered = s.published+n, s.full(s.len)
-	return p.retire(f, old)
-}
-
-// settle forgets the fences of published blocks whose content is written. What a
-// device failed to write is taken out of the tree, and sequences that have it fail.
-func (p *Pool[B]) settle() error {
-	done := 0
-	var err error
-	for _, w := range p.publications {
-		if !w.fence.reached() {
-			break
-		}
-		if w.fence.err != nil {
-			err = firstOf(err, p.device(w.fence.err))
-			p.tree.Forget(w.block)
-			p.fail(w.block, w.fence.err)
-		}
-		if p.writing[w.block.ID] == w.fence {
-			p.writing[w.block.ID] = nil
-		}
-		p.fences.drop(w.fence)
-		done++
-	}
-	if done > 0 {
-		p.publications = append(p.publications[:0], p.publications[done:]...)
-	}
 	return err
 }
 
@@ -160,45 +108,17 @@ func (s *Sequence[B]) unwrite(from int) {
 // the tree offers to others: it is taken out if it is the end of a path and nobody
 // else's, so that a rejected draft costs no copy; else the next write copies it.
 func (s *Sequence[B]) withdraw() {
-	p := s.pool
 	s.unwrite(s.len)
 	s.silent = s.silent || s.len < s.items // what follows may be without them
-	if p.tree == nil || s.tail() == (block.Block{}) {
-		return
-	}
-	owners, err := s.tailOwners()
-	if known, end := p.tree.Has(s.tail()); known && end && err == nil && owners == 1 {
-		p.tree.Forget(s.tail())
-	}
+	s.pool.blocks.Withdraw(s.tail())
 }
 
-// unpublish takes the last blocks of sequences that will be written out of the tree
-// where nobody else owns them, so that they need no copies, or one copy less, if that
-// is what err lacks. A cache must not make a step fail that would do without.
-func (p *Pool[B]) unpublish(err error, writers iter.Seq[*Sequence[B]]) bool {
-	var short ErrOutOfBlocks
-	if !errors.As(err, &short) {
-		return false
-	}
-	shared := map[block.Block]int{} // by how many of the writers
+// tails are the blocks that sequences write next.
+func tails[B backend.Buffer](writers iter.Seq[*Sequence[B]]) (blocks []block.Block) {
 	for s := range writers {
-		shared[s.tail()]++
+		blocks = append(blocks, s.tail())
 	}
-	var alone []block.Block
-	for s := range writers {
-		b := s.tail()
-		if owners, err := s.tailOwners(); err == nil && owners == shared[b] && p.published(b) {
-			alone = append(alone, b)
-		}
-		delete(shared, b)
-	}
-	if len(alone) == 0 || len(alone) < short.Need-short.Free {
-		return false
-	}
-	for _, b := range alone {
-		p.tree.Forget(b)
-	}
-	return true
+	return blocks
 }
 
 // shifted notes that count tokens from from on were dropped. What was computed behind

@@ -303,7 +303,7 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	var low []*Sequence[buffer]
 	for range (1 << 16) / 4 {
 		s := r.open()
-		taken, err := r.pool.alloc.AllocateClaimed(&s.claim, s.blocks, 4)
+		taken, err := s.take(s.blocks, 4)
 		require.NoError(t, err)
 		s.blocks, s.len = taken, 64
 		r.pool.logical += 4

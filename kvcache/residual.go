@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -135,11 +136,11 @@ func (b *Batch[B]) seal(s *Sequence[B]) error {
 	}
 	var err error
 	claimed := s.claim.Blocks()
-	if b.converted, err = p.take(s, b.converted[:0], n); err != nil {
+	if b.converted, err = s.take(b.converted[:0], n); err != nil {
 		return err
 	}
 	if err := b.convert(s, p.recent, r.blocks[:n], p, b.converted); err != nil {
-		return errors.Join(err, p.retire(nil, b.converted), s.restore(claimed))
+		return errors.Join(err, p.blocks.Retire(nil, b.converted), s.restore(claimed))
 	}
 	s.blocks = append(s.blocks, b.converted...)
 	s.len += n * p.cfg.slots()
@@ -158,13 +159,13 @@ func (b *Batch[B]) unseal(s *Sequence[B]) error {
 	}
 	p.recent.mu.Lock()
 	defer p.recent.mu.Unlock()
-	blocks, err := p.recent.take(r, r.blocks[:0], 1) // what was behind is truncated, too
+	blocks, err := r.take(r.blocks[:0], 1) // what was behind is truncated, too
 	if err != nil {
 		return err
 	}
 	full := len(s.blocks) - 1
 	if err := b.convert(s, p, s.blocks[full:], p.recent, blocks); err != nil {
-		return errors.Join(err, p.recent.retire(nil, blocks))
+		return errors.Join(err, p.recent.blocks.Retire(nil, blocks))
 	}
 	p.recent.logical++
 	r.blocks, r.len, r.places = blocks, rest, places{next: s.len}
@@ -180,8 +181,8 @@ func (b *Batch[B]) convert(s *Sequence[B], from *Pool[B], src []block.Block, to 
 		host = append(host, src[i].ID, dst[i].ID)
 	}
 	b.pairs.host = host
-	err := firstOf(s.fence.order(b.stream), s.recent.fence.order(b.stream))
-	err = firstOf(err, b.fence.order(b.stream)) // an earlier step may still read the pairs
+	err := firstOf(s.fence.Order(b.stream), s.recent.fence.Order(b.stream))
+	err = firstOf(err, b.fence.Order(b.stream)) // an earlier step may still read the pairs
 	if err == nil {
 		err = b.pairs.upload(p.be, b.stream)
 	}
@@ -190,7 +191,7 @@ func (b *Batch[B]) convert(s *Sequence[B], from *Pool[B], src []block.Block, to 
 			From: from.layers[l].view, To: to.layers[l].view, Pairs: b.pairs.buf.Buf, N: len(src), Saturate: p.cfg.Saturate})
 	}
 	if err != nil {
-		return errors.Join(p.device(err), drain(b.stream))
+		return errors.Join(p.blocks.Observe(err), residency.Drain(b.stream))
 	}
 	if err := s.touched(b.stream); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (b *Batch[B]) convert(s *Sequence[B], from *Pool[B], src []block.Block, to 
 func (s *Sequence[B]) dropFront(blocks int) error {
 	p := s.pool
 	p.logical -= blocks
-	err := p.retire(s.fence, s.blocks[:blocks])
+	err := p.blocks.Retire(s.fence, s.blocks[:blocks])
 	s.blocks = append(s.blocks[:0], s.blocks[blocks:]...)
 	s.len -= blocks * p.cfg.slots()
 	return err

@@ -54,7 +54,7 @@ func (r *rig[B]) tier(s backend.Stream, p *Pool[B], seq *Sequence[B], layer int)
 	if seq.len == 0 {
 		return out
 	}
-	require.NoError(r.t, seq.fence.order(s))
+	require.NoError(r.t, seq.fence.Order(s))
 	table, err := backend.AllocFrom(r.be, s, backend.U32, seq.Blocks(nil))
 	require.NoError(r.t, err)
 	k, err := r.be.Alloc(backend.F32, len(out.k))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -95,7 +94,7 @@ func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions
 // reuse gives an empty sequence the blocks of what was found of its prompt.
 func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	p := s.pool
-	if err := p.reclaim(); err != nil { // what a device failed to write goes
+	if err := p.blocks.Reclaim(); err != nil { // what a device failed to write goes
 		return Match{}, err
 	}
 	blocks, found, err := p.tree.Take(s.blocks, s.root, q, s.keep, found)
@@ -106,7 +105,7 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	s.places.next, s.stale = s.len, true // a partial block may have more tokens than are used
 	p.logical += len(blocks)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
-		s.fence = p.writing[blocks[n-1].ID].hold()
+		s.fence = p.blocks.Writer(blocks[n-1]).Hold()
 	}
 	return Match{Matched: found.Tokens, Recompute: len(q.Tokens) + 1 - found.Tokens, Lacks: found.Lacks().Told()}, nil
 }
@@ -224,7 +223,7 @@ func (p *Pool[B]) Clear(force bool) error {
 	if err := p.usable(); err != nil || p.tree == nil {
 		return err
 	}
-	if err := p.reclaim(); err != nil { // what nobody uses any more does not count
+	if err := p.blocks.Reclaim(); err != nil { // what nobody uses any more does not count
 		return err
 	}
 	if err := p.tree.Clear(force); err != nil {
@@ -282,12 +281,4 @@ func (p *Pool[B]) reusable(op string) error {
 
 func errNoReuse(op string) error {
 	return backend.ErrUnsupported{Package: "kvcache", Op: op, Why: "the pool reuses no prefixes: it has the contiguous layout, or Config.Prefix is off"}
-}
-
-// leased are the blocks that leases own, once for each.
-func (p *Pool[B]) leased(dst []block.Block) []block.Block {
-	if p.tree != nil {
-		p.tree.Leased(func(b block.Block) { dst = append(dst, b) })
-	}
-	return dst
 }

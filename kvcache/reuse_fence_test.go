@@ -56,7 +56,7 @@ func TestSharedLaterWaitsForTheWriter(t *testing.T) {
 		require.NoError(t, r.on(s2).prefill(s2, b))
 		require.Equal(t, a.numbers()[:2], b.numbers()[:2])
 		require.NotEqual(t, a.numbers()[2], b.numbers()[2])
-		r.pool.checkFences(t)
+		require.NoError(t, r.pool.Check())
 		r.check(s2, b)
 		r.check(r.s, a)
 		require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
@@ -245,9 +245,9 @@ func TestFenceOfAFastStep(t *testing.T) {
 		require.NoError(t, a.seq.Truncate(0))
 		a.tokens, a.want, a.rest = nil, nil, append(sequence(1, 4), sequence(100*(i+1), 4)...)
 		require.NoError(t, r.prefill(r.s, a))
-		r.pool.checkFences(t)
+		require.NoError(t, r.pool.Check())
 		require.NoError(t, a.seq.Release())
-		r.pool.checkFences(t)
+		require.NoError(t, r.pool.Check())
 	}
 	r.close()
 }

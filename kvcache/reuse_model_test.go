@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -198,11 +199,13 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 			owners[b.ID]++
 		}
 	}
-	for _, b := range p.leased(nil) {
-		used[b.ID] = true
-		owners[b.ID]++
+	if p.tree != nil {
+		p.tree.Leased(func(b block.Block) {
+			used[b.ID] = true
+			owners[b.ID]++
+		})
 	}
-	have = p.alloc.Total() - len(used)
+	have = p.cfg.Blocks - len(used)
 	for _, x := range parts {
 		s := x.seq
 		n := ceilDiv(s.len+len(x.ids), p.cfg.slots()) - len(s.blocks)
@@ -221,7 +224,7 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 // those are published later, when they are his.
 func (m *reuseMachine[B]) alone(x *reader[B]) bool {
 	for _, b := range x.seq.blocks {
-		if owners, err := m.pool.alloc.Refs(b); (err != nil || owners > 1) && !m.pool.published(b) {
+		if owners, err := m.pool.blocks.Owners(b); (err != nil || owners > 1) && !m.pool.blocks.Published(b) {
 			return false
 		}
 	}
@@ -242,7 +245,7 @@ func (m *reuseMachine[B]) note(x *reader[B]) {
 // after runs after every action.
 func (m *reuseMachine[B]) after(t *rapid.T) {
 	st := m.stats()
-	m.pool.checkFences(t)
+	require.NoError(t, m.pool.Check())
 	m.mirror.follow()
 	require.Equal(t, st.Blocks, st.Free+st.Cached+st.Held)
 	require.Len(t, m.mirror.blocks, st.Prefix.Blocks)

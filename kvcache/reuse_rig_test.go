@@ -210,33 +210,3 @@ func (r *rig[B]) matched(prompt []uint32, o OpenOptions) int {
 
 // numbers are a reader's block numbers.
 func (x *reader[B]) numbers() []uint32 { return x.seq.Blocks(nil) }
-
-// checkFences checks that each fence knows its holders and that only those without
-// are used again, each once.
-func (p *Pool[B]) checkFences(t require.TestingT) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	holders := map[*fence]int{}
-	for s := range p.seqs {
-		holders[s.fence]++
-	}
-	for b := range p.batches {
-		holders[b.fence]++
-	}
-	for _, r := range p.retired {
-		holders[r.fence]++
-	}
-	for _, w := range p.publications {
-		holders[w.fence]++
-	}
-	for _, f := range p.writing {
-		require.True(t, f == nil || holders[f] > 0, "a block waits for a fence that may be used again")
-	}
-	for _, f := range p.fences.all {
-		require.Equal(t, holders[f], f.refs)
-	}
-	for i, f := range p.fences.idle {
-		require.Zero(t, f.refs)
-		require.False(t, slices.Contains(p.fences.idle[:i], f), "a fence would be used by two steps")
-	}
-}

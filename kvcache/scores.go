@@ -23,8 +23,8 @@ func (s *Sequence[B]) Scores(stream backend.Stream, layer int, dst []float32) er
 	if len(dst) != heads*s.len {
 		return backend.ErrShape{Package: "kvcache", Op: "scores", What: fmt.Sprintf("%d elements: need %d heads of %d tokens", len(dst), heads, s.len)}
 	}
-	if err := s.fence.order(stream); err != nil {
-		return p.device(err)
+	if err := s.fence.Order(stream); err != nil {
+		return p.blocks.Observe(err)
 	}
 	if s.scratch == nil {
 		s.scratch = make([]float32, heads*slots)
@@ -32,7 +32,7 @@ func (s *Sequence[B]) Scores(stream backend.Stream, layer int, dst []float32) er
 	of := p.layers[layer].scores.Buf
 	for i, b := range s.blocks[:ceilDiv(s.len, slots)] {
 		if err := backend.Download(p.be, stream, s.scratch, of, int(b.ID)*len(s.scratch)); err != nil {
-			return p.device(err)
+			return p.blocks.Observe(err)
 		}
 		n := min(slots, s.len-i*slots)
 		for h := range heads {
@@ -51,12 +51,12 @@ func (s *Sequence[B]) ClearScores(stream backend.Stream) error {
 	if err := s.scored("clear scores", stream, 0); err != nil {
 		return err
 	}
-	if err := s.fence.order(stream); err != nil {
-		return p.device(err)
+	if err := s.fence.Order(stream); err != nil {
+		return p.blocks.Observe(err)
 	}
 	for _, b := range s.blocks {
 		if err := p.clearScores(stream, b.ID, 0); err != nil {
-			return errors.Join(p.device(err), s.touched(stream))
+			return errors.Join(p.blocks.Observe(err), s.touched(stream))
 		}
 	}
 	return s.touched(stream)

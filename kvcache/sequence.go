@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // Sequence is one list of tokens in a pool. It is used by one goroutine at a
@@ -22,9 +23,9 @@ type Sequence[B backend.Buffer] struct {
 	tokens   []uint32     // the sequence's, behind them the rest of its prompt, and those of an open step
 	prompt   int          // tokens of the prompt while some of it is left to compute, else 0
 	claim    block.Claim
-	fence    *fence    // the last step that used the sequence
-	step     *Batch[B] // the open step it is part of
-	failed   error     // a device error left its content undefined
+	fence    *residency.Fence // the last step that used the sequence
+	step     *Batch[B]        // the open step it is part of
+	failed   error            // a device error left its content undefined
 	released bool
 
 	stale   bool      // slots behind the last token have scores of tokens that are gone
@@ -97,14 +98,14 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	}
 	child, err := s.twin()
 	if err == nil {
-		err = p.alloc.RetainN(s.blocks)
+		err = p.blocks.Share(s.blocks)
 	}
 	if err != nil {
 		return nil, errors.Join(err, child.discard())
 	}
 	child.blocks = append(child.blocks, s.blocks...)
 	child.len, child.places, child.stale = s.len, s.places.clone(), s.stale
-	child.fence = s.fence.hold()
+	child.fence = s.fence.Hold()
 	child.origin = s.origin
 	child.tokens, child.prompt = append(child.tokens, s.tokens...), s.prompt
 	p.logical += len(child.blocks)
@@ -167,7 +168,7 @@ func (s *Sequence[B]) giveBack(keep int) error {
 	gone := s.blocks[keep:]
 	s.blocks = s.blocks[:keep]
 	s.pool.logical -= len(gone)
-	return s.pool.retire(s.fence, gone)
+	return s.pool.blocks.Retire(s.fence, gone)
 }
 
 // Release gives the sequence's blocks back. Steps of it that are still on the
@@ -187,8 +188,8 @@ func (s *Sequence[B]) Release() error {
 	if s.recent != nil {
 		err = firstOf(err, s.recent.Release())
 	}
-	p.alloc.Cancel(&s.claim)
-	p.fences.drop(s.fence)
+	p.blocks.Cancel(&s.claim)
+	p.blocks.Drop(s.fence)
 	s.freeTable()
 	p.dropSequence(s)
 	s.len, s.fence, s.layers, s.released = 0, nil, nil, true
@@ -196,9 +197,8 @@ func (s *Sequence[B]) Release() error {
 }
 
 // used replaces the sequence's fence by that of a later step.
-func (s *Sequence[B]) used(f *fence) {
-	s.pool.fences.drop(s.fence)
-	s.fence = f.hold()
+func (s *Sequence[B]) used(f *residency.Fence) {
+	s.pool.blocks.Replace(&s.fence, f)
 }
 
 // tail is the block that the next token goes into, the zero Block if that is a new one.
@@ -209,20 +209,16 @@ func (s *Sequence[B]) tail() block.Block {
 	return s.blocks[s.len/s.pool.cfg.slots()]
 }
 
-// tailOwners is how many sequences share the block that the next token goes into.
-func (s *Sequence[B]) tailOwners() (int, error) {
-	b := s.tail()
-	if b == (block.Block{}) {
-		return 0, nil
-	}
-	return s.pool.alloc.Refs(b)
-}
-
 // tailShared reports whether the block that the next token goes into is not the
 // sequence's alone to write: others own it, or the prefix tree offers it to them.
 func (s *Sequence[B]) tailShared() (bool, error) {
-	owners, err := s.tailOwners()
-	return owners > 1 || s.pool.published(s.tail()), err
+	alone, err := s.pool.blocks.Writable(s.tail())
+	return !alone, err
+}
+
+// take appends n new blocks of the sequence's to dst, all or none.
+func (s *Sequence[B]) take(dst []block.Block, n int) ([]block.Block, error) {
+	return s.pool.blocks.Take(&s.claim, s.root, dst, n)
 }
 
 // Reservation asks for room for a sequence to grow to Tokens tokens.
@@ -252,7 +248,7 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 	}
 	claims := make([]block.Reservation, len(rs))
 	err := p.promise(claims, rs)
-	if p.unpublish(err, growing(rs)) {
+	if p.blocks.Unpublish(err, tails(growing(rs))) {
 		err = p.promise(claims, rs)
 	}
 	return lacking("reserve", err)
@@ -271,17 +267,12 @@ func (p *Pool[B]) promise(claims []block.Reservation, rs []Reservation[B]) error
 		}
 		claims[i] = block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)}
 	}
-	return p.patiently(func() error { return p.alloc.Reserve(claims) })
+	return p.blocks.Reserve(claims)
 }
 
 // restore makes a reservation as large again as it was before blocks were taken that have
 // been given back.
-func (s *Sequence[B]) restore(claimed int) error {
-	if s.claim.Blocks() >= claimed {
-		return nil
-	}
-	return s.pool.alloc.Reserve([]block.Reservation{{Claim: &s.claim, Blocks: claimed}})
-}
+func (s *Sequence[B]) restore(claimed int) error { return s.pool.blocks.Restore(&s.claim, claimed) }
 
 // growing are the sequences that have fewer tokens than is reserved.
 func growing[B backend.Buffer](rs []Reservation[B]) iter.Seq[*Sequence[B]] {

@@ -34,17 +34,14 @@ func (p *Pool[B]) Stats() (Stats, error) {
 	if err := p.shut(); err != nil {
 		return Stats{}, fmt.Errorf("kvcache: stats: %w", err)
 	}
-	if err := p.reclaim(); err != nil {
+	if err := p.blocks.Reclaim(); err != nil {
 		return Stats{}, err
 	}
 	_, perBlock, err := p.cfg.parts()
-	retired := 0
-	for _, r := range p.retired {
-		retired += len(r.blocks)
-	}
+	b := p.blocks.Stats()
 	stats := Stats{
-		Blocks: p.alloc.Total(), Free: p.alloc.Free(), Cached: p.alloc.Cached(), Held: p.alloc.Held(),
-		Retired: retired, Reserved: p.alloc.Reserved(), Peak: p.alloc.Peak(),
+		Blocks: b.Blocks, Free: b.Free, Cached: b.Cached, Held: b.Held,
+		Retired: b.Retired, Reserved: b.Reserved, Peak: b.Peak,
 		Logical: p.logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
 	}
 	stats.BytesHeld = int64(stats.Held) * perBlock
@@ -59,26 +56,20 @@ func (p *Pool[B]) Stats() (Stats, error) {
 	return stats, err
 }
 
-// Check verifies the pool's invariants: every block is free, cached or held, and
-// each reference to it has an owner. It walks everything; tests call it at their end.
+// Check verifies the pool's invariants: every block is free, cached or held, each reference to it
+// has an owner, and each fence its holders. It walks everything; tests call it at their end.
 func (p *Pool[B]) Check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.shut(); err != nil {
 		return fmt.Errorf("kvcache: check: %w", err)
 	}
-	if err := p.alloc.Check(); err != nil {
-		return err
-	}
-	if p.tree != nil {
-		if err := p.tree.Check(); err != nil {
-			return err
-		}
-	}
 	if p.recent != nil {
-		if err := p.recent.Check(); err != nil {
+		p.recent.mu.Lock()
+		defer p.recent.mu.Unlock()
+		if err := p.recent.checkOwners(false); err != nil {
 			return err
 		}
 	}
-	return p.checkOwners()
+	return p.checkOwners(p.recent == nil)
 }

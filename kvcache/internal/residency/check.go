@@ -1,0 +1,111 @@
+package residency
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// Stats are the numbers of the blocks at one moment. Free + Cached + Held is all of them.
+type Stats struct {
+	Blocks, Free, Cached, Held, Reserved, Peak int
+	Retired                                    int // references
+}
+
+// Stats returns the numbers.
+func (r *Blocks) Stats() Stats {
+	a := r.alloc
+	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved(), Peak: a.Peak(), Retired: r.Retired()}
+}
+
+// Books are what sequences, steps and batches have of a pool's blocks and fences.
+type Books struct {
+	Owners  map[block.Block]int // references to blocks
+	Holders map[*Fence]int
+	// Elsewhere says that fences have holders that are not in the books: they are not checked.
+	Elsewhere bool
+}
+
+// Own notes an owner of each of blocks.
+func (b *Books) Own(blocks []block.Block) {
+	if b.Owners == nil {
+		b.Owners = map[block.Block]int{}
+	}
+	for _, owned := range blocks {
+		b.Owners[owned]++
+	}
+}
+
+// Hold notes a holder of a fence.
+func (b *Books) Hold(f *Fence) {
+	if b.Holders == nil {
+		b.Holders = map[*Fence]int{}
+	}
+	b.Holders[f]++
+}
+
+// Check verifies that every block is free, cached or held, that it has the owners that are known,
+// and that fences have the holders that are. It walks everything, and adds to the books what
+// waits for the device and what leases own.
+func (r *Blocks) Check(b Books) error {
+	if err := r.alloc.Check(); err != nil {
+		return err
+	}
+	for _, w := range r.retired {
+		b.Own(w.blocks)
+		b.Hold(w.fence)
+	}
+	if r.tree != nil {
+		if err := r.tree.Check(); err != nil {
+			return err
+		}
+		r.tree.Leased(func(leased block.Block) { b.Own([]block.Block{leased}) })
+	}
+	for owned, n := range b.Owners {
+		if refs, err := r.alloc.Refs(owned); err != nil || refs != n {
+			return fmt.Errorf("kvcache: check: block %d has %d owners, counted %d references (%v)", owned.ID, n, refs, err)
+		}
+	}
+	if len(b.Owners) != r.alloc.Held() {
+		return fmt.Errorf("kvcache: check: %d blocks have owners, %d are held", len(b.Owners), r.alloc.Held())
+	}
+	if b.Elsewhere {
+		return nil
+	}
+	return r.checkFences(b)
+}
+
+// checkFences verifies that a fence is idle exactly while nobody holds it, and that the writer
+// of a block is a fence that will be asked for.
+func (r *Blocks) checkFences(b Books) error {
+	type writer struct {
+		id    uint32
+		fence *Fence
+	}
+	asked, last := map[writer]bool{}, map[block.Block]*Fence{}
+	for _, w := range r.publications {
+		b.Hold(w.fence)
+		asked[writer{w.block.ID, w.fence}] = true
+		last[w.block] = w.fence
+	}
+	for written, f := range last {
+		if r.Published(written) && r.writers[written.ID] != f {
+			return fmt.Errorf("kvcache: check: who reads block %d does not wait for the step that writes it", written.ID)
+		}
+	}
+	for id, f := range r.writers {
+		if f != nil && !asked[writer{uint32(id), f}] {
+			return fmt.Errorf("kvcache: check: block %d waits for a fence that is not its publication's", id)
+		}
+	}
+	idle := map[*Fence]int{}
+	for _, f := range r.idle {
+		idle[f]++
+	}
+	for _, f := range r.all {
+		if n := b.Holders[f]; f.refs != n || idle[f] != 0 && n != 0 || idle[f] > 1 || n == 0 && idle[f] == 0 {
+			return fmt.Errorf("kvcache: check: a fence counts %d holders and has %d, and is idle %d times", f.refs, n, idle[f])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Fence is the end of a step on the device. Sequences hold the fence of the last
+// step that used them; blocks they give back are held until it is reached. nil is a fence that
+// has been reached.
+type Fence struct {
+	event  backend.Event
+	stream backend.Stream
+	refs   int
+	done   bool
+	err    error // of the device, found when asking whether the fence was reached
+}
+
+// Reached reports whether the device is past the fence. A device error counts as
+// reached: the work will never run again.
+func (f *Fence) Reached() bool {
+	if f == nil || f.done {
+		return true
+	}
+	done, err := f.event.Done()
+	f.done, f.err = done || err != nil, err
+	return f.done
+}
+
+// Wait blocks until the device is past the fence.
+func (f *Fence) Wait() error {
+	if f == nil || f.done {
+		return nil
+	}
+	f.done, f.err = true, f.event.Sync()
+	return f.err
+}
+
+// Order makes work enqueued on s from here on run after the fence.
+func (f *Fence) Order(s backend.Stream) error {
+	if f == nil || f.done || f.stream == s {
+		return nil // one stream is in order by itself
+	}
+	return foreign(s.Wait(f.event))
+}
+
+// Hold returns f with one more holder.
+func (f *Fence) Hold() *Fence {
+	if f != nil {
+		f.refs++
+	}
+	return f
+}
+
+// foreign names what is of another device: the stream, for events are the pool's own.
+func foreign(err error) error {
+	if errors.Is(err, backend.ErrForeign) {
+		return fmt.Errorf("kvcache: stream %w", backend.ErrForeign)
+	}
+	return err
+}
+
+// Drain waits for a stream on which no fence could be recorded and returns what
+// went wrong there. A stream that was closed has done its work.
+func Drain(s backend.Stream) error {
+	if err := s.Sync(); !errors.Is(err, backend.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Fences makes fences and uses them again once nobody holds them, so that a warm
+// step creates no event. The zero value has none.
+type Fences struct {
+	all  []*Fence
+	idle []*Fence
+}
+
+// Events makes the events that fences are.
+type Events interface {
+	NewEvent() (backend.Event, error)
+}
+
+// Record makes this point of a stream a fence, which nobody holds yet.
+func (fs *Fences) Record(events Events, s backend.Stream) (*Fence, error) {
+	var f *Fence
+	if n := len(fs.idle); n > 0 {
+		f, fs.idle = fs.idle[n-1], fs.idle[:n-1]
+	} else {
+		event, err := events.NewEvent()
+		if err != nil {
+			return nil, err
+		}
+		f = &Fence{event: event}
+		fs.all = append(fs.all, f)
+	}
+	if err := s.Record(f.event); err != nil {
+		fs.idle = append(fs.idle, f)
+		return nil, foreign(err)
+	}
+	f.stream, f.done, f.err = s, false, nil
+	return f, nil
+}
+
+// Drop takes a holder from a fence.
+func (fs *Fences) Drop(f *Fence) {
+	if f == nil {
+		return
+	}
+	if f.refs--; f.refs == 0 {
+		f.stream = nil
+		fs.idle = append(fs.idle, f)
+	}
+}
+
+// Replace drops the fence at *at and puts f, with one more holder, in its place.
+func (fs *Fences) Replace(at **Fence, f *Fence) {
+	fs.Drop(*at)
+	*at = f.Hold()
+}
+
+// close waits for every fence and gives the events back. It returns the first of
+// the errors: on a device that is gone they are all alike.
+func (fs *Fences) close() error {
+	var first error
+	for _, f := range fs.all {
+		for _, err := range [...]error{f.Wait(), f.event.Close()} {
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	fs.all, fs.idle = nil, nil
+	return first
+}

@@ -1,0 +1,134 @@
+package residency
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// publication is a block of the tree whose content a step on the device is still writing.
+type publication struct {
+	fence *Fence
+	block block.Block
+}
+
+// Published reports whether the prefix tree has a block, so that nobody may write it.
+func (r *Blocks) Published(b block.Block) bool {
+	if r.tree == nil || b == (block.Block{}) {
+		return false
+	}
+	known, _ := r.tree.Has(b)
+	return known
+}
+
+// Writer is the step that writes a block of the tree; nil: it is written.
+func (r *Blocks) Writer(b block.Block) *Fence { return r.writers[b.ID] }
+
+// OrderKnown puts a stream after those that write the blocks which Publish of the same path would
+// return in place of its owner's: who waits for the stream's step waits for theirs.
+func (r *Blocks) OrderKnown(at prefix.Path, tokens []uint32, s backend.Stream) error {
+	r.known = r.tree.Known(r.known[:0], at, tokens)
+	for _, known := range r.known {
+		if err := r.writers[known.ID].Order(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Publish puts blocks that a step writes, whose fence is f, into the tree: n of them, from the
+// first on. Where the tree has equal ones, those take the place of the owner's in blocks.
+// prefix.ErrDetached where the tree was cleared under their owner.
+func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []block.Block) (n int, err error) {
+	r.offered = append(r.offered[:0], blocks...)
+	n, old, err := r.tree.Insert(r.replaced[:0], at, tokens, blocks)
+	r.replaced = old[:0]
+	if err != nil {
+		return 0, err
+	}
+	for i, b := range blocks[:n] {
+		if b == r.offered[i] { // not one that others write
+			r.writers[b.ID] = f
+			r.publications = append(r.publications, publication{f.Hold(), b})
+		}
+	}
+	return n, r.Retire(f, old)
+}
+
+// settle forgets the fences of published blocks whose content is written. What a
+// device failed to write is taken out of the tree, and undefined is told.
+func (r *Blocks) settle() error {
+	done := 0
+	var err error
+	for _, w := range r.publications {
+		if !w.fence.Reached() {
+			break
+		}
+		if w.fence.err != nil {
+			if lost := r.Observe(w.fence.err); err == nil {
+				err = lost
+			}
+			r.tree.Forget(w.block)
+			r.undefined(w.block, w.fence.err)
+		}
+		if r.writers[w.block.ID] == w.fence {
+			r.writers[w.block.ID] = nil
+		}
+		r.Drop(w.fence)
+		done++
+	}
+	if done > 0 {
+		r.publications = append(r.publications[:0], r.publications[done:]...)
+	}
+	return err
+}
+
+// Forget takes a block, and what hangs on it, out of the tree.
+func (r *Blocks) Forget(b block.Block) {
+	if r.tree != nil {
+		r.tree.Forget(b)
+	}
+}
+
+// Withdraw takes a block of a single owner out of the tree if it is the end of a path: its owner
+// has become shorter and may write it without a copy. Another stays, and is copied then.
+func (r *Blocks) Withdraw(b block.Block) {
+	if r.tree == nil || b == (block.Block{}) {
+		return
+	}
+	owners, err := r.alloc.Refs(b)
+	if known, end := r.tree.Has(b); known && end && err == nil && owners == 1 {
+		r.tree.Forget(b)
+	}
+}
+
+// Unpublish takes blocks out of the tree that are to be written and that nobody else owns, so that
+// they need no copies, or one copy less, if that is what err lacks. A cache must not make
+// a step fail that would do without. writing has a block once for each of its owners who will
+// write it.
+func (r *Blocks) Unpublish(err error, writing []block.Block) bool {
+	var short block.ErrOutOfBlocks
+	if !errors.As(err, &short) {
+		return false
+	}
+	shared := map[block.Block]int{} // by how many of the writers
+	for _, b := range writing {
+		shared[b]++
+	}
+	var alone []block.Block
+	for _, b := range writing {
+		if owners, err := r.Owners(b); err == nil && owners == shared[b] && r.Published(b) {
+			alone = append(alone, b)
+		}
+		delete(shared, b)
+	}
+	if len(alone) == 0 || len(alone) < short.Need-short.Free {
+		return false
+	}
+	for _, b := range alone {
+		r.tree.Forget(b)
+	}
+	return true
+}

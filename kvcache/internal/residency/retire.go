@@ -1,0 +1,73 @@
+package residency
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
+
+// retired are references to blocks that are given up once the device is past a fence.
+type retired struct {
+	fence  *Fence
+	blocks []block.Block
+}
+
+// Retire gives up references to blocks as soon as the device is past f. The slice
+// stays the caller's.
+func (r *Blocks) Retire(f *Fence, blocks []block.Block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	if f.Reached() { // and so are those after which the sequence's other blocks wait
+		return errors.Join(r.Reclaim(), r.release(blocks))
+	}
+	r.retired = append(r.retired, retired{f.Hold(), append([]block.Block(nil), blocks...)})
+	return nil
+}
+
+// Retired is how many references wait for the device.
+func (r *Blocks) Retired() (refs int) {
+	for _, w := range r.retired {
+		refs += len(w.blocks)
+	}
+	return refs
+}
+
+// release takes an owner from each of a sequence's blocks. Those that the prefix
+// tree knows stay findable.
+func (r *Blocks) release(blocks []block.Block) error {
+	if r.tree == nil {
+		return r.alloc.ReleaseN(blocks, 0)
+	}
+	return r.tree.Release(blocks)
+}
+
+// Reclaim gives up the references whose fence was reached, and notes what the device has written.
+// Fences are asked latest first: one that is reached has the earlier ones of its sequence before
+// it, so that the end of a path is never given up after its beginning. It returns errors of the
+// device that it meets.
+func (r *Blocks) Reclaim() error {
+	err := r.settle()
+	if r.tree != nil {
+		r.tree.Expire()
+	}
+	var asked *Fence
+	for i := len(r.retired) - 1; i >= 0; i-- {
+		if f := r.retired[i].fence; f != asked { // a step gives up blocks of many sequences
+			f.Reached()
+			asked = f
+		}
+	}
+	kept := r.retired[:0]
+	for _, w := range r.retired {
+		if !w.fence.done {
+			kept = append(kept, w)
+			continue
+		}
+		err = errors.Join(err, r.Observe(w.fence.err), r.release(w.blocks))
+		r.Drop(w.fence)
+	}
+	clear(r.retired[len(kept):])
+	r.retired = kept
+	return err
+}
