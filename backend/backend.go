@@ -159,8 +159,10 @@ type Backend[B Buffer] interface {
 	Attend(s Stream, p AttendParams[B]) error
 	// Merge combines attention results over disjoint sets of keys.
 	Merge(s Stream, p MergeParams[B]) error
-	// Gather materialises one sequence as [heads, length, dim].
+	// Gather materialises one sequence as [heads, length, dim], and its attention mass.
 	Gather(s Stream, p GatherParams[B]) error
+	// ClearMass sets the attention mass of single slots to 0.
+	ClearMass(s Stream, p ClearMassParams[B]) error
 	// CopyBlocks copies whole blocks within a cache.
 	CopyBlocks(s Stream, p CopyBlocksParams[B]) error
 	// MoveSlots copies single slots within a cache, in the order given.

@@ -154,10 +154,32 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	if p.V.Set {
 		own.V = Some(u.buf(p.V.Buf))
 	}
+	if p.Mass.Set {
+		own.Mass = Some(u.buf(p.Mass.Buf))
+	}
+	if p.Scores.Set {
+		own.Scores = Some(u.buf(p.Scores.Buf))
+	}
+	own.ScoresOffset = p.ScoresOffset
 	if err := u.ok("gather"); err != nil {
 		return err
 	}
 	return e.be.Gather(s, own)
+}
+
+func (e erased[B]) ClearMass(s Stream, p ClearMassParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	var own ClearMassParams[B]
+	own.Mass = u.buf(p.Mass)
+	own.Blocks = p.Blocks
+	own.KVHeads = p.KVHeads
+	own.BlockSize = p.BlockSize
+	own.Slots = u.buf(p.Slots)
+	own.N = p.N
+	if err := u.ok("clear mass"); err != nil {
+		return err
+	}
+	return e.be.ClearMass(s, own)
 }
 
 func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {

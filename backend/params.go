@@ -237,6 +237,20 @@ type GatherParams[B Buffer] struct {
 	TableOffset int
 	Begin, Len  int
 	K, V        Opt[B]
+	// Mass is the attention mass of the cache's slots (see Outputs), where Scores, f32 [KVHeads, Len] from
+	// element ScoresOffset on, is to have that of the tokens.
+	Mass         Opt[B] `operand:"attention mass"`
+	Scores       Opt[B]
+	ScoresOffset int
+}
+
+// ClearMassParams sets the attention mass of slots to 0, for all heads: Mass is f32 [Blocks, KVHeads,
+// BlockSize], Slots is I64 [N], of which −1 is none.
+type ClearMassParams[B Buffer] struct {
+	Mass                       B `operand:"attention mass"`
+	Blocks, KVHeads, BlockSize int
+	Slots                      B
+	N                          int
 }
 
 // CopyBlocksParams copies block Pairs[i][0] to block Pairs[i][1]: keys, values, their

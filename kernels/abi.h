@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 5
+#define FKV_ABI_VERSION 6
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -166,6 +166,19 @@ struct fkv_move_slots_args {
     uint32_t block_size;
     uint32_t k_bytes, v_bytes; /* of one row of one head, multiples of 16 (narrow: 4); 0: no plane */
     uint32_t pad;
+};
+
+/*
+ * clear_mass: the attention mass [blocks, kv_heads, block_size] of slots[i] becomes 0 for all heads; -1
+ * and slots outside the cache are skipped.
+ */
+enum { FKV_CLEAR_MASS_MASS, FKV_CLEAR_MASS_SLOTS, FKV_CLEAR_MASS_BUFFERS };
+
+struct fkv_clear_mass_args {
+    uint32_t size;
+    uint32_t kv_heads;
+    int64_t slots; /* blocks * block_size */
+    uint32_t n, block_size;
 };
 
 /* rotate: turns the keys at slots[i] by deltas[i] positions. */

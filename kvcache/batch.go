@@ -322,7 +322,7 @@ func (b *Batch[B]) attendOwn(layer int, q backend.Rows[B], out backend.Outputs[B
 	scored := b.mass && d.plan.Mass && !out.Mass.Set && l.scores.Set
 	if scored {
 		out.Mass = l.scores
-		p.mu.Lock() // steps of forks add to the same slots: on the host, where Attend is done when it returns, one after another
+		p.scoring.Lock() // steps of forks add to the same slots: on the host, where Attend is done when it returns, one after another
 	}
 	err := p.be.Attend(b.stream, backend.AttendParams[B]{
 		Cache: l.view, Batch: b.index.ragged(),
@@ -330,23 +330,13 @@ func (b *Batch[B]) attendOwn(layer int, q backend.Rows[B], out backend.Outputs[B
 		Plan: d.plan, Work: d.work.buf, Workspace: b.index.workspace.buf, Int8Query: p.cfg.Int8Query && p.formats[l.format].K.Quantized(),
 	})
 	if scored {
-		p.mu.Unlock()
+		p.scoring.Unlock()
 	}
 	return b.enqueued(err)
 }
 
 // enqueued passes on the backend's answer and notes a lost device or a closed pool.
-func (b *Batch[B]) enqueued(err error) error {
-	if err == nil {
-		return nil
-	}
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
-	if b.pool.shut() != nil { // meanwhile: the buffers are gone
-		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
-	}
-	return b.pool.blocks.Observe(err)
-}
+func (b *Batch[B]) enqueued(err error) error { return b.pool.met(err) }
 
 // Commit ends the step: its tokens belong to their sequences from here on. The
 // device may still be at work; what it reads stays held until it is done. A step
@@ -408,7 +398,7 @@ func (e *entry[B]) commit(f *residency.Fence) error {
 	s.blocks = append(s.blocks, fresh...)
 	s.pool.logical += len(fresh)
 	if e.write {
-		s.len, s.stale = s.len+e.tokens, false
+		s.len += e.tokens
 		s.places.grow(e.tokens)
 		err = firstOf(err, s.publish(f))
 	}

@@ -64,7 +64,6 @@ func (c *compaction[B]) run() error {
 	}
 	p.logical += len(c.blocks) - len(s.blocks)
 	s.blocks, s.len = append(s.blocks[:0], c.blocks...), c.len
-	s.stale = true // slots behind the last token have the scores of dropped ones
 	return p.blocks.Retire(s.fence, gone)
 }
 

@@ -91,6 +91,8 @@ func (s *Sequence[B]) uploadTable(stream backend.Stream) error {
 func (s *Sequence[B]) freeTable() {
 	s.table.blocks.free(s.pool.be)
 	s.table.length.free(s.pool.be)
+	s.scores.free(s.pool.be)
+	s.slots.free(s.pool.be)
 }
 
 // gather reads all tokens of a layer into dense buffers.
@@ -166,7 +168,7 @@ func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 	if err := p.copyTokens(stream, from.pool, from.len); err != nil {
 		return fmt.Errorf("kvcache: grow: %w", err)
 	}
-	s.len, s.places, s.stale = from.len, from.places.clone(), true
+	s.len, s.places = from.len, from.places.clone()
 	return s.touched(stream)
 }
 

@@ -56,6 +56,7 @@ func (b *Batch[B]) plan() error {
 			return errors.Join(err, b.giveBack(nil))
 		}
 	}
+	b.writes = slices.ContainsFunc(b.entries, func(e entry[B]) bool { return e.write })
 	b.index.fill(b)
 	err := b.index.planAttend(p, b.layerMask(), b.mass, b.fixed.seqs > 0)
 	if err == nil {
@@ -69,7 +70,6 @@ func (b *Batch[B]) plan() error {
 	}
 	b.written, b.foreign = slices.Grow(b.written[:0], len(p.layers))[:len(p.layers)], false
 	clear(b.written)
-	b.writes = slices.ContainsFunc(b.entries, func(e entry[B]) bool { return e.write })
 	b.state = stepPlanned
 	return nil
 }
@@ -277,7 +277,10 @@ func (b *Batch[B]) enqueuePlan() error {
 	if b.recent != nil {
 		return b.fitTiers()
 	}
-	return b.clearFresh()
+	if p := b.pool; p.cfg.Scores && b.writes { // tokens begin with none, whatever lay in their slots
+		return p.clearScores(b.stream, b.index.slots.buf.Buf, b.index.tokens())
+	}
+	return nil
 }
 
 // copyShared copies the shared blocks that the step writes into, in every layer.
@@ -320,7 +323,6 @@ func (b *Batch[B]) abandon() error {
 	b.used(f)
 	for i := range b.entries {
 		b.entries[i].seq.used(f) // it may have written behind the tokens of the last block
-		b.entries[i].seq.stale = true
 	}
 	p.blocks.Drop(f)
 	return err

@@ -25,6 +25,8 @@ type Pool[B backend.Buffer] struct {
 	owned   []B      // every buffer of the pool
 	recent  *Pool[B] // the last tokens of all sequences, with Config.Residual; nil: none
 
+	scoring sync.Mutex // held while attention mass is added, where sums would meet
+
 	mu      sync.Mutex
 	blocks  *residency.Blocks
 	seqs    map[*Sequence[B]]struct{}
@@ -247,9 +249,6 @@ func (p *Pool[B]) allocate() error {
 			if layer.scores.Buf, err = alloc(backend.F32, c.Blocks*c.KVHeads*c.slots()); err != nil {
 				return err
 			}
-			if err := p.be.Fill(stream, layer.scores.Buf, 0, c.Blocks*c.KVHeads*c.slots(), 0); err != nil {
-				return err
-			}
 		}
 		p.layers = append(p.layers, layer)
 	}
@@ -345,6 +344,20 @@ func (p *Pool[B]) usable() error {
 		return fmt.Errorf("kvcache: pool: %w", err)
 	}
 	return p.blocks.Lost()
+}
+
+// met passes on the backend's answer to a call that was made without the lock: it notes a lost device,
+// or that the pool was closed meanwhile.
+func (p *Pool[B]) met(err error) error {
+	if err == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut() != nil { // the buffers are gone
+		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
+	}
+	return p.blocks.Observe(err)
 }
 
 // Close waits for the steps in flight and frees the pool's memory. Sequences and

@@ -102,7 +102,7 @@ func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 		return Match{}, err
 	}
 	s.blocks, s.len, s.published, s.fidelity = blocks, found.Tokens, found.Blocks, found.Fidelity
-	s.places.next, s.stale = s.len, true // a partial block may have more tokens than are used
+	s.places.next = s.len
 	p.logical += len(blocks)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
 		s.fence = p.blocks.Writer(blocks[n-1]).Hold()

@@ -7,42 +7,55 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Scores reads the attention mass that the sequence's tokens got in a layer since they
-// were written, or since ClearScores: dst is [KV heads, Len], each the sum over the
-// queries and the heads of the group (H2O, arXiv:2306.14048). It waits for the
-// stream. A block that sequences share has the mass that all of them gave, also in steps
-// that were abandoned and from tokens that have gone since. Needs Config.Scores.
-func (s *Sequence[B]) Scores(stream backend.Stream, layer int, dst []float32) error {
+// Scores reads the attention mass that the sequence's tokens got since they were written, or
+// since ClearScores, in layers from first on: dst is [layers, KV heads, Len], each the sum over
+// the queries and the heads of the group (H2O, arXiv:2306.14048), of as many layers as dst has
+// room for. It waits for the stream. A block that sequences share has the mass that all of them
+// gave, also in steps that were abandoned and from tokens that have gone since. Needs Config.Scores.
+func (s *Sequence[B]) Scores(stream backend.Stream, first int, dst []float32) error {
+	if err := s.gatherScores(stream, first, dst); err != nil || len(dst) == 0 {
+		return err
+	}
+	// Not under the pool's lock: it waits for the device.
+	err := backend.Download(s.pool.be, stream, dst, s.scores.buf.Buf, 0)
+	return s.pool.met(err)
+}
+
+// gatherScores enqueues what brings the scores together, a launch for each layer.
+func (s *Sequence[B]) gatherScores(stream backend.Stream, first int, dst []float32) error {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if err := s.scored("scores", stream, layer); err != nil {
+	if err := s.scored("scores", stream, first); err != nil {
 		return err
 	}
-	heads, slots := p.cfg.KVHeads, p.cfg.slots()
-	if len(dst) != heads*s.len {
-		return backend.ErrShape{Package: "kvcache", Op: "scores", What: fmt.Sprintf("%d elements: need %d heads of %d tokens", len(dst), heads, s.len)}
+	each := p.cfg.KVHeads * s.len
+	layers := len(dst) / max(each, 1)
+	if len(dst) != layers*each || layers < 1 && each > 0 || layers > p.cfg.Layers-first {
+		return backend.ErrShape{Package: "kvcache", Op: "scores", What: fmt.Sprintf("%d elements: need %d heads of %d tokens for each of 1 to %d layers",
+			len(dst), p.cfg.KVHeads, s.len, p.cfg.Layers-first)}
 	}
-	if err := s.fence.Order(stream); err != nil {
+	if len(dst) == 0 {
+		return nil
+	}
+	if err := s.scores.fit(p.be, len(dst)); err != nil {
 		return p.blocks.Observe(err)
 	}
-	if s.scratch == nil {
-		s.scratch = make([]float32, heads*slots)
+	if err := s.syncTable(stream); err != nil {
+		return err
 	}
-	of := p.layers[layer].scores.Buf
-	for i, b := range s.blocks[:ceilDiv(s.len, slots)] {
-		if err := backend.Download(p.be, stream, s.scratch, of, int(b.ID)*len(s.scratch)); err != nil {
-			return p.blocks.Observe(err)
-		}
-		n := min(slots, s.len-i*slots)
-		for h := range heads {
-			copy(dst[h*s.len+i*slots:][:n], s.scratch[h*slots:])
+	for i := range layers {
+		l := &p.layers[first+i]
+		err := p.be.Gather(stream, backend.GatherParams[B]{Cache: l.view, Table: s.table.blocks.buf, Len: s.len,
+			Mass: l.scores, Scores: s.scores.buf, ScoresOffset: i * each})
+		if err != nil {
+			return errors.Join(p.blocks.Observe(err), s.touched(stream))
 		}
 	}
-	return nil
+	return s.touched(stream)
 }
 
-// ClearScores sets the attention mass of the sequence's tokens to 0 in all layers: SnapKV
+// ClearScores sets the attention mass of the sequence's blocks to 0 in all layers: SnapKV
 // looks at the last queries of a prompt only. Scores of shared blocks are everybody's.
 func (s *Sequence[B]) ClearScores(stream backend.Stream) error {
 	p := s.pool
@@ -51,13 +64,25 @@ func (s *Sequence[B]) ClearScores(stream backend.Stream) error {
 	if err := s.scored("clear scores", stream, 0); err != nil {
 		return err
 	}
+	if len(s.blocks) == 0 {
+		return nil
+	}
 	if err := s.fence.Order(stream); err != nil {
 		return p.blocks.Observe(err)
 	}
+	slots := p.cfg.slots()
+	s.slots.host = s.slots.host[:0]
 	for _, b := range s.blocks {
-		if err := p.clearScores(stream, b.ID, 0); err != nil {
-			return errors.Join(p.blocks.Observe(err), s.touched(stream))
+		for i := range slots {
+			s.slots.host = append(s.slots.host, int64(b.ID)*int64(slots)+int64(i))
 		}
+	}
+	err := s.slots.upload(p.be, stream)
+	if err == nil {
+		err = p.clearScores(stream, s.slots.buf.Buf, len(s.slots.host))
+	}
+	if err != nil {
+		return errors.Join(p.blocks.Observe(err), s.touched(stream))
 	}
 	return s.touched(stream)
 }
@@ -72,46 +97,14 @@ func (s *Sequence[B]) scored(op string, stream backend.Stream, layer int) error 
 	return s.pool.checkLayer(op, layer)
 }
 
-// clearScores sets the mass of a block's slots from a slot on to 0, in all layers.
-func (p *Pool[B]) clearScores(stream backend.Stream, id uint32, from int) error {
-	slots, heads := p.cfg.slots(), p.cfg.KVHeads
-	runs, n := 1, heads*slots // a whole block is one run
-	if from > 0 {
-		runs, n = heads, slots-from
-	}
-	for _, l := range p.layers {
-		for h := range runs {
-			if err := p.be.Fill(stream, l.scores.Buf, (int(id)*heads+h)*slots+from, n, 0); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// clearFresh sets the mass of the slots that the step writes to 0: those of new blocks,
-// and those of a last block where tokens that are gone have left theirs.
-func (b *Batch[B]) clearFresh() error {
-	p := b.pool
-	if !p.cfg.Scores {
-		return nil
-	}
-	for i := range b.entries {
-		e := &b.entries[i]
-		fresh := e.blocks
-		used := e.seq.len % p.cfg.slots()
-		if e.copies {
-			fresh = fresh[1:]
-		}
-		if e.write && used > 0 && (e.copies || e.seq.stale) {
-			if err := p.clearScores(b.stream, e.block(e.seq.len/p.cfg.slots()), used); err != nil {
-				return err
-			}
-		}
-		for _, block := range fresh {
-			if err := p.clearScores(b.stream, block.ID, 0); err != nil {
-				return err
-			}
+// clearScores sets the mass of n slots to 0, in all layers.
+func (p *Pool[B]) clearScores(stream backend.Stream, slots B, n int) error {
+	for i := range p.layers {
+		l := &p.layers[i]
+		err := p.be.ClearMass(stream, backend.ClearMassParams[B]{Mass: l.scores.Buf, Blocks: p.cfg.Blocks, KVHeads: p.cfg.KVHeads,
+			BlockSize: p.cfg.slots(), Slots: slots, N: n})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -187,3 +187,48 @@ func TestScoresOfForksInParallel(t *testing.T) {
 	require.NoError(t, root.Release())
 	r.close()
 }
+
+// counter is a device that counts calls.
+type counter struct {
+	backend.Backend[buffer]
+	clears, gathers, downloads, fills int
+}
+
+func (c *counter) ClearMass(s backend.Stream, p backend.ClearMassParams[buffer]) error {
+	c.clears++
+	return c.Backend.ClearMass(s, p)
+}
+
+func (c *counter) Gather(s backend.Stream, p backend.GatherParams[buffer]) error {
+	c.gathers++
+	return c.Backend.Gather(s, p)
+}
+
+func (c *counter) Download(s backend.Stream, dst []byte, src buffer, off int) error {
+	c.downloads++
+	return c.Backend.Download(s, dst, src, off)
+}
+
+func (c *counter) Fill(s backend.Stream, dst buffer, off, n int, v float64) error {
+	c.fills++
+	return c.Backend.Fill(s, dst, off, n, v)
+}
+
+// The scores of a sequence of any length cost a call for each layer where tokens are written, where
+// scores are cleared and where they are read, and one download.
+func TestCallsOfScores(t *testing.T) {
+	const layers, tokens = 32, 4096
+	be := &counter{Backend: openDevice(t)}
+	r := newRig(t, be, Config{Layout: Paged, Layers: layers, QHeads: 2, KVHeads: 1, HeadDim: 64, K: backend.F16, BlockSize: 16, Capacity: tokens,
+		MaxSeqs: 1, Scores: true, RoPE: &backend.RoPE{}})
+	a := r.open()
+	*be = counter{Backend: be.Backend}
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, tokens)}))
+	require.Equal(t, counter{Backend: be.Backend, clears: layers}, *be, "a prompt")
+	require.NoError(t, a.Scores(r.s, 0, make([]float32, layers*tokens)))
+	require.Equal(t, counter{Backend: be.Backend, clears: layers, gathers: layers, downloads: 1}, *be, "all scores")
+	require.NoError(t, a.ClearScores(r.s))
+	require.Equal(t, counter{Backend: be.Backend, clears: 2 * layers, gathers: layers, downloads: 1}, *be)
+	require.NoError(t, a.Release())
+	r.close()
+}

@@ -28,11 +28,10 @@ type Sequence[B backend.Buffer] struct {
 	failed   error            // a device error left its content undefined
 	released bool
 
-	stale   bool      // slots behind the last token have scores of tokens that are gone
-	scratch []float32 // a block's scores
-
 	layers []KvCache[B] // made by Layers
 	table  table[B]
+	scores vector[B, float32] // of layers, on their way to the host
+	slots  vector[B, int64]   // whose scores are cleared
 }
 
 // Len is the number of tokens, those of an open step not counted.
@@ -104,7 +103,7 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 		return nil, errors.Join(err, child.discard())
 	}
 	child.blocks = append(child.blocks, s.blocks...)
-	child.len, child.places, child.stale = s.len, s.places.clone(), s.stale
+	child.len, child.places = s.len, s.places.clone()
 	child.fence = s.fence.Hold()
 	child.origin = s.origin
 	child.tokens, child.prompt = append(child.tokens, s.tokens...), s.prompt
@@ -156,7 +155,7 @@ func (s *Sequence[B]) Truncate(n int) error {
 		return s.truncateTiers(n)
 	}
 	err := s.giveBack(ceilDiv(n, p.cfg.slots()))
-	s.len, s.stale = n, true
+	s.len = n
 	s.places.truncate(n)
 	s.withdraw()
 	return err

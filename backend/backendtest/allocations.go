@@ -9,7 +9,10 @@ import (
 
 func allocationChecks[B backend.Buffer]() []check[B] {
 	return []check[B]{
-		{"a warm step allocates nothing on the Go heap", func(r *rig[B]) { checkWarmStep(r, r.plain()) }},
+		{"a warm step allocates nothing on the Go heap", func(r *rig[B]) {
+			checkWarmStep(r, r.plain())
+			checkWarmMass(r)
+		}},
 		{"a warm step of a quantized cache", func(r *rig[B]) {
 			checkWarmStep(r, r.quantized())
 			checkWarmConvert(r)

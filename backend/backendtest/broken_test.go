@@ -17,6 +17,7 @@ type (
 	attendP  = backend.AttendParams[*cpu.Buffer]
 	mergeP   = backend.MergeParams[*cpu.Buffer]
 	gatherP  = backend.GatherParams[*cpu.Buffer]
+	clearP   = backend.ClearMassParams[*cpu.Buffer]
 	copyP    = backend.CopyBlocksParams[*cpu.Buffer]
 	moveP    = backend.MoveSlotsParams[*cpu.Buffer]
 	convertP = backend.ConvertBlocksParams[*cpu.Buffer]
@@ -39,6 +40,7 @@ type broken struct {
 	move    func(s backend.Stream, p moveP) error
 	convert func(s backend.Stream, p convertP) error
 	rotate  func(s backend.Stream, p rotateP) error
+	clear   func(s backend.Stream, p clearP) error
 }
 
 func (b *broken) Alloc(dt backend.DType, n int) (*cpu.Buffer, error) { return b.alloc(dt, n) }
@@ -60,10 +62,11 @@ func (b *broken) CopyBlocks(s backend.Stream, p copyP) error       { return b.co
 func (b *broken) MoveSlots(s backend.Stream, p moveP) error        { return b.move(s, p) }
 func (b *broken) ConvertBlocks(s backend.Stream, p convertP) error { return b.convert(s, p) }
 func (b *broken) Rotate(s backend.Stream, p rotateP) error         { return b.rotate(s, p) }
+func (b *broken) ClearMass(s backend.Stream, p clearP) error       { return b.clear(s, p) }
 
 func newBroken(be device) *broken {
 	return &broken{be, be.Alloc, be.Free, be.Upload, be.Fill, be.Append, be.PlanAttend, be.Attend, be.Merge, be.Gather,
-		be.CopyBlocks, be.MoveSlots, be.ConvertBlocks, be.Rotate}
+		be.CopyBlocks, be.MoveSlots, be.ConvertBlocks, be.Rotate, be.ClearMass}
 }
 
 // changed is buffer content of a device, edited by a defect.
@@ -136,6 +139,20 @@ var defects = []defect{
 		b.rotate = func(s backend.Stream, p rotateP) error {
 			p.Rope.Dims, p.Rope.Positions = 2*p.Rope.Dims, p.Rope.Positions/2
 			return be.Rotate(s, p)
+		}
+	}},
+	{"clears all slots but one", "mass", func(b *broken, be device) {
+		b.clear = func(s backend.Stream, p clearP) error {
+			p.N = max(p.N-2, 0)
+			return be.ClearMass(s, p)
+		}
+	}},
+	{"gathers attention mass from the start", "mass", func(b *broken, be device) {
+		b.gather = func(s backend.Stream, p gatherP) error {
+			if p.Scores.Set {
+				p.ScoresOffset = 0
+			}
+			return be.Gather(s, p)
 		}
 	}},
 	{"gathers from the start", "gather", func(b *broken, be device) {

@@ -10,13 +10,14 @@ const (
 	OpAttend        Op = "attend"
 	OpMerge         Op = "merge"
 	OpGather        Op = "gather"
+	OpClearMass     Op = "clear mass"
 	OpCopyBlocks    Op = "copy blocks"
 	OpMoveSlots     Op = "move slots"
 	OpConvertBlocks Op = "convert blocks"
 	OpRotate        Op = "rotate"
 )
 
-var operations = [...]Op{OpAppend, OpAttend, OpMerge, OpGather, OpCopyBlocks, OpMoveSlots, OpConvertBlocks, OpRotate}
+var operations = [...]Op{OpAppend, OpAttend, OpMerge, OpGather, OpClearMass, OpCopyBlocks, OpMoveSlots, OpConvertBlocks, OpRotate}
 
 func (f *Faulty[B]) Append(s backend.Stream, p backend.AppendParams[B]) error {
 	under, err := f.under(OpAppend, s)
@@ -48,6 +49,14 @@ func (f *Faulty[B]) Gather(s backend.Stream, p backend.GatherParams[B]) error {
 		return err
 	}
 	return f.Backend.Gather(under, p)
+}
+
+func (f *Faulty[B]) ClearMass(s backend.Stream, p backend.ClearMassParams[B]) error {
+	under, err := f.under(OpClearMass, s)
+	if err != nil {
+		return err
+	}
+	return f.Backend.ClearMass(under, p)
 }
 
 func (f *Faulty[B]) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[B]) error {

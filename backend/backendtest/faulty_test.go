@@ -31,6 +31,7 @@ func calls(be device, s backend.Stream, e backend.Event, b *cpu.Buffer) map[Op]e
 		OpAttend:        be.Attend(s, attendP{}),
 		OpMerge:         be.Merge(s, mergeP{}),
 		OpGather:        be.Gather(s, gatherP{}),
+		OpClearMass:     be.ClearMass(s, clearP{}),
 		OpCopyBlocks:    be.CopyBlocks(s, copyP{}),
 		OpMoveSlots:     be.MoveSlots(s, moveP{}),
 		OpConvertBlocks: be.ConvertBlocks(s, convertP{}),

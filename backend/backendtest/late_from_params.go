@@ -33,6 +33,12 @@ func (d *Late[B]) Gather(s backend.Stream, p backend.GatherParams[B]) error {
 		func(under backend.Stream) error { return d.Backend.Gather(under, p) })
 }
 
+// ClearMass runs when its turn comes.
+func (d *Late[B]) ClearMass(s backend.Stream, p backend.ClearMassParams[B]) error {
+	return d.late("clear mass", s, func() error { return d.operands("clear mass").ClearMass(&p) },
+		func(under backend.Stream) error { return d.Backend.ClearMass(under, p) })
+}
+
 // CopyBlocks runs when its turn comes.
 func (d *Late[B]) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[B]) error {
 	return d.late("copy blocks", s, func() error { return d.operands("copy blocks").CopyBlocks(&p) },

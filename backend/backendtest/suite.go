@@ -81,6 +81,7 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 		{"rotate", rotateChecks[B]()},
 		{"gather", gatherChecks[B]()},
 		{"move", moveChecks[B]()},
+		{"mass", massChecks[B]()},
 		{"convert", convertChecks[B](caps)},
 		{"plan", planChecks[B]()},
 		{"attend", attendChecks[B](caps, o)},

@@ -11,6 +11,7 @@ import (
 type gatherTask struct {
 	keys, values plane
 	k, v         []byte // nil: not wanted
+	mass, scores []float32
 	kType, vType backend.DType
 	table        blockTable
 	begin, n     int
@@ -48,6 +49,9 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 			return err
 		}
 	}
+	if p.Scores.Set {
+		t.mass, t.scores = view[float32](p.Mass.Buf), view[float32](p.Scores.Buf)[p.ScoresOffset:]
+	}
 	written := t.bytes(&t.keys, t.kType) + t.bytes(&t.values, t.vType)
 	t.around = written >= largeCopy
 	return be.pool.run(t, ceilDiv(p.Begin+p.Len, gatherPiece)-p.Begin/gatherPiece, 2*written, c.scratch)
@@ -76,8 +80,25 @@ func (t *gatherTask) part(i int, w *scratch) {
 	begin, end := max(t.begin, first*gatherPiece), min(t.begin+t.n, (first+1)*gatherPiece)
 	t.gather(&t.keys, t.k, t.kType, begin, end, w)
 	t.gather(&t.values, t.v, t.vType, begin, end, w)
+	t.gatherScores(begin, end)
 	if t.around {
 		t.keys.k.fence()
+	}
+}
+
+// gatherScores gathers the attention mass of tokens [begin, end).
+func (t *gatherTask) gatherScores(begin, end int) {
+	if t.scores == nil {
+		return
+	}
+	for key := begin; key < end; {
+		offset := key % t.keys.block
+		n := min(end-key, t.keys.block-offset)
+		slot := t.table.at(key/t.keys.block)*t.keys.block + offset
+		for head := range t.keys.heads {
+			copy(t.scores[head*t.n+key-t.begin:][:n], t.mass[t.keys.index(slot, head):])
+		}
+		key += n
 	}
 }
 

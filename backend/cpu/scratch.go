@@ -79,6 +79,7 @@ type call struct {
 	blocks    blockTask
 	copy      copyTask
 	convert   convertTask
+	clear     clearTask
 	merge     mergeTask
 	attention attention
 }

@@ -26,10 +26,17 @@ func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error
 	return be.dev.Merge(s, &p)
 }
 
-// Gather materialises one sequence as [heads, length, dim], a launch for each plane.
+// Gather materialises one sequence as [heads, length, dim], a launch for each plane and one for its
+// attention mass.
 // Tokens in a block outside the cache are left out.
 func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) error {
 	return be.dev.Gather(s, &p)
+}
+
+// ClearMass sets the attention mass of slots to 0, in one launch. A slot outside the cache is
+// skipped.
+func (be *Backend) ClearMass(s backend.Stream, p backend.ClearMassParams[*Buffer]) error {
+	return be.dev.ClearMass(s, &p)
 }
 
 // CopyBlocks copies whole blocks within a cache, a launch for the planes and others for

@@ -1,5 +1,5 @@
-// Copies within a cache, of whole blocks and of single slots. Bytes move in pieces of 16,
-// or of 4 in the narrow kernels; their type does not matter.
+// Copies within a cache, of whole blocks and of single slots, and attention mass of slots that begin
+// anew. Bytes move in pieces of 16, or of 4 in the narrow kernels; their type does not matter.
 #include "plane.cuh"
 #include "run.cuh"
 
@@ -159,3 +159,18 @@ __device__ inline void move_slots(Piece *k, Piece *v, const int64_t *pairs, cons
 
 MOVE_SLOTS(, Wide)
 MOVE_SLOTS(_narrow, Narrow)
+
+// Grid: x over slots, y over KV heads; any grid is right.
+FKV_KERNEL(fkv_clear_mass, THREADS, 0, float *mass, const int64_t *slots, fkv_clear_mass_args args) {
+    const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < args.n; i += step) {
+        const int64_t slot = slots[i];
+        if (!fkv::in_cache(slot, args.slots)) {
+            continue;
+        }
+        const fkv::Place place = fkv::place_of(slot, args.block_size);
+        for (uint32_t head = blockIdx.y; head < args.kv_heads; head += gridDim.y) {
+            mass[fkv::row_at(place, args.kv_heads, head, args.block_size)] = 0;
+        }
+    }
+}

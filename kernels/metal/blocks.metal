@@ -1,4 +1,5 @@
-// Copies within a cache, of whole blocks and of single slots. Bytes move in pieces of 16,
+// Copies within a cache, of whole blocks and of single slots, and attention mass of slots that begin
+// anew. Bytes move in pieces of 16,
 // or of 4 where there are no whole ones of 16; their type does not matter.
 #include "plane.h"
 #include "run.h"
@@ -163,4 +164,24 @@ fkv_move_slots_narrow(device uint *k [[buffer(FKV_MOVE_SLOTS_K)]],
                       constant fkv_move_slots_args &args [[buffer(FKV_MOVE_SLOTS_BUFFERS)]],
                       FKV_BUILTINS) {
     move_slots(k, v, pairs, args, FKV_HERE);
+}
+
+// Grid: x over slots, y over KV heads; any grid is right.
+[[max_total_threads_per_threadgroup(THREADS)]] kernel void
+fkv_clear_mass(device float *mass [[buffer(FKV_CLEAR_MASS_MASS)]],
+               const device int64_t *slots [[buffer(FKV_CLEAR_MASS_SLOTS)]],
+               constant fkv_clear_mass_args &args [[buffer(FKV_CLEAR_MASS_BUFFERS)]],
+               FKV_BUILTINS) {
+    const fkv::Here here = FKV_HERE;
+    const int64_t step = static_cast<int64_t>(here.groups.x) * THREADS;
+    for (int64_t i = static_cast<int64_t>(here.group.x) * THREADS + here.index; i < args.n; i += step) {
+        const int64_t slot = slots[i];
+        if (!fkv::in_cache(slot, args.slots)) {
+            continue;
+        }
+        const fkv::Place place = fkv::place_of(slot, args.block_size);
+        for (uint32_t head = here.group.y; head < args.kv_heads; head += here.groups.y) {
+            mass[fkv::row_at(place, args.kv_heads, head, args.block_size)] = 0;
+        }
+    }
 }

@@ -133,16 +133,19 @@ func (e *Evictor[B]) choose(stream backend.Stream, part *kvcache.Sequence[B], fi
 	for len(e.lists) < first+lists {
 		e.lists = append(e.lists, nil)
 	}
+	of := cfg.KVHeads * n // scores of a layer
 	for l := range lists {
 		layer := Layer{Len: n, Scratch: &e.scratch}
 		if e.Policy.NeedsScores() {
-			if need := cfg.KVHeads * n; cap(e.scores) < need {
-				e.scores = make([]float32, need)
+			at := l % together(of)
+			if at == 0 {
+				read := min(together(of), lists-l)
+				e.scores = slices.Grow(e.scores[:0], read*of)[:read*of]
+				if err := part.Scores(stream, l, e.scores); err != nil {
+					return 0, err
+				}
 			}
-			layer.Heads, layer.Scores = cfg.KVHeads, e.scores[:cfg.KVHeads*n]
-			if err := part.Scores(stream, l, layer.Scores); err != nil {
-				return 0, err
-			}
+			layer.Heads, layer.Scores = cfg.KVHeads, e.scores[at*of:][:of]
 		}
 		kept := e.Policy.Keep(e.lists[first+l][:0], layer, budget)
 		e.lists[first+l] = kept
@@ -152,6 +155,12 @@ func (e *Evictor[B]) choose(stream backend.Stream, part *kvcache.Sequence[B], fi
 	}
 	return lists, nil
 }
+
+// mostScores is how many scores are read at once, about: 16 MB of them.
+const mostScores = 4 << 20
+
+// together is of how many layers scores are read at once, given how many each has.
+func together(of int) int { return max(mostScores/max(of, 1), 1) }
 
 // checkKept checks what a policy keeps of n tokens.
 func (e *Evictor[B]) checkKept(kept, first []int, n, budget int) error {

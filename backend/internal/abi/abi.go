@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 5
+	Version = 6
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -270,6 +270,29 @@ type MoveSlotsArgs struct {
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the
 // struct's own memory.
 func (a *MoveSlotsArgs) Encode() []byte {
+	a.Size = uint32(unsafe.Sizeof(*a))
+	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
+}
+
+// clear_mass: the attention mass [blocks, kv_heads, block_size] of slots[i] becomes 0 for all heads; -1
+// and slots outside the cache are skipped.
+const (
+	ClearMassMass = iota
+	ClearMassSlots
+	ClearMassBuffers
+)
+
+// ClearMassArgs is struct fkv_clear_mass_args.
+type ClearMassArgs struct {
+	Size         uint32
+	KVHeads      uint32
+	Slots        int64 // blocks * block_size
+	N, BlockSize uint32
+}
+
+// Encode sets Size and returns the struct as the kernel reads it. The bytes are the
+// struct's own memory.
+func (a *ClearMassArgs) Encode() []byte {
 	a.Size = uint32(unsafe.Sizeof(*a))
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }

@@ -76,7 +76,11 @@ func gatherParams(f backend.Format) backend.GatherParams[*fake] {
 		k = backend.F32
 	}
 	return backend.GatherParams[*fake]{Cache: view(f), Table: some(backend.U32, 1+3), TableOffset: 1, Begin: 3, Len: 6,
-		K: some(k, 2*6*8), V: some(backend.F32, 2*6*6)}
+		K: some(k, 2*6*8), V: some(backend.F32, 2*6*6), Mass: some(backend.F32, 5*2*4), Scores: some(backend.F32, 1+2*6), ScoresOffset: 1}
+}
+
+func clearParams() backend.ClearMassParams[*fake] {
+	return backend.ClearMassParams[*fake]{Mass: buf(backend.F32, 5*2*4), Blocks: 5, KVHeads: 2, BlockSize: 4, Slots: buf(backend.I64, 3), N: 3}
 }
 
 func rotateParams(f backend.Format) backend.RotateParams[*fake] {
@@ -131,7 +135,7 @@ func TestBuffersFitExactly(t *testing.T) {
 		r := rotateParams(f)
 		exact(t, "rotate", func() error { return Rotate(&caps, &r) }, append(scaleBuffers(r.Cache), r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)...)
 		g := gatherParams(f)
-		exact(t, "gather", func() error { return Gather(&caps, &g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf)...)
+		exact(t, "gather", func() error { return Gather(&caps, &g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf, g.Mass.Buf, g.Scores.Buf)...)
 		c := copyParams(f)
 		exact(t, "copy blocks", func() error { return CopyBlocks(&caps, &c) }, append(scaleBuffers(c.Cache), c.Cache.V.Data, c.Mass.Buf, c.Pairs)...)
 		m := moveParams(f)
@@ -145,6 +149,8 @@ func TestBuffersFitExactly(t *testing.T) {
 		exact(t, "convert blocks", func() error { return ConvertBlocks(&caps, &p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
 			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.Pairs)...)
 	}
+	z := clearParams()
+	exact(t, "clear mass", func() error { return ClearMass(&caps, &z) }, z.Mass, z.Slots)
 	m := mergeParams()
 	exact(t, "merge", func() error { return Merge(&caps, &m) }, m.LSE, m.OutLSE.Buf)
 }
@@ -242,6 +248,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			p.In.dt, p.In.n = backend.F16, 999
 			p.Out = backend.Rows[*fake]{Buf: p.In, Offset: 143}
 		}),
+
+		"scores: set without attention mass": spoilGather(func(p gat) { p.Mass.Set = false }),
+		"scores offset: have -1":             spoilGather(func(p gat) { p.ScoresOffset = -1 }),
+		"scores: the number of elements":     spoilGather(func(p gat) { p.ScoresOffset = math.MaxInt }),
 
 		"begin: have -1":        spoilGather(func(p gat) { p.Begin = -1 }),
 		"length: have -1":       spoilGather(func(p gat) { p.Len = -1 }),
@@ -445,11 +455,11 @@ func TestMemory(t *testing.T) {
 
 func TestChecksThatPassDoNotAllocate(t *testing.T) {
 	a, p, m, g, r := appendParams(i8), attendParams(i8), mergeParams(), gatherParams(i8), rotateParams(i8)
-	c, v, b := copyParams(i8), moveParams(i8), convertParams()
+	c, v, b, z := copyParams(i8), moveParams(i8), convertParams(), clearParams()
 	var err error
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		for _, e := range [...]error{Append(&caps, &a), Attend(&caps, &p), Merge(&caps, &m), Gather(&caps, &g), Rotate(&caps, &r),
-			CopyBlocks(&caps, &c), MoveSlots(&caps, &v), ConvertBlocks(&caps, &b)} {
+			CopyBlocks(&caps, &c), MoveSlots(&caps, &v), ConvertBlocks(&caps, &b), ClearMass(&caps, &z)} {
 			if e != nil {
 				err = e
 			}

@@ -98,10 +98,22 @@ func (o *Operands[B, O]) Gather(p *backend.GatherParams[B]) error {
 	o.opt("block table", p.Table)
 	o.opt("k", p.K)
 	o.opt("v", p.V)
+	o.opt("attention mass", p.Mass)
+	o.opt("scores", p.Scores)
 	if o.Err != nil {
 		return o.Err
 	}
 	return Gather(o.Owner.Caps(), p)
+}
+
+// ClearMass checks the operands of Backend.ClearMass.
+func (o *Operands[B, O]) ClearMass(p *backend.ClearMassParams[B]) error {
+	o.Buf("attention mass", p.Mass)
+	o.Buf("slots", p.Slots)
+	if o.Err != nil {
+		return o.Err
+	}
+	return ClearMass(o.Owner.Caps(), p)
 }
 
 // CopyBlocks checks the operands of Backend.CopyBlocks.

@@ -45,13 +45,14 @@ func checkedCalls() map[string]checked {
 	cache := []string{"keys", "key scales", "values", "value scales"}
 	with := func(names ...string) []string { return append(slices.Clone(cache), names...) }
 	a, t, m, g := appendParams(i8), attendParams(i8), mergeParams(), gatherParams(i8)
-	b, s, c, r := copyParams(i8), moveParams(i8), convertParams(), rotateParams(i8)
+	b, s, c, r, z := copyParams(i8), moveParams(i8), convertParams(), rotateParams(i8), clearParams()
 	return map[string]checked{
 		"append": {&a, func(o *Operands[*fake, asking]) error { return o.Append(&a) }, with("k", "v", "slots", "rope table", "positions", "q")},
 		"attend": {&t, func(o *Operands[*fake, asking]) error { return o.Attend(&t) }, with("block table", "context lengths", "query offsets",
 			"q", "ALiBi slopes", "sink logits", "out", "log-sum-exp", "attention mass", "work", "workspace")},
 		"merge":          {&m, func(o *Operands[*fake, asking]) error { return o.Merge(&m) }, []string{"in", "log-sum-exp", "out", "out log-sum-exp"}},
-		"gather":         {&g, func(o *Operands[*fake, asking]) error { return o.Gather(&g) }, with("block table", "k", "v")},
+		"gather":         {&g, func(o *Operands[*fake, asking]) error { return o.Gather(&g) }, with("block table", "k", "v", "attention mass", "scores")},
+		"clear mass":     {&z, func(o *Operands[*fake, asking]) error { return o.ClearMass(&z) }, []string{"attention mass", "slots"}},
 		"copy blocks":    {&b, func(o *Operands[*fake, asking]) error { return o.CopyBlocks(&b) }, with("attention mass", "pairs")},
 		"move slots":     {&s, func(o *Operands[*fake, asking]) error { return o.MoveSlots(&s) }, with("attention mass", "pairs")},
 		"convert blocks": {&c, func(o *Operands[*fake, asking]) error { return o.ConvertBlocks(&c) }, append([]string{"keys", "values"}, with("pairs")...)},

@@ -228,6 +228,25 @@ func Gather[B backend.Buffer](caps *backend.Caps, p *backend.GatherParams[B]) er
 	}
 	gathered(c, "k", p.K, &p.Cache, &p.Cache.K, p.Len)
 	gathered(c, "v", p.V, &p.Cache, &p.Cache.V, p.Len)
+	mass(c, p.Mass, &p.Cache)
+	if c.least("scores offset", p.ScoresOffset, 0); p.Scores.Set && c.err == nil {
+		if !p.Mass.Set {
+			c.shape("scores: set without attention mass")
+		}
+		operand(c, "scores", p.Scores.Buf, backend.F32, c.sum("scores", p.ScoresOffset, c.product("scores", p.Cache.KVHeads, p.Len)))
+	}
+	return c.err
+}
+
+// ClearMass checks p against its buffers. No device does it for some sizes only.
+func ClearMass[B backend.Buffer](_ *backend.Caps, p *backend.ClearMassParams[B]) error {
+	c := &checker{op: "clear mass"}
+	c.least("blocks", p.Blocks, 1)
+	c.least("KV heads", p.KVHeads, 1)
+	c.least("block size", p.BlockSize, 1)
+	c.least("slots", p.N, 0)
+	operand(c, "attention mass", p.Mass, backend.F32, c.volume("attention mass", p.Blocks, p.KVHeads, p.BlockSize))
+	operand(c, "slots", p.Slots, backend.I64, p.N)
 	return c.err
 }
 

@@ -66,6 +66,20 @@ func (d *Device[B, S, E, R]) Gather(s backend.Stream, p *backend.GatherParams[B]
 	return d.run(op, own, launch.Gather(own.Calls(), p))
 }
 
+// ClearMass is Backend.ClearMass. It does not retain p.
+func (d *Device[B, S, E, R]) ClearMass(s backend.Stream, p *backend.ClearMassParams[B]) error {
+	const op = "clear mass"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.ClearMass(p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.ClearMass(own.Calls(), p))
+}
+
 // CopyBlocks is Backend.CopyBlocks. It does not retain p.
 func (d *Device[B, S, E, R]) CopyBlocks(s backend.Stream, p *backend.CopyBlocksParams[B]) error {
 	const op = "copy blocks"

@@ -5,7 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Gather materialises one sequence as [heads, length, dim], a launch for each plane.
+// Gather materialises one sequence as [heads, length, dim], a launch for each plane and one for its
+// attention mass.
 // Tokens in a block outside the cache are left out.
 func Gather[B Buffer](c *Calls, p *backend.GatherParams[B]) error {
 	c.clear()
@@ -28,16 +29,23 @@ func Gather[B Buffer](c *Calls, p *backend.GatherParams[B]) error {
 	}
 	gatherPlane(c, &args, v.K, keys, table, p.K)
 	gatherPlane(c, &args, v.V, values, table, p.V)
+	if p.Scores.Set { // a plane of one element a row
+		gatherAt(c, &args, backend.Plane[B]{Data: p.Mass.Buf, Dim: 1}, p.Mass.Buf.Place(), table, backend.F32, element(p.Scores.Buf, p.ScoresOffset))
+	}
 	return nil
 }
 
 // gatherPlane adds the launch for one plane, which lies at cache.
 func gatherPlane[B Buffer](c *Calls, args *abi.GatherArgs, p backend.Plane[B], cache, table Place, to backend.Opt[B]) {
-	if !to.Set {
-		return
+	if to.Set {
+		gatherAt(c, args, p, cache, table, to.Buf.DType(), to.Buf.Place())
 	}
+}
+
+// gatherAt is gatherPlane as a type, to a place.
+func gatherAt[B Buffer](c *Calls, args *abi.GatherArgs, p backend.Plane[B], cache, table Place, out backend.DType, at Place) {
 	args.Dim = uint32(p.Dim)
-	in, out, at := p.Data.DType(), to.Buf.DType(), to.Buf.Place()
+	in := p.Data.DType()
 	grid := gridOf(args.Len, gatherTokens, int64(args.KVHeads), 1)
 	constants := with(abi.WithTable, table)
 	if in.Quantized() {

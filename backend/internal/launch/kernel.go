@@ -51,6 +51,7 @@ const (
 	OpAttendPrefill
 	OpAttendMerge
 	OpAttendMass
+	OpClearMass
 	OpCopy
 	OpCopyBits
 	OpCopyBlocks
@@ -78,6 +79,7 @@ var opNames = [...]string{
 	OpAttendPrefill:    "fkv_attend_prefill",
 	OpAttendMerge:      "fkv_attend_merge",
 	OpAttendMass:       "fkv_attend_mass",
+	OpClearMass:        "fkv_clear_mass",
 	OpCopy:             "fkv_copy",
 	OpCopyBits:         "fkv_copy_bits",
 	OpCopyBlocks:       "fkv_copy_blocks",

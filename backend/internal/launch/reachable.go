@@ -47,7 +47,7 @@ func Reachable() []Kernel {
 			kernels = append(kernels, k)
 		}
 	}
-	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpGatherQuant, OpRotateQuant} {
+	for _, op := range []Op{OpFill, OpCopyBits, OpCopy, OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow, OpClearMass, OpGatherQuant, OpRotateQuant} {
 		add(Kernel{Op: op})
 	}
 	for _, f := range Formats {

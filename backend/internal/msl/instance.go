@@ -23,6 +23,7 @@ var families = [...]family{
 	launch.OpAttendPrefill:    {"attend_prefill", 256, false},
 	launch.OpAttendMerge:      {"attend_merge", 128, false},
 	launch.OpAttendMass:       {"attend_mass", 128, false},
+	launch.OpClearMass:        {"blocks", 256, true},
 	launch.OpCopy:             {"fill", 256, true},
 	launch.OpCopyBits:         {"fill", 32, true},
 	launch.OpCopyBlocks:       {"blocks", 256, true},

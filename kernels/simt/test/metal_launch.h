@@ -44,7 +44,7 @@ struct Symbol {
             family = "attend_decode_f32";
         }
         const std::map<std::string, std::string> homes = {
-            {"copy_blocks", "blocks"}, {"copy_blocks_narrow", "blocks"}, {"move_slots", "blocks"}, {"move_slots_narrow", "blocks"},
+            {"copy_blocks", "blocks"}, {"copy_blocks_narrow", "blocks"}, {"move_slots", "blocks"}, {"move_slots_narrow", "blocks"}, {"clear_mass", "blocks"},
             {"copy", "fill"},          {"copy_bits", "fill"},            {"probe_mma", "probe"},   {"probe_read", "probe"},
         };
         if (const auto home = homes.find(family); home != homes.end()) {
