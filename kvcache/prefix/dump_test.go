@@ -17,12 +17,15 @@ import (
 // dump writes a tree as text: a line a node, indented by its depth in nodes, with the
 // tokens of each block and a mark for what is special about it:
 //
-//   - held   ~ not exact   + depends on more than tokens
+//   - held   ~ not exact   + depends on more than tokens   - away
+//
+// Children that begin with a block that is away come after the others.
 func dump(t *Tree) string {
 	var out strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {
 		fmt.Fprintf(&out, "root %d blocks\n", t.roots[key].tenant.blocks)
 		dumpChildren(&out, t, t.roots[key].node.kids, 1)
+		dumpChildren(&out, t, t.roots[key].node.farKids, 1)
 	}
 	return out.String()
 }
@@ -37,8 +40,11 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 	for i, b := range n.blocks {
 		tokens, m := n.label(i, t.blockSize)
 		fmt.Fprint(out, tokens)
-		if t.entries[b.ID].state == held {
+		switch t.entry(b.ID).state {
+		case held:
 			out.WriteByte('*')
+		case absent:
+			out.WriteByte('-')
 		}
 		if m.fidelity != Exact {
 			out.WriteByte('~')
@@ -49,6 +55,7 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 	}
 	out.WriteByte('\n')
 	dumpChildren(out, t, n.kids, indent+1)
+	dumpChildren(out, t, n.farKids, indent+1)
 	dumpChildren(out, t, n.right, indent)
 }
 

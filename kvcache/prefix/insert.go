@@ -16,8 +16,8 @@ type Path struct {
 	Extra    []Key
 	Fidelity Fidelity
 	Keep
-	// Private leaves a path alone that somebody else has stored before: the caller's
-	// blocks stay his own from there on, instead of being replaced.
+	// Private leaves a path alone that somebody else has stored before, also one that is
+	// away: the caller's blocks stay his own from there on, instead of being replaced.
 	Private bool
 }
 
@@ -29,7 +29,8 @@ type Path struct {
 // The caller stays an owner. Where the tree has a block with the same label already,
 // that one takes the place of the caller's in blocks, with an owner added for him,
 // and his is appended to old for him to release when no work uses it any more: two
-// prompts that were computed side by side share from here on.
+// prompts that were computed side by side share from here on. Where it has one that is away
+// the caller's becomes the entry's, and is resident.
 //
 // n is the number of blocks, from the first on, that are in the tree afterwards and
 // belong to the caller. It is less than all where his tenant's quota is used up, with
@@ -59,15 +60,20 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
 		next, i := t.next(at, depth, label, m)
 		if next == nil {
-			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || !t.admit(root.tenant) {
+			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.nextAway(at, depth, label, m) != nil {
 				break
 			}
-			at, _ = t.behind(root, last) // making room may have joined the path's nodes
-			if end, j := t.outgrown(at, depth, label, m); end != nil {
-				t.forget(end, j)
-				at, _ = t.behind(root, last)
+			behind := t.makeRoom(root, last, label, m)
+			if behind == nil {
+				break
 			}
-			at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
+			at = behind
+			if far := t.nextAway(at, depth, label, m); far != nil {
+				t.revive(far, blocks[n], p.Keep)
+				at = far
+			} else {
+				at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
+			}
 			depth++
 			fresh++
 			continue
@@ -83,7 +89,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 	}
 	if fresh > 0 {
 		t.version++
-		t.announce(at, depth-fresh)
+		t.announce(at, depth-fresh, depth)
 	}
 	root.busy = false
 	t.prune(root)
@@ -99,21 +105,51 @@ func (t *Tree) behind(root *root, b block.Block) (*node, int) {
 	return &root.node, 0
 }
 
-// next is the node and the place in it that go on with a label behind so many
-// blocks of a path that ends in at. A label of fewer tokens than a block is content
+// makeRoom makes a resident block with a label possible behind the block last of a root,
+// and returns last's node; nil: the quota does not allow it. Room for it may take away what
+// was found before, and join the path's nodes.
+func (t *Tree) makeRoom(root *root, last block.Block, label []uint32, m mark) *node {
+	if !t.admit(root.tenant) {
+		return nil
+	}
+	at, depth := t.behind(root, last)
+	if end, i := t.outgrown(at, depth, label, m); end != nil {
+		t.forget(end, i)
+		at, _ = t.behind(root, last)
+	}
+	return at
+}
+
+// next is the node and the place in it of the resident block that goes on with a label behind
+// so many blocks of a path that ends in at. A label of fewer tokens than a block is content
 // with the beginning of a block.
 func (t *Tree) next(at *node, depth int, label []uint32, m mark) (*node, int) {
-	if i := depth - at.depth; i < len(at.blocks) {
+	if i := depth - at.depth; i < at.resident() {
 		tokens, have := at.label(i, t.blockSize)
 		if m == have && common(tokens, label) == len(label) {
 			return at, i
 		}
 		return nil, 0
 	}
-	if c, shared, _ := t.child(at, label, m); shared == len(label) {
+	if c, shared, _ := t.child(at.kids, label, m); shared == len(label) {
 		return c, 0
 	}
 	return nil, 0
+}
+
+// nextAway is the node of the block that goes on with exactly this label behind the last
+// resident one of a path that ends in at, if that is away; nil: none is.
+func (t *Tree) nextAway(at *node, depth int, label []uint32, m mark) *node {
+	if i := depth - at.depth; i < len(at.blocks) {
+		if tokens, have := at.label(i, t.blockSize); i == at.resident() && m == have && slices.Equal(tokens, label) {
+			return at
+		}
+		return nil
+	}
+	if c, _, exact := t.child(at.farKids, label, m); exact {
+		return c
+	}
+	return nil
 }
 
 // addition is a block on its way into the tree.
@@ -138,7 +174,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 	}
 	hash = hashLabel(hash, a.label, a.mark)
 	n := at
-	if at.kids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
+	if at.kids != nil || at.farKids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
 		n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
 		t.nodes++
 	}
@@ -147,17 +183,21 @@ func (t *Tree) extend(at *node, a addition) *node {
 	if n != at {
 		t.addChild(at, n)
 	}
-	e := &t.entries[a.block.ID]
-	*e = entry{
-		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
-		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
-	}
-	t.blocks++
-	at.root.tenant.entered()
-	at.root.tenant.share.ranker.stored(e, parent)
-	t.ghosts.drop(hash)
-	t.addFirst(n, a.depth-n.depth)
+	t.enter(a.block, parent, entry{node: n, hash: hash, depth: uint32(a.depth), ttl: a.keep.TTL, priority: uint8(a.keep.Priority)})
 	return n
+}
+
+// enter puts a held block of the allocator, which has its place in a node, into the books.
+func (t *Tree) enter(b block.Block, parent *entry, as entry) {
+	e := &t.entries[b.ID]
+	*e = as
+	e.gen = b.Gen
+	t.blocks++
+	tn := e.node.root.tenant
+	tn.entered()
+	tn.share.ranker.stored(e, parent)
+	t.ghosts.drop(e.hash)
+	t.addFirst(e.node, e.index())
 }
 
 // outgrown is the block, by its node and its place in it, that is not full and
@@ -165,7 +205,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 func (t *Tree) outgrown(at *node, depth int, label []uint32, m mark) (*node, int) {
 	n, i := at, depth-at.depth
 	if i == len(at.blocks) {
-		n, _, _ = t.child(at, label, m)
+		n, _, _ = t.child(at.kids, label, m)
 		i = 0
 	}
 	if n == nil {
@@ -197,10 +237,10 @@ func (n *node) add(a addition) {
 // parent is the entry of the block before block i of n, nil for the first of a root.
 func (t *Tree) parent(n *node, i int) *entry {
 	if i > 0 {
-		return &t.entries[n.blocks[i-1].ID]
+		return t.entry(n.blocks[i-1].ID)
 	}
 	if up := n.parent; up != nil && len(up.blocks) > 0 {
-		return &t.entries[up.blocks[len(up.blocks)-1].ID]
+		return t.entry(up.blocks[len(up.blocks)-1].ID)
 	}
 	return nil
 }
@@ -238,7 +278,9 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 	if err := p.Keep.Check("insert"); err != nil {
 		return err
 	}
-	t.fit()
+	if err := t.fit("insert"); err != nil {
+		return err
+	}
 	if p.Parent != (block.Block{}) {
 		e := t.at(p.Parent)
 		switch {
@@ -276,11 +318,16 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 	return nil
 }
 
-// fit follows an allocator that has grown.
-func (t *Tree) fit() {
+// fit follows an allocator that has grown. ErrArgument where its blocks have the numbers of
+// those that are away.
+func (t *Tree) fit(op string) error {
+	if uint64(t.alloc.Total())+uint64(t.away.most) > uint64(none) {
+		return ErrArgument{Op: op, Why: fmt.Sprintf("%d blocks, and %d that may be away: need fewer than 2^32 in all", t.alloc.Total(), t.away.most)}
+	}
 	if n := t.alloc.Total() - len(t.entries); n > 0 {
 		t.entries = append(t.entries, make([]entry, n)...)
 	}
 	t.ghosts.grow(len(t.entries))
 	t.growFirsts()
+	return nil
 }
