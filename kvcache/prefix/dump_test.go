@@ -64,8 +64,16 @@ var scripts embed.FS
 
 // TestB15Shapes draws trees after splits, merges and evictions, in the words of the rig.
 func TestB15Shapes(t *testing.T) {
-	r := newRig(t, 64, Config{BlockSize: 2, Policy: LRU})
-	golden.Run(t, scripts, "testdata/shapes.txt", func(t testing.TB, c golden.Command) string {
+	drawShapes(t, newRig(t, 64, Config{BlockSize: 2, Policy: LRU}), "testdata/shapes.txt")
+}
+
+// The same of trees that remember what has left them, six blocks at most.
+func TestShapesWithBlocksAway(t *testing.T) {
+	drawShapes(t, newRig(t, 64, tiered(6, Config{BlockSize: 2, Policy: LRU})), "testdata/away.txt")
+}
+
+func drawShapes(t *testing.T, r *rig, script string) {
+	golden.Run(t, scripts, script, func(t testing.TB, c golden.Command) string {
 		switch c.Name {
 		case "cache":
 			r.cache(r.root, listed(t, c.Args[0].Key))
@@ -86,6 +94,19 @@ func TestB15Shapes(t *testing.T) {
 				n = int(listed(t, c.Args[0].Key)[0])
 			}
 			require.True(t, r.tree.Evict(n, r.root))
+		case "load": // what is away of a prompt, all or the first blocks, in use
+			n := -1
+			if len(c.Args) > 1 {
+				n = int(listed(t, c.Args[1].Key)[0])
+			}
+			r.load(listed(t, c.Args[0].Key), n)
+		case "drop": // the last block of a prompt, which is away
+			tokens := listed(t, c.Args[0].Key)
+			keys := r.root.Keys(nil, 2, Query{Tokens: tokens})
+			require.Positive(t, r.tree.Drop(keys[len(keys)-1]))
+		case "forget": // the last block of a prompt, which is resident
+			blocks, _ := r.match(r.root, listed(t, c.Args[0].Key))
+			require.True(t, r.tree.Forget(blocks[len(blocks)-1]))
 		default:
 			t.Fatalf("no command %q", c.Name)
 		}
