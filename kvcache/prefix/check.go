@@ -25,6 +25,9 @@ func (t *Tree) Check() error {
 				nodes++
 				err = t.checkNode(r, n)
 			}
+			if err != nil {
+				return
+			}
 			for _, b := range n.blocks[:n.resident()] {
 				c := tenants[r.tenant]
 				c[0]++
