@@ -13,7 +13,7 @@ type Cause uint8
 const (
 	Complete   Cause = iota // everything asked for was found
 	NeverSeen               // it was not stored before, or longer ago than is remembered
-	WasEvicted              // it was there; about as many are remembered as there are blocks
+	WasEvicted              // it was there, or is away; about as many are remembered as there are blocks
 	OtherSalt               // it is there under another salt
 	OtherModel              // it is there under another fingerprint or adapter
 	TooShort                // the rest is not a full block, or all is less than the shortest prefix

@@ -123,7 +123,7 @@ func (t *Tree) Has(b block.Block) (known, end bool) {
 	return false, false
 }
 
-// Forget takes a block and all that hangs below it out of the tree: its content is
+// Forget takes a block and all that hangs below it, resident or away, out of the tree: its content is
 // about to change, or is not what its path says. What has no owner is free from here
 // on; owners keep their blocks. It returns false for a block that is not in the
 // tree.
