@@ -336,6 +336,34 @@ func TestLongRunsAway(t *testing.T) {
 	require.Equal(t, Stats{}.Away, r.tree.Stats().Away)
 }
 
+// A match that was made before blocks left or came back is looked up again.
+func TestStaleMatchOfBlocksAway(t *testing.T) {
+	r := newRig(t, 16, tiered(16, Config{BlockSize: 2, Policy: LRU}))
+	q := Query{Tokens: span(0, 12)}
+	r.cache(r.root, q.Tokens)
+	take := func(m Match, want [4]int) {
+		b, m, err := r.tree.Take(nil, r.root, q, Keep{}, m)
+		require.NoError(t, err)
+		require.Equal(t, want, matched(m))
+		require.Len(t, b, m.Blocks)
+		require.Len(t, r.tree.AwayKeys(nil, r.root, q, m), m.Away/2)
+		r.release(b)
+		r.check()
+	}
+	all := r.tree.Match(r.root, q)
+	require.True(t, r.tree.Evict(4, r.root))
+	require.Len(t, r.tree.AwayKeys(nil, r.root, q, all), 4)
+	take(all, [4]int{4, 2, 0, 8})
+	some := r.tree.Match(r.root, q)
+	r.release(r.load(q.Tokens, 3))
+	require.Len(t, r.tree.AwayKeys(nil, r.root, q, some), 1)
+	take(some, [4]int{10, 5, 0, 2})
+	most := r.tree.Match(r.root, q)
+	require.Equal(t, 1, r.tree.Drop(r.root.Keys(nil, 2, q)[5]))
+	require.Empty(t, r.tree.AwayKeys(nil, r.root, q, most))
+	take(most, [4]int{10, 5, 0, 0})
+}
+
 // take1 takes a prompt of one block.
 func (r *rig) take1(tokens []uint32) block.Block {
 	r.t.Helper()
