@@ -199,8 +199,12 @@ func (w *world) open() {
 	q := Query{Tokens: tokens}
 	_, m := w.tree.Lookup(nil, u.root, q)
 	w.listen()
-	if w.tree.expire(); rapid.Bool().Draw(w.t, "stale") {
+	w.tree.expire()
+	switch rapid.IntRange(0, 4).Draw(w.t, "stale") {
+	case 0:
 		w.evict()
+	case 1:
+		w.promote()
 	}
 	w.listen()
 	full, tail := w.expect(name, tokens)
