@@ -76,9 +76,6 @@ func (t *Tree) unlist(tn *tenant, id uint32, key Key) {
 // demote makes a cached block, which ends a resident path, free, and leaves its entry in the
 // tree. It returns false, and has changed nothing, where the entry is not to stay.
 func (t *Tree) demote(id uint32) bool {
-	if t.away.most == 0 {
-		return false
-	}
 	n := t.entries[id].node
 	i := t.entries[id].index()
 	if n.partial(t.blockSize) && i == len(n.blocks)-1 {
@@ -105,20 +102,25 @@ func (t *Tree) demote(id uint32) bool {
 	return true
 }
 
-// revive gives the first block of n that is away a block of the allocator, which is held.
-func (t *Tree) revive(n *node, b block.Block, k Keep) {
+// reclaim gives the place of what is away and goes on with a block's label behind a path that
+// ends in at to that block, and returns its node and what was asked for it before and now; nil:
+// nothing is away there.
+func (t *Tree) reclaim(at *node, a addition) (*node, Keep) {
+	n := t.nextAway(at, a.depth, a.label, a.mark)
+	if n == nil {
+		return nil, a.keep
+	}
 	i := n.resident()
 	id := n.blocks[i].ID
-	was := *t.away.entry(id)
+	e := *t.away.entry(id)
+	e.keep(a.keep)
 	t.unlist(n.root.tenant, id, n.keys[i])
 	t.version++
 	t.stats.promoted++
 	n.root.tenant.stats.promoted++
-	n.blocks[i] = b
+	n.blocks[i] = a.block
 	t.setAway(n, n.away-1)
-	e := entry{node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, priority: was.priority}
-	e.keep(k)
-	t.enter(b, t.parent(n, i), e)
+	return n, Keep{TTL: e.ttl, Priority: int(e.priority)}
 }
 
 // setAway says how many of n's blocks are away, which may make it a child of the other kind.

@@ -76,11 +76,17 @@ func (t *Tree) evictFrom(s *share) bool {
 	e := &t.entries[id]
 	t.stats.evicted++
 	e.node.root.tenant.stats.evicted++
-	if t.demote(id) {
+	if t.away.most > 0 && t.demote(id) {
 		return true
 	}
 	t.ghosts.add(e.hash)
-	t.forget(e.node, e.index()) // and what is away below
+	n := e.node
+	if t.away.size > 0 {
+		t.forget(n, e.index()) // and what is away below
+		return true
+	}
+	t.drop(n)
+	t.merge(n.parent) // with what is left of n
 	return true
 }
 
@@ -102,7 +108,9 @@ func (t *Tree) drop(n *node) {
 func (t *Tree) vacate(n *node, i int) {
 	b := n.blocks[i]
 	t.removed(n, i)
-	t.dropFirst(n, i)
+	if n.depth+i == 0 {
+		t.dropFirst(n)
+	}
 	if t.entries[b.ID].state == queued {
 		t.unqueue(b.ID)
 		_ = t.alloc.Discard(b) // it is cached, as the entry says

@@ -60,20 +60,11 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
 		next, i := t.next(at, depth, label, m)
 		if next == nil {
-			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.nextAway(at, depth, label, m) != nil {
+			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.away.size > 0 && t.nextAway(at, depth, label, m) != nil || !t.admit(root.tenant) {
 				break
 			}
-			behind := t.makeRoom(root, last, label, m)
-			if behind == nil {
-				break
-			}
-			at = behind
-			if far := t.nextAway(at, depth, label, m); far != nil {
-				t.revive(far, blocks[n], p.Keep)
-				at = far
-			} else {
-				at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
-			}
+			at = t.outgrow(root, last, label, m)
+			at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
 			depth++
 			fresh++
 			continue
@@ -105,21 +96,6 @@ func (t *Tree) behind(root *root, b block.Block) (*node, int) {
 	return &root.node, 0
 }
 
-// makeRoom makes a resident block with a label possible behind the block last of a root,
-// and returns last's node; nil: the quota does not allow it. Room for it may take away what
-// was found before, and join the path's nodes.
-func (t *Tree) makeRoom(root *root, last block.Block, label []uint32, m mark) *node {
-	if !t.admit(root.tenant) {
-		return nil
-	}
-	at, depth := t.behind(root, last)
-	if end, i := t.outgrown(at, depth, label, m); end != nil {
-		t.forget(end, i)
-		at, _ = t.behind(root, last)
-	}
-	return at
-}
-
 // next is the node and the place in it of the resident block that goes on with a label behind
 // so many blocks of a path that ends in at. A label of fewer tokens than a block is content
 // with the beginning of a block.
@@ -137,11 +113,12 @@ func (t *Tree) next(at *node, depth int, label []uint32, m mark) (*node, int) {
 	return nil, 0
 }
 
-// nextAway is the node of the block that goes on with exactly this label behind the last
-// resident one of a path that ends in at, if that is away; nil: none is.
+// nextAway is the node of the block that is away and goes on with exactly this label behind
+// so many blocks of a path that ends in at, where no resident one does: next has been asked.
+// nil: there is none.
 func (t *Tree) nextAway(at *node, depth int, label []uint32, m mark) *node {
 	if i := depth - at.depth; i < len(at.blocks) {
-		if tokens, have := at.label(i, t.blockSize); i == at.resident() && m == have && slices.Equal(tokens, label) {
+		if tokens, have := at.label(i, t.blockSize); m == have && slices.Equal(tokens, label) {
 			return at
 		}
 		return nil
@@ -162,20 +139,45 @@ type addition struct {
 	keep  Keep
 }
 
-// extend puts a block behind a path that ends in node at and has no such block, and
+// extend puts a block behind a path that ends in node at and has no such resident block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
-	if i := a.depth - at.depth; i < len(at.blocks) {
-		at = t.split(at, i)
-	}
-	parent, hash := t.parent(at, len(at.blocks)), at.root.Key.word()
+	parent, hash := t.parent(at, a.depth-at.depth), at.root.Key.word()
 	if parent != nil {
 		hash = parent.hash
 	}
 	hash = hashLabel(hash, a.label, a.mark)
+	var n *node
+	if t.away.size > 0 {
+		n, a.keep = t.reclaim(at, a)
+	}
+	if n == nil {
+		n = t.add(at, a, uint32(hash))
+	}
+	e := &t.entries[a.block.ID]
+	*e = entry{
+		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
+		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
+	}
+	t.blocks++
+	at.root.tenant.entered()
+	at.root.tenant.share.ranker.stored(e, parent)
+	t.ghosts.drop(hash)
+	if a.depth == 0 {
+		t.addFirst(n)
+	}
+	return n
+}
+
+// add makes a place for a block behind a path that ends in node at: it branches off, goes on
+// in a new node, or in at.
+func (t *Tree) add(at *node, a addition, weight uint32) *node {
+	if i := a.depth - at.depth; i < len(at.blocks) {
+		at = t.split(at, i)
+	}
 	n := at
 	if at.kids != nil || at.farKids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
-		n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
+		n = &node{root: at.root, parent: at, depth: a.depth, weight: weight}
 		t.nodes++
 	}
 	n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
@@ -183,39 +185,28 @@ func (t *Tree) extend(at *node, a addition) *node {
 	if n != at {
 		t.addChild(at, n)
 	}
-	t.enter(a.block, parent, entry{node: n, hash: hash, depth: uint32(a.depth), ttl: a.keep.TTL, priority: uint8(a.keep.Priority)})
 	return n
 }
 
-// enter puts a held block of the allocator, which has its place in a node, into the books.
-func (t *Tree) enter(b block.Block, parent *entry, as entry) {
-	e := &t.entries[b.ID]
-	*e = as
-	e.gen = b.Gen
-	t.blocks++
-	tn := e.node.root.tenant
-	tn.entered()
-	tn.share.ranker.stored(e, parent)
-	t.ghosts.drop(e.hash)
-	t.addFirst(e.node, e.index())
-}
-
-// outgrown is the block, by its node and its place in it, that is not full and
-// begins a label behind so many blocks of a path that ends in at; nil: there is none.
-func (t *Tree) outgrown(at *node, depth int, label []uint32, m mark) (*node, int) {
+// outgrow drops the block that is not full and begins a label behind the block last of a
+// root, if there is one, and returns last's node: that, and making room before, may have joined
+// the path's nodes.
+func (t *Tree) outgrow(root *root, last block.Block, label []uint32, m mark) *node {
+	at, depth := t.behind(root, last)
 	n, i := at, depth-at.depth
 	if i == len(at.blocks) {
 		n, _, _ = t.child(at.kids, label, m)
 		i = 0
 	}
 	if n == nil {
-		return nil, 0
+		return at
 	}
 	tokens, have := n.label(i, t.blockSize)
 	if len(tokens) < t.blockSize && have == m && common(tokens, label) == len(tokens) {
-		return n, i
+		t.forget(n, i)
+		at, _ = t.behind(root, last)
 	}
-	return nil, 0
+	return at
 }
 
 // reserve makes room for so many more blocks, which may then not all come.
@@ -236,13 +227,13 @@ func (n *node) add(a addition) {
 
 // parent is the entry of the block before block i of n, nil for the first of a root.
 func (t *Tree) parent(n *node, i int) *entry {
-	if i > 0 {
-		return t.entry(n.blocks[i-1].ID)
+	if i == 0 {
+		if n = n.parent; n == nil || len(n.blocks) == 0 {
+			return nil
+		}
+		i = len(n.blocks)
 	}
-	if up := n.parent; up != nil && len(up.blocks) > 0 {
-		return t.entry(up.blocks[len(up.blocks)-1].ID)
-	}
-	return nil
+	return t.entry(n.blocks[i-1].ID)
 }
 
 // Known appends the blocks that an Insert of these tokens would put in the place of

@@ -98,26 +98,22 @@ func (t *Tree) Promote(parent block.Block, keys []Key, blocks []block.Block, k K
 		}
 		if root == nil {
 			root = t.away.entry(id).node.root
-			root.busy = true
 			t.keepPath(t.at(parent), k)
 		}
-		e := t.away.entry(id)
-		label, m := e.node.label(e.index(), t.blockSize)
-		if t.makeRoom(root, last, label, m) == nil {
+		if !t.admit(root.tenant) {
 			break
 		}
 		if id, known = t.away.numbers[keys[n]]; !known { // it had to go for what made room
 			break
 		}
-		t.revive(t.away.entry(id).node, blocks[n], k)
+		e := t.away.entry(id)
+		label, m := e.node.label(e.index(), t.blockSize)
+		a := addition{blocks[n], label, m, int(e.depth), 1, k}
+		t.extend(t.outgrow(root, last, label, m), a)
 	}
 	if n > 0 {
 		at, depth := t.behind(root, blocks[n-1])
 		t.announce(at, depth-n, depth)
-	}
-	if root != nil {
-		root.busy = false
-		t.prune(root)
 	}
 	return n, nil
 }

@@ -39,8 +39,7 @@ type Tree struct {
 	policy    Policy
 
 	mu      sync.RWMutex
-	entries []entry   // by block number
-	away    awayTable // those without a block of the allocator
+	entries []entry // by block number
 	roots   map[Key]*root
 	tenants map[Key]*tenant
 	shares  shares
@@ -58,6 +57,7 @@ type Tree struct {
 	queued  int // of them, without an owner
 	pinned  int // owned by leases, a block counted for each
 	stats   counters
+	away    awayTable // entries without a block of the allocator
 }
 
 // New returns an empty tree over the blocks of alloc. From here on the tree
