@@ -364,6 +364,21 @@ func TestStaleMatchOfBlocksAway(t *testing.T) {
 	take(most, [4]int{10, 5, 0, 0})
 }
 
+// Where claims leave too few blocks to take, nothing follows what was taken.
+func TestShortTakeHasNothingAway(t *testing.T) {
+	r := newRig(t, 8, tiered(8, Config{BlockSize: 2, Policy: LRU}))
+	r.cache(r.root, span(0, 12))
+	require.True(t, r.tree.Evict(2, r.root))
+	var c block.Claim
+	require.NoError(t, r.alloc.Reserve([]block.Reservation{{Claim: &c, Blocks: 6}}))
+	order := r.awayKeys()
+	b, m := r.take(r.root, span(0, 12))
+	require.Len(t, b, 2)
+	require.Equal(t, [4]int{4, 2, 0, 0}, matched(m))
+	require.Equal(t, order, r.awayKeys())
+	r.alloc.Cancel(&c)
+}
+
 // take1 takes a prompt of one block.
 func (r *rig) take1(tokens []uint32) block.Block {
 	r.t.Helper()

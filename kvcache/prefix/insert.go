@@ -152,7 +152,19 @@ func (t *Tree) extend(at *node, a addition) *node {
 		n, a.keep = t.reclaim(at, a)
 	}
 	if n == nil {
-		n = t.add(at, a, uint32(hash))
+		if i := a.depth - at.depth; i < len(at.blocks) {
+			at = t.split(at, i)
+		}
+		n = at
+		if at.kids != nil || at.farKids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
+			n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
+			t.nodes++
+		}
+		n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
+		n.add(a)
+		if n != at {
+			t.addChild(at, n)
+		}
 	}
 	e := &t.entries[a.block.ID]
 	*e = entry{
@@ -165,25 +177,6 @@ func (t *Tree) extend(at *node, a addition) *node {
 	t.ghosts.drop(hash)
 	if a.depth == 0 {
 		t.addFirst(n)
-	}
-	return n
-}
-
-// add makes a place for a block behind a path that ends in node at: it branches off, goes on
-// in a new node, or in at.
-func (t *Tree) add(at *node, a addition, weight uint32) *node {
-	if i := a.depth - at.depth; i < len(at.blocks) {
-		at = t.split(at, i)
-	}
-	n := at
-	if at.kids != nil || at.farKids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
-		n = &node{root: at.root, parent: at, depth: a.depth, weight: weight}
-		t.nodes++
-	}
-	n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
-	n.add(a)
-	if n != at {
-		t.addChild(at, n)
 	}
 	return n
 }

@@ -75,7 +75,7 @@ func (t *Tree) match(r Root, q Query) Match {
 	}
 	n, i := &root.node, 0 // i of the node's blocks match
 	full := n             // the node of the last full one
-	for i == n.resident() && m.Blocks*t.blockSize < len(q.Tokens) {
+	for i == len(n.blocks) && m.Blocks*t.blockSize < len(q.Tokens) {
 		c, tail := t.step(n, q, m.Blocks)
 		if c == nil {
 			break
