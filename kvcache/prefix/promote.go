@@ -76,8 +76,8 @@ func (t *Tree) AwayKeys(dst []Key, r Root, q Query, m Match) []Key {
 //
 // n is the number of blocks, from the first on, that are in the tree afterwards. It is less
 // than all where an entry is not away any more, dropped or made resident by another, and where
-// the salt's quota is used up: the others are the caller's alone, and Insert, in this case,
-// would exchange them. ErrDetached when the parent is not in the tree, ErrArgument when a key
+// the salt's quota is used up: the others are the caller's alone, as blocks that he is about to
+// Insert. ErrDetached when the parent is not in the tree, ErrArgument when a key
 // does not follow the one before it; after an error nothing has changed. It is called under the
 // lock that guards the allocator.
 func (t *Tree) Promote(parent block.Block, keys []Key, blocks []block.Block, k Keep) (n int, err error) {
