@@ -13,7 +13,7 @@ type Cause uint8
 const (
 	Complete   Cause = iota // everything asked for was found
 	NeverSeen               // it was not stored before, or longer ago than is remembered
-	WasEvicted              // it was there; about as many are remembered as there are blocks
+	WasEvicted              // it was there, or is away; about as many are remembered as there are blocks
 	OtherSalt               // it is there under another salt
 	OtherModel              // it is there under another fingerprint or adapter
 	TooShort                // the rest is not a full block, or all is less than the shortest prefix
@@ -91,12 +91,9 @@ func (f firsts) slot(tokens []uint32, m mark) *uint32 {
 	return &f[hashLabel(0, tokens, m)&uint64(len(f)-1)]
 }
 
-// addFirst notes block i of n if it is the first of its root.
-func (t *Tree) addFirst(n *node, i int) {
-	if n.depth+i > 0 {
-		return
-	}
-	id, head := n.blocks[i].ID, t.firsts.slot(n.label(i, t.blockSize))
+// addFirst notes the first block of n, which is the first of its root.
+func (t *Tree) addFirst(n *node) {
+	id, head := n.blocks[0].ID, t.firsts.slot(n.label(0, t.blockSize))
 	t.entries[id].twins = link{none, *head}
 	if *head != none {
 		t.entries[*head].twins.prev = id
@@ -105,18 +102,15 @@ func (t *Tree) addFirst(n *node, i int) {
 }
 
 // dropFirst forgets it.
-func (t *Tree) dropFirst(n *node, i int) {
-	if n.depth+i > 0 {
-		return
-	}
-	l := t.entries[n.blocks[i].ID].twins
+func (t *Tree) dropFirst(n *node) {
+	l := t.entries[n.blocks[0].ID].twins
 	if l.next != none {
 		t.entries[l.next].twins.prev = l.prev
 	}
 	if l.prev != none {
 		t.entries[l.prev].twins.next = l.next
 	} else {
-		*t.firsts.slot(n.label(i, t.blockSize)) = l.next
+		*t.firsts.slot(n.label(0, t.blockSize)) = l.next
 	}
 }
 
@@ -129,7 +123,7 @@ func (t *Tree) growFirsts() {
 	t.firsts = slices.Repeat([]uint32{none}, size)
 	for _, e := range t.entries {
 		if e.node != nil && e.depth == 0 {
-			t.addFirst(e.node, 0)
+			t.addFirst(e.node)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (t *Tree) Check() error {
 	blocks, nodes, waiting := 0, 0, 0
 	tenants := map[*tenant][2]int{}
 	for key, r := range t.roots {
-		if r.Key != key || r.node.kids == nil {
+		if r.Key != key || r.node.kids == nil && r.node.farKids == nil {
 			return corrupt("a root has no blocks, or another one's place")
 		}
 		each(&r.node, func(n *node) {
@@ -25,7 +25,10 @@ func (t *Tree) Check() error {
 				nodes++
 				err = t.checkNode(r, n)
 			}
-			for _, b := range n.blocks {
+			if err != nil {
+				return
+			}
+			for _, b := range n.blocks[:n.resident()] {
 				c := tenants[r.tenant]
 				c[0]++
 				blocks++
@@ -45,6 +48,9 @@ func (t *Tree) Check() error {
 	case waiting != t.alloc.Cached():
 		return corrupt("%d blocks without an owner, %d cached", waiting, t.alloc.Cached())
 	}
+	if err := t.checkAway(); err != nil {
+		return err
+	}
 	return t.checkShares(tenants)
 }
 
@@ -54,7 +60,7 @@ func (t *Tree) checkNode(r *root, n *node) error {
 	full := len(n.tokens) / bs
 	if n.partial(bs) {
 		full++
-		if n.kids != nil {
+		if n.kids != nil || n.farKids != nil {
 			return corrupt("a block that is not full has blocks behind it")
 		}
 	}
@@ -65,6 +71,8 @@ func (t *Tree) checkNode(r *root, n *node) error {
 		return corrupt("a node of %d blocks has %d tokens", len(n.blocks), len(n.tokens))
 	case n.marks != nil && len(n.marks) != full || len(n.keys) > full || t.hub.active() && len(n.keys) != full || len(n.keys) > 0 && len(n.parent.keys) != len(n.parent.blocks):
 		return corrupt("a node of %d blocks has %d marks and %d keys", full, len(n.marks), len(n.keys))
+	case n.away < 0 || n.away > full || n.away > 0 && (n.kids != nil || n.partial(bs) || len(n.keys) != full) || n.parent.away > 0 && !n.far():
+		return corrupt("a node of %d blocks has %d that are away, and its parent %d", full, n.away, n.parent.away)
 	}
 	if c := n.onlyChild(); c != nil && len(n.blocks)+len(c.blocks) <= maxRun {
 		return corrupt("a run of %d and %d blocks without a branch is two nodes", len(n.blocks), len(c.blocks))
@@ -75,31 +83,45 @@ func (t *Tree) checkNode(r *root, n *node) error {
 		}
 	}
 	for i, b := range n.blocks {
-		if err := t.checkEntry(n, i, b); err != nil {
+		err := t.checkPlace(n, i, b)
+		if err == nil && i < n.resident() {
+			err = t.checkOwners(n, i, b)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	tokens, m := n.label(0, bs)
-	if c, _, exact := t.child(n.parent, tokens, m); !exact || c != n {
+	if c, _, exact := t.child(*n.parent.treapOf(n), tokens, m); !exact || c != n {
 		return corrupt("a node at depth %d is not found among its siblings", n.depth)
 	}
 	return nil
 }
 
-func (t *Tree) checkEntry(n *node, i int, b block.Block) error {
-	e := t.entries[b.ID]
+// checkPlace checks the entry of block i of n, resident or away.
+func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
+	e := t.entry(b.ID)
 	if e.node != n || e.gen != b.Gen || int(e.depth) != n.depth+i {
 		return corrupt("block %d is not where its entry says", b.ID)
 	}
 	hash, parent := n.root.Key.word(), t.parent(n, i)
 	if parent != nil {
 		hash = parent.hash
-		if parent.state == queued && e.state == held {
-			return corrupt("block %d has an owner, its parent has none", b.ID)
-		}
 	}
 	if tokens, m := n.label(i, t.blockSize); e.hash != hashLabel(hash, tokens, m) {
 		return corrupt("block %d has the hash of another path", b.ID)
+	}
+	if uint64(b.ID) < uint64(len(t.entries)) != (i < n.resident()) || (e.state == absent) != (i >= n.resident()) {
+		return corrupt("block %d of %d, %d of them away, has number %d and state %d", i, len(n.blocks), n.away, b.ID, e.state)
+	}
+	return nil
+}
+
+// checkOwners checks resident block i of n against the allocator.
+func (t *Tree) checkOwners(n *node, i int, b block.Block) error {
+	e := t.entries[b.ID]
+	if parent := t.parent(n, i); parent != nil && parent.state == queued && e.state == held {
+		return corrupt("block %d has an owner, its parent has none", b.ID)
 	}
 	refs, err := t.alloc.Refs(b)
 	if err != nil || (refs == 0) != (e.state == queued) {

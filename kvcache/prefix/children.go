@@ -1,17 +1,19 @@
 package prefix
 
-// The children of a node are a treap (Seidel and Aragon, 1996): a search tree by
+// The children of a node, those that begin with a resident block and those that are away, are
+// a treap each (Seidel and Aragon, 1996): a search tree by
 // label, balanced by the hash of the label, so that a root with a million prompts is
-// searched in some twenty steps. It runs through the nodes themselves.
+// searched in some twenty steps. It runs through the nodes themselves. Two treaps keep the
+// resident children neighbours of each other, however many are away.
 
-// child finds the child of n that begins with a label, or the one that has the most
+// child finds the child in a treap that begins with a label, or the one that has the most
 // tokens in common with it, and how many those are. exact says that it is the former.
 // The latter is the label's neighbour in their order, whatever the shape of the tree,
 // so that equal histories take the same blocks.
-func (t *Tree) child(n *node, tokens []uint32, m mark) (best *node, shared int, exact bool) {
+func (t *Tree) child(kids *node, tokens []uint32, m mark) (best *node, shared int, exact bool) {
 	var before, behind *node
 	var beforeShared, behindShared int
-	for c := n.kids; c != nil; {
+	for c := kids; c != nil; {
 		first, cm := c.label(0, t.blockSize)
 		order, k := compareLabels(tokens, m, first, cm)
 		switch {
@@ -36,7 +38,7 @@ func (t *Tree) child(n *node, tokens []uint32, m mark) (best *node, shared int, 
 func (t *Tree) addChild(n, c *node) {
 	c.parent, c.above, c.left, c.right = n, nil, nil, nil
 	tokens, m := c.label(0, t.blockSize)
-	link := &n.kids
+	link := n.treapOf(c)
 	for *link != nil && (*link).weight >= c.weight {
 		c.above = *link
 		first, fm := c.above.label(0, t.blockSize)
@@ -64,11 +66,19 @@ func (t *Tree) addChild(n, c *node) {
 	*less, *more = nil, nil
 }
 
+// treapOf is the treap of n's children that c belongs to.
+func (n *node) treapOf(c *node) **node {
+	if c.far() {
+		return &n.farKids
+	}
+	return &n.kids
+}
+
 // linkOf is the pointer of n's treap that leads to its child c.
 func (n *node) linkOf(c *node) **node {
 	switch up := c.above; {
 	case up == nil:
-		return &n.kids
+		return n.treapOf(c)
 	case up.left == c:
 		return &up.left
 	default:
@@ -120,7 +130,11 @@ func (c *node) leftmost() *node {
 
 // onlyChild is the child of n if there is exactly one.
 func (n *node) onlyChild() *node {
-	if c := n.kids; c != nil && c.left == nil && c.right == nil {
+	c, other := n.kids, n.farKids
+	if c == nil {
+		c, other = other, nil
+	}
+	if c != nil && other == nil && c.left == nil && c.right == nil {
 		return c
 	}
 	return nil

@@ -25,6 +25,19 @@
 // is released before the head, so that the front of a queue is the end of a path,
 // and an eviction takes constant time (see Policy).
 //
+// # Blocks elsewhere
+//
+// Where blocks have copies below the device, in host memory or on disk, an entry may outlive
+// its block (Config.MaxAway): its content is elsewhere then, found by its Key, and the entry
+// is away. Of every path the resident blocks come before those that are away, which have no
+// owners:
+//
+//	cached → Evict, and Config.Demote says yes → away → Promote or Insert → held
+//	                                             away → Drop, or more than MaxAway → gone
+//
+// A match says how many tokens are resident, and how many follow away. What is owned, pinned,
+// limited by quotas and told as events is what is resident.
+//
 // # Concurrency
 //
 // Lookup, Stats and the other methods that change nothing may run at any time, side

@@ -17,12 +17,15 @@ import (
 // dump writes a tree as text: a line a node, indented by its depth in nodes, with the
 // tokens of each block and a mark for what is special about it:
 //
-//   - held   ~ not exact   + depends on more than tokens
+//   - held   ~ not exact   + depends on more than tokens   - away
+//
+// Children that begin with a block that is away come after the others.
 func dump(t *Tree) string {
 	var out strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {
 		fmt.Fprintf(&out, "root %d blocks\n", t.roots[key].tenant.blocks)
 		dumpChildren(&out, t, t.roots[key].node.kids, 1)
+		dumpChildren(&out, t, t.roots[key].node.farKids, 1)
 	}
 	return out.String()
 }
@@ -37,8 +40,11 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 	for i, b := range n.blocks {
 		tokens, m := n.label(i, t.blockSize)
 		fmt.Fprint(out, tokens)
-		if t.entries[b.ID].state == held {
+		switch t.entry(b.ID).state {
+		case held:
 			out.WriteByte('*')
+		case absent:
+			out.WriteByte('-')
 		}
 		if m.fidelity != Exact {
 			out.WriteByte('~')
@@ -49,6 +55,7 @@ func dumpChildren(out *strings.Builder, t *Tree, n *node, indent int) {
 	}
 	out.WriteByte('\n')
 	dumpChildren(out, t, n.kids, indent+1)
+	dumpChildren(out, t, n.farKids, indent+1)
 	dumpChildren(out, t, n.right, indent)
 }
 
@@ -57,8 +64,16 @@ var scripts embed.FS
 
 // TestB15Shapes draws trees after splits, merges and evictions, in the words of the rig.
 func TestB15Shapes(t *testing.T) {
-	r := newRig(t, 64, Config{BlockSize: 2, Policy: LRU})
-	golden.Run(t, scripts, "testdata/shapes.txt", func(t testing.TB, c golden.Command) string {
+	drawShapes(t, newRig(t, 64, Config{BlockSize: 2, Policy: LRU}), "testdata/shapes.txt")
+}
+
+// The same of trees that remember what has left them, six blocks at most.
+func TestShapesWithBlocksAway(t *testing.T) {
+	drawShapes(t, newRig(t, 64, tiered(6, Config{BlockSize: 2, Policy: LRU})), "testdata/away.txt")
+}
+
+func drawShapes(t *testing.T, r *rig, script string) {
+	golden.Run(t, scripts, script, func(t testing.TB, c golden.Command) string {
 		switch c.Name {
 		case "cache":
 			r.cache(r.root, listed(t, c.Args[0].Key))
@@ -79,6 +94,19 @@ func TestB15Shapes(t *testing.T) {
 				n = int(listed(t, c.Args[0].Key)[0])
 			}
 			require.True(t, r.tree.Evict(n, r.root))
+		case "load": // what is away of a prompt, all or the first blocks, in use
+			n := -1
+			if len(c.Args) > 1 {
+				n = int(listed(t, c.Args[1].Key)[0])
+			}
+			r.load(listed(t, c.Args[0].Key), n)
+		case "drop": // the last block of a prompt, which is away
+			tokens := listed(t, c.Args[0].Key)
+			keys := r.root.Keys(nil, 2, Query{Tokens: tokens})
+			require.Positive(t, r.tree.Drop(keys[len(keys)-1]))
+		case "forget": // the last block of a prompt, which is resident
+			blocks, _ := r.match(r.root, listed(t, c.Args[0].Key))
+			require.True(t, r.tree.Forget(blocks[len(blocks)-1]))
 		default:
 			t.Fatalf("no command %q", c.Name)
 		}

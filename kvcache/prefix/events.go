@@ -15,7 +15,8 @@ func (k EventKind) String() string {
 	return [...]string{"none", "stored", "removed", "cleared"}[min(k, Cleared)]
 }
 
-// Event tells another process what a tree holds. Its slices belong to the receiver
+// Event tells another process what a tree has on its device: a block that is demoted is
+// removed, one that is promoted is stored, and of what is away nothing is told. Its slices belong to the receiver
 // and to those of the other subscriptions alike: they must not be changed.
 type Event struct {
 	// Seq counts the events of a tree from 1 on. Where one is missing the receiver's
@@ -87,8 +88,8 @@ func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 	var have []Event
 	for _, r := range t.sortedRoots() {
 		each(&r.node, func(n *node) {
-			if len(n.blocks) > 0 {
-				e := t.event(n, 0, len(n.blocks))
+			if here := n.resident(); here > 0 {
+				e := t.event(n, 0, here)
 				e.Seq = t.hub.seq
 				have = append(have, e)
 			}
@@ -167,8 +168,8 @@ func (t *Tree) keyBefore(n *node, i int) Key {
 	return keys[len(keys)-1]
 }
 
-// announce tells of the blocks from first on of the path that ends in n.
-func (t *Tree) announce(n *node, first int) {
+// announce tells of the blocks first to end−1 of the path that ends in n.
+func (t *Tree) announce(n *node, first, end int) {
 	if !t.hub.active() {
 		return
 	}
@@ -177,7 +178,7 @@ func (t *Tree) announce(n *node, first int) {
 		path = append(path, n)
 	}
 	for _, n := range slices.Backward(path) {
-		t.hub.send(t.event(n, max(first-n.depth, 0), len(n.blocks)))
+		t.hub.send(t.event(n, max(first-n.depth, 0), min(end-n.depth, len(n.blocks))))
 	}
 }
 
@@ -191,12 +192,12 @@ func (t *Tree) removed(n *node, i int) {
 // each visits a node and everything below it, parents first.
 func each(n *node, visit func(*node)) {
 	visit(n)
-	stack := []*node{n.kids}
+	stack := []*node{n.kids, n.farKids}
 	for len(stack) > 0 {
 		c := stack[len(stack)-1]
 		if stack = stack[:len(stack)-1]; c != nil {
 			visit(c)
-			stack = append(stack, c.left, c.right, c.kids)
+			stack = append(stack, c.left, c.right, c.kids, c.farKids)
 		}
 	}
 }

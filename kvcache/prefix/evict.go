@@ -4,7 +4,8 @@ import "github.com/ferrumkv/ferrumkv/kvcache/block"
 
 // Evict makes n cached blocks free, for a sequence of scope r, in the order of the
 // policy: the ends of paths first. Blocks within the floor of another salt stay.
-// Where there are not n it evicts none and returns false.
+// Where there are not n it evicts none and returns false. What Config.Demote accepts stays
+// in the tree, away; of another block goes also what is away below it.
 func (t *Tree) Evict(n int, r Root) bool {
 	if t.alloc == nil {
 		return false
@@ -73,10 +74,17 @@ func (t *Tree) evictFrom(s *share) bool {
 	}
 	s.ranker.evicted(s, id)
 	e := &t.entries[id]
-	t.ghosts.add(e.hash)
 	t.stats.evicted++
 	e.node.root.tenant.stats.evicted++
+	if t.away.most > 0 && t.demote(id) {
+		return true
+	}
+	t.ghosts.add(e.hash)
 	n := e.node
+	if t.away.size > 0 {
+		t.forget(n, e.index()) // and what is away below
+		return true
+	}
 	t.drop(n)
 	t.merge(n.parent) // with what is left of n
 	return true
@@ -86,9 +94,23 @@ func (t *Tree) evictFrom(s *share) bool {
 // owner it is free from here on; an owner keeps it for himself.
 func (t *Tree) drop(n *node) {
 	last := len(n.blocks) - 1
-	b := n.blocks[last]
-	t.removed(n, last)
-	t.dropFirst(n, last)
+	if n.away > 0 {
+		t.unlist(n.root.tenant, n.blocks[last].ID, n.keys[last])
+	} else {
+		t.vacate(n, last)
+	}
+	t.version++
+	t.cut(n)
+	t.prune(n.root)
+}
+
+// vacate takes resident block i of n, which ends a resident path, out of the books.
+func (t *Tree) vacate(n *node, i int) {
+	b := n.blocks[i]
+	t.removed(n, i)
+	if n.depth+i == 0 {
+		t.dropFirst(n)
+	}
 	if t.entries[b.ID].state == queued {
 		t.unqueue(b.ID)
 		_ = t.alloc.Discard(b) // it is cached, as the entry says
@@ -96,12 +118,10 @@ func (t *Tree) drop(n *node) {
 	t.entries[b.ID] = entry{}
 	t.blocks--
 	n.root.tenant.left()
-	t.version++
-	t.cut(n)
-	t.prune(n.root)
 }
 
-// Has reports whether a block is in the tree, and whether it is the end of a path.
+// Has reports whether a block is in the tree, and whether it is the end of a path: what is
+// away below it does not count.
 func (t *Tree) Has(b block.Block) (known, end bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -111,7 +131,7 @@ func (t *Tree) Has(b block.Block) (known, end bool) {
 	return false, false
 }
 
-// Forget takes a block and all that hangs below it out of the tree: its content is
+// Forget takes a block and all that hangs below it, resident or away, out of the tree: its content is
 // about to change, or is not what its path says. What has no owner is free from here
 // on; owners keep their blocks. It returns false for a block that is not in the
 // tree.
@@ -131,8 +151,12 @@ func (t *Tree) Forget(b block.Block) bool {
 func (t *Tree) forget(n *node, i int) {
 	for {
 		end := n
-		for end.kids != nil {
-			end = end.kids.leftmost()
+		for end.kids != nil || end.farKids != nil {
+			if end.kids != nil {
+				end = end.kids.leftmost()
+			} else {
+				end = end.farKids.leftmost()
+			}
 		}
 		if end != n {
 			for whole := len(end.blocks); whole > 0; whole-- {
@@ -148,7 +172,7 @@ func (t *Tree) forget(n *node, i int) {
 	}
 }
 
-// Clear takes everything out of the tree. ErrInUse while blocks are held, unless by
+// Clear takes everything out of the tree, also what is away. ErrInUse while blocks are held, unless by
 // force: then their owners keep them for themselves, and can insert nothing behind
 // them.
 func (t *Tree) Clear(force bool) error {
@@ -165,6 +189,9 @@ func (t *Tree) Clear(force bool) error {
 	for _, r := range t.sortedRoots() {
 		for r.node.kids != nil {
 			t.forget(r.node.kids, 0)
+		}
+		for r.node.farKids != nil {
+			t.forget(r.node.farKids, 0)
 		}
 	}
 	t.hub.mute = false

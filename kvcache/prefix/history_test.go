@@ -23,10 +23,19 @@ type history struct {
 }
 
 func newHistory(t testing.TB, blocks int, p Policy, seed uint64) *history {
-	return &history{
-		rig: newRig(t, blocks, Config{BlockSize: 2, Policy: p}), rng: rand.New(rand.NewPCG(seed, 0)),
+	return newTiered(t, blocks, 0, p, seed)
+}
+
+// newTiered is newHistory where as many entries as away may outlive their blocks.
+func newTiered(t testing.TB, blocks, away int, p Policy, seed uint64) *history {
+	h := &history{
+		rng:   rand.New(rand.NewPCG(seed, 0)),
 		roots: []Root{fingerprint.Root(Scope{}), salted("a"), salted("b"), fingerprint.Root(Scope{Adapter: &Adapter{ID: "a"}})},
 	}
+	h.rig = newRig(t, blocks, Config{BlockSize: 2, Policy: p, MaxAway: away, Demote: func(block.Block, Key) bool {
+		return h.rng.IntN(8) > 0
+	}})
+	return h
 }
 
 func (h *history) tokens(n int) []uint32 {
@@ -39,6 +48,10 @@ func (h *history) tokens(n int) []uint32 {
 
 func (h *history) step() {
 	root := h.roots[h.rng.IntN(len(h.roots))]
+	if h.tree.away.most > 0 && h.rng.IntN(4) == 0 {
+		h.load(root)
+		return
+	}
 	switch op := h.rng.IntN(100); {
 	case op < 50:
 		h.serve(root)
@@ -118,6 +131,41 @@ func (h *history) serve(root Root) {
 	h.live = append(h.live, blocks)
 }
 
+// load makes some of what is away of a prompt resident, as if it was read from somewhere; or
+// that fails, or its content is nowhere.
+func (h *history) load(root Root) {
+	q := Query{Tokens: h.tokens(60), Accept: Fidelity(h.rng.IntN(4))}
+	k := Keep{TTL: time.Duration(h.rng.IntN(5)) * time.Second, Priority: h.rng.IntN(4) * 30}
+	blocks, m, err := h.tree.Take(nil, root, q, k, h.tree.Match(root, q))
+	h.must(err)
+	h.must(h.tree.Release(blocks[m.Blocks:]))
+	blocks = blocks[:m.Blocks]
+	keys := h.tree.AwayKeys(nil, root, q, m)
+	if len(keys) > 0 && h.rng.IntN(30) == 0 {
+		h.tree.Drop(keys[h.rng.IntN(len(keys))])
+	}
+	keys = keys[:h.rng.IntN(len(keys)+1)]
+	if short := len(keys) - h.alloc.Free(); short > 0 && !h.tree.Evict(short, root) {
+		keys = nil
+	}
+	fresh, err := h.alloc.AllocateN(nil, len(keys))
+	h.must(err)
+	var parent block.Block
+	if m.Blocks > 0 {
+		parent = blocks[m.Blocks-1]
+	}
+	n, err := h.tree.Promote(parent, keys, fresh, k)
+	h.must(err)
+	if n > 0 && h.rng.IntN(10) == 0 {
+		h.tree.Forget(fresh[h.rng.IntN(n)])
+	}
+	if blocks = append(blocks, fresh...); h.rng.IntN(4) == 0 {
+		h.live = append(h.live, blocks)
+	} else {
+		h.must(h.tree.Release(blocks))
+	}
+}
+
 // end releases a sequence, the oldest or any.
 func (h *history) end() {
 	if len(h.live) == 0 {
@@ -171,15 +219,39 @@ func TestMillionOperations(t *testing.T) {
 	}
 }
 
+// Neither do operations on a tree that remembers what has left it, fewer blocks than there
+// are or more.
+func TestOperationsWithBlocksAway(t *testing.T) {
+	operations := 50_000
+	if raceEnabled {
+		operations /= 10
+	}
+	for p := Adaptive; p <= lastPolicy; p++ {
+		for _, away := range []int{1, 50, 500} {
+			h := newTiered(t, 100, away, p, uint64(p))
+			for i := range operations {
+				if h.step(); i%500 == 0 {
+					h.check()
+				}
+			}
+			s := h.tree.Stats()
+			t.Logf("%v, %d away: %d evicted, %d demoted, %d promoted", p, away, s.Evicted, s.Demoted, s.Promoted)
+			require.Greater(t, s.Promoted, 0)
+			h.drain()
+		}
+	}
+}
+
 // The same history once more gives the same events, to the last one, also in another
 // process, whose hashes differ.
 func TestSameHistorySameEvents(t *testing.T) {
 	defer func(s maphash.Seed) { seed = s }(seed)
-	for p := Adaptive; p <= lastPolicy; p++ {
+	for i := range 2 * lastPolicy {
+		p, away := Adaptive+i%lastPolicy, int(i/lastPolicy)*60
 		var logs [2][]string
 		for run := range logs {
 			seed = maphash.MakeSeed()
-			h := newHistory(t, 100, p, 7)
+			h := newTiered(t, 100, away, p, 7)
 			sub, _ := h.tree.Subscribe(100_000)
 			for range 5000 {
 				h.step()

@@ -16,8 +16,8 @@ type Path struct {
 	Extra    []Key
 	Fidelity Fidelity
 	Keep
-	// Private leaves a path alone that somebody else has stored before: the caller's
-	// blocks stay his own from there on, instead of being replaced.
+	// Private leaves a path alone that somebody else has stored before, also one that is
+	// away: the caller's blocks stay his own from there on, instead of being replaced.
 	Private bool
 }
 
@@ -29,7 +29,8 @@ type Path struct {
 // The caller stays an owner. Where the tree has a block with the same label already,
 // that one takes the place of the caller's in blocks, with an owner added for him,
 // and his is appended to old for him to release when no work uses it any more: two
-// prompts that were computed side by side share from here on.
+// prompts that were computed side by side share from here on. Where it has one that is away
+// the caller's becomes the entry's, and is resident.
 //
 // n is the number of blocks, from the first on, that are in the tree afterwards and
 // belong to the caller. It is less than all where his tenant's quota is used up, with
@@ -59,14 +60,10 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
 		next, i := t.next(at, depth, label, m)
 		if next == nil {
-			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || !t.admit(root.tenant) {
+			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.away.size > 0 && t.nextAway(at, depth, label, m) != nil || !t.admit(root.tenant) {
 				break
 			}
-			at, _ = t.behind(root, last) // making room may have joined the path's nodes
-			if end, j := t.outgrown(at, depth, label, m); end != nil {
-				t.forget(end, j)
-				at, _ = t.behind(root, last)
-			}
+			at = t.outgrow(root, last, label, m)
 			at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
 			depth++
 			fresh++
@@ -83,7 +80,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 	}
 	if fresh > 0 {
 		t.version++
-		t.announce(at, depth-fresh)
+		t.announce(at, depth-fresh, depth)
 	}
 	root.busy = false
 	t.prune(root)
@@ -99,108 +96,35 @@ func (t *Tree) behind(root *root, b block.Block) (*node, int) {
 	return &root.node, 0
 }
 
-// next is the node and the place in it that go on with a label behind so many
-// blocks of a path that ends in at. A label of fewer tokens than a block is content
+// next is the node and the place in it of the resident block that goes on with a label behind
+// so many blocks of a path that ends in at. A label of fewer tokens than a block is content
 // with the beginning of a block.
 func (t *Tree) next(at *node, depth int, label []uint32, m mark) (*node, int) {
-	if i := depth - at.depth; i < len(at.blocks) {
+	if i := depth - at.depth; i < at.resident() {
 		tokens, have := at.label(i, t.blockSize)
 		if m == have && common(tokens, label) == len(label) {
 			return at, i
 		}
 		return nil, 0
 	}
-	if c, shared, _ := t.child(at, label, m); shared == len(label) {
+	if c, shared, _ := t.child(at.kids, label, m); shared == len(label) {
 		return c, 0
 	}
 	return nil, 0
 }
 
-// addition is a block on its way into the tree.
-type addition struct {
-	block block.Block
-	label []uint32
-	mark  mark
-	depth int // blocks on the path before it
-	more  int // blocks that come with it, itself included
-	keep  Keep
-}
-
-// extend puts a block behind a path that ends in node at and has no such block, and
-// returns its node.
-func (t *Tree) extend(at *node, a addition) *node {
-	if i := a.depth - at.depth; i < len(at.blocks) {
-		at = t.split(at, i)
+// nextAway is the node of the block that is away and goes on with exactly this label behind
+// so many blocks of a path that ends in at, where no resident one does: next has been asked.
+// nil: there is none.
+func (t *Tree) nextAway(at *node, depth int, label []uint32, m mark) *node {
+	if i := depth - at.depth; i < len(at.blocks) {
+		if tokens, have := at.label(i, t.blockSize); m == have && slices.Equal(tokens, label) {
+			return at
+		}
+		return nil
 	}
-	parent, hash := t.parent(at, len(at.blocks)), at.root.Key.word()
-	if parent != nil {
-		hash = parent.hash
-	}
-	hash = hashLabel(hash, a.label, a.mark)
-	n := at
-	if at.kids != nil || len(at.blocks) == 0 || len(at.blocks) >= maxRun {
-		n = &node{root: at.root, parent: at, depth: a.depth, weight: uint32(hash)}
-		t.nodes++
-	}
-	n.reserve(min(a.more, maxRun-len(n.blocks)), t.blockSize)
-	n.add(a)
-	if n != at {
-		t.addChild(at, n)
-	}
-	e := &t.entries[a.block.ID]
-	*e = entry{
-		node: n, hash: hash, gen: a.block.Gen, depth: uint32(a.depth),
-		ttl: a.keep.TTL, priority: uint8(a.keep.Priority),
-	}
-	t.blocks++
-	at.root.tenant.entered()
-	at.root.tenant.share.ranker.stored(e, parent)
-	t.ghosts.drop(hash)
-	t.addFirst(n, a.depth-n.depth)
-	return n
-}
-
-// outgrown is the block, by its node and its place in it, that is not full and
-// begins a label behind so many blocks of a path that ends in at; nil: there is none.
-func (t *Tree) outgrown(at *node, depth int, label []uint32, m mark) (*node, int) {
-	n, i := at, depth-at.depth
-	if i == len(at.blocks) {
-		n, _, _ = t.child(at, label, m)
-		i = 0
-	}
-	if n == nil {
-		return nil, 0
-	}
-	tokens, have := n.label(i, t.blockSize)
-	if len(tokens) < t.blockSize && have == m && common(tokens, label) == len(tokens) {
-		return n, i
-	}
-	return nil, 0
-}
-
-// reserve makes room for so many more blocks, which may then not all come.
-func (n *node) reserve(blocks, blockSize int) {
-	if blocks < 2 {
-		return // it grows with the next ones, as a sequence does
-	}
-	n.tokens, n.blocks = slices.Grow(n.tokens, blocks*blockSize), slices.Grow(n.blocks, blocks)
-}
-
-// add appends a block to a node.
-func (n *node) add(a addition) {
-	if n.marks != nil || a.mark != (mark{}) {
-		n.marks = append(n.allMarks(), a.mark)
-	}
-	n.tokens, n.blocks = append(n.tokens, a.label...), append(n.blocks, a.block)
-}
-
-// parent is the entry of the block before block i of n, nil for the first of a root.
-func (t *Tree) parent(n *node, i int) *entry {
-	if i > 0 {
-		return &t.entries[n.blocks[i-1].ID]
-	}
-	if up := n.parent; up != nil && len(up.blocks) > 0 {
-		return &t.entries[up.blocks[len(up.blocks)-1].ID]
+	if c, _, exact := t.child(at.farKids, label, m); exact {
+		return c
 	}
 	return nil
 }
@@ -238,7 +162,9 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 	if err := p.Keep.Check("insert"); err != nil {
 		return err
 	}
-	t.fit()
+	if err := t.fit("insert"); err != nil {
+		return err
+	}
 	if p.Parent != (block.Block{}) {
 		e := t.at(p.Parent)
 		switch {
@@ -276,11 +202,16 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 	return nil
 }
 
-// fit follows an allocator that has grown.
-func (t *Tree) fit() {
+// fit follows an allocator that has grown. ErrArgument where its blocks have the numbers of
+// those that are away.
+func (t *Tree) fit(op string) error {
+	if uint64(t.alloc.Total())+uint64(t.away.most) > uint64(none) {
+		return ErrArgument{Op: op, Why: fmt.Sprintf("%d blocks, and %d that may be away: need fewer than 2^32 in all", t.alloc.Total(), t.away.most)}
+	}
 	if n := t.alloc.Total() - len(t.entries); n > 0 {
 		t.entries = append(t.entries, make([]entry, n)...)
 	}
 	t.ghosts.grow(len(t.entries))
 	t.growFirsts()
+	return nil
 }

@@ -50,16 +50,16 @@ func (t *Tree) keepPath(e *entry, k Keep) {
 	}
 }
 
-// expiry are the cached blocks whose time is limited, by the moment when it is up.
+// expiry are the blocks without an owner, cached or away, whose time is limited, by the moment when it is up.
 type expiry = heap[uint32]
 
 func (t *Tree) newExpiry() expiry {
 	return expiry{
 		before: func(a, b uint32) bool {
-			x, y := t.entries[a].expires, t.entries[b].expires
+			x, y := t.entry(a).expires, t.entry(b).expires
 			return x < y || x == y && a < b
 		},
-		place: func(id uint32) *int32 { return &t.entries[id].place },
+		place: func(id uint32) *int32 { return &t.entry(id).place },
 	}
 }
 
@@ -84,7 +84,7 @@ func (t *Tree) after(d time.Duration) int64 {
 
 // expired reports whether an entry's time is up. now is 0 when no time is limited.
 func (e *entry) expired(now int64) bool {
-	return e.expires != 0 && e.state == queued && e.expires <= now
+	return e.expires != 0 && e.state != held && e.expires <= now
 }
 
 // moment is the time, 0 when nobody asks for it.
@@ -95,7 +95,8 @@ func (t *Tree) moment() int64 {
 	return t.now().UnixNano()
 }
 
-// Expire drops what has had its time: leases, and then cached blocks. Take, Insert,
+// Expire drops what has had its time: leases, and then cached blocks and entries of such
+// that are away. Take, Insert,
 // Evict and Pin do so, too; an owner who asks the allocator what it has calls it first.
 func (t *Tree) Expire() {
 	t.mu.Lock()
@@ -112,8 +113,8 @@ func (t *Tree) expire() {
 	for len(t.leases.items) > 0 && t.leases.items[0].until <= now {
 		_ = t.end(t.leases.items[0]) // it owns its blocks
 	}
-	for len(t.expiry.items) > 0 && t.entries[t.expiry.items[0]].expires <= now {
-		e := &t.entries[t.expiry.items[0]]
+	for len(t.expiry.items) > 0 && t.entry(t.expiry.items[0]).expires <= now {
+		e := t.entry(t.expiry.items[0])
 		t.ghosts.add(e.hash)
 		t.forget(e.node, e.index()) // what hangs below was released before, for no longer
 	}

@@ -39,7 +39,7 @@ func (e ErrPinned) Is(target error) bool {
 	return ok && (t == e || t == ErrPinned{})
 }
 
-// Pin takes the full blocks of the longest known prefix of a query for so long.
+// Pin takes the full resident blocks of the longest known prefix of a query for so long.
 // Its Match may be empty.
 func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	if err := t.made("pin"); err != nil {

@@ -12,10 +12,14 @@ type Match struct {
 	Tokens int // leading tokens that were found
 	Blocks int // full blocks of them
 	Tail   int // tokens of one block more, of which the others are not the query's
+	// Away is the tokens that follow the full Blocks in full blocks which are elsewhere: see
+	// AwayKeys and Promote. Those of Tail are among them, if there are any.
+	Away int
 	// Fidelity is what the content of some of them lacks.
 	Fidelity Fidelity
 
 	end     *node // that holds the last block, the one of the tail included
+	far     *node // that holds the last block which is away
 	version uint64
 	cause   Cause // why it is not more
 	asked   asked
@@ -70,6 +74,7 @@ func (t *Tree) match(r Root, q Query) Match {
 		return m
 	}
 	n, i := &root.node, 0 // i of the node's blocks match
+	full := n             // the node of the last full one
 	for i == len(n.blocks) && m.Blocks*t.blockSize < len(q.Tokens) {
 		c, tail := t.step(n, q, m.Blocks)
 		if c == nil {
@@ -79,6 +84,7 @@ func (t *Tree) match(r Root, q Query) Match {
 		if m.Tail = tail; tail > 0 {
 			break
 		}
+		full = c
 		m.Blocks++
 		more, tail := t.along(n, q, m.Blocks)
 		i, m.Blocks, m.Tail = i+more, m.Blocks+more, tail
@@ -88,10 +94,12 @@ func (t *Tree) match(r Root, q Query) Match {
 	m.Tokens, m.Fidelity = m.Blocks*t.blockSize+m.Tail, m.fidelity()
 	if late {
 		m.cause = WasEvicted // or will be, with the next change
+	} else if t.follow(&m, full, q); m.Away > 0 {
+		m.cause = WasEvicted // from here
 	} else if m.Tokens < len(q.Tokens) {
 		m.cause = t.cause(r, q, n, m.Blocks)
 	}
-	if m.Tokens < max(t.minPrefix, 1) {
+	if max(m.Tokens, m.Blocks*t.blockSize+m.Away) < max(t.minPrefix, 1) {
 		m = Match{version: m.version, cause: m.cause, asked: m.asked}
 		if len(q.Tokens) < max(t.minPrefix, 1) {
 			m.cause = TooShort
@@ -105,7 +113,7 @@ func (t *Tree) match(r Root, q Query) Match {
 func (t *Tree) step(n *node, q Query, i int) (best *node, tail int) {
 	tokens, extra := q.tokens(i, t.blockSize), q.extra(i)
 	for f := Exact; ; { // every subset of Accept, the more exact ones first
-		c, shared, exact := t.child(n, tokens, mark{extra, f})
+		c, shared, exact := t.child(n.kids, tokens, mark{extra, f})
 		if exact && len(tokens) == t.blockSize {
 			return c, 0
 		}
@@ -118,11 +126,11 @@ func (t *Tree) step(n *node, q Query, i int) (best *node, tail int) {
 	}
 }
 
-// along is how many blocks of n, from its second one on, go on with the query from
-// its block i on, and how many tokens of one more.
+// along is how many resident blocks of n, from its second one on, go on with the query
+// from its block i on, and how many tokens of one more.
 func (t *Tree) along(n *node, q Query, i int) (blocks, tail int) {
 	bs := t.blockSize
-	shared := common(n.tokens[bs:], q.Tokens[i*bs:])
+	shared := common(n.tokens[bs:min(n.resident()*bs, len(n.tokens))], q.Tokens[i*bs:])
 	if n.marks == nil && i >= len(q.Extra) {
 		return shared / bs, shared % bs
 	}

@@ -26,6 +26,7 @@ type world struct {
 	known   map[string]bool   // by path: what the tree has
 	paths   map[Key]string    // of keys that were ever announced
 	content map[uint32]string // path that was written into a block, by its number
+	far     elsewhere
 	seqs    []*user
 	leases  []*Lease
 }
@@ -60,7 +61,13 @@ func newWorld(t *rapid.T, p Policy) *world {
 	var err error
 	w.alloc, err = block.New(rapid.IntRange(4, 40).Draw(t, "blocks"))
 	require.NoError(t, err)
-	w.tree, err = New(w.alloc, Config{BlockSize: w.bs, Policy: p, Now: func() time.Time { return w.now }})
+	w.far = elsewhere{
+		most: rapid.SampledFrom([]int{0, 1, 4, 20}).Draw(t, "away"),
+		away: map[string]gone{}, moving: map[string]bool{}, tier: map[Key]string{},
+	}
+	w.tree, err = New(w.alloc, Config{
+		BlockSize: w.bs, Policy: p, Now: func() time.Time { return w.now }, MaxAway: w.far.most, Demote: w.demote,
+	})
 	require.NoError(t, err)
 	w.sub, _ = w.tree.Subscribe(10000)
 	for _, name := range scopeNames { // so that paths are found by the keys of roots
@@ -98,6 +105,7 @@ func (w *world) apply(e Event) {
 			require.False(w.t, w.known[at], "stored twice: %s", at)
 			w.known[at] = true
 			w.paths[key] = at
+			w.back(at)
 			keyTokens[key] = slices.Clone(tokens)
 			w.log = append(w.log, "+"+at)
 		}
@@ -106,10 +114,13 @@ func (w *world) apply(e Event) {
 			at := w.paths[key]
 			require.True(w.t, w.known[at], "removed without being there: %s", at)
 			delete(w.known, at)
+			w.left(at, scope, keyTokens[key])
 			w.log = append(w.log, "-"+at)
 		}
 	case Cleared:
 		clear(w.known)
+		clear(w.far.away)
+		w.far.order = nil
 		w.log = append(w.log, "cleared")
 	}
 }
@@ -161,6 +172,7 @@ func (w *world) lookup() {
 	require.Equal(w.t, [2]int{full, tail}, [2]int{m.Blocks, m.Tail}, "%s", path(name, tokens))
 	require.Equal(w.t, full*w.bs+tail, m.Tokens)
 	w.verify(name, tokens, blocks, m)
+	w.verifyAway(name, tokens, m)
 }
 
 // verify checks that the blocks of a match hold what the query asks for.
@@ -187,8 +199,12 @@ func (w *world) open() {
 	q := Query{Tokens: tokens}
 	_, m := w.tree.Lookup(nil, u.root, q)
 	w.listen()
-	if w.tree.expire(); rapid.Bool().Draw(w.t, "stale") {
+	w.tree.expire()
+	switch rapid.IntRange(0, 4).Draw(w.t, "stale") {
+	case 0:
 		w.evict()
+	case 1:
+		w.promote()
 	}
 	w.listen()
 	full, tail := w.expect(name, tokens)
@@ -196,6 +212,8 @@ func (w *world) open() {
 	require.NoError(w.t, err)
 	require.Equal(w.t, [2]int{full, tail}, [2]int{m.Blocks, m.Tail})
 	w.verify(name, tokens, blocks, m)
+	w.verifyAway(name, tokens, m)
+	w.touch(name, tokens, m)
 	if m.Tail > 0 { // a writer would copy it
 		require.NoError(w.t, w.tree.Release(blocks[m.Blocks:]))
 	}
@@ -245,6 +263,7 @@ func (w *world) publish() {
 	}
 	before := slices.Clone(u.blocks)
 	fresh := u.blocks[u.published:upTo]
+	w.offer(u, u.published, upTo)
 	n, old, err := w.tree.Insert(nil, p, u.tokens[u.published*w.bs:min(upTo*w.bs, len(u.tokens))], fresh)
 	if u.dead {
 		require.ErrorIs(w.t, err, ErrDetached)
@@ -273,7 +292,9 @@ func (w *world) serve() {
 	_, m := w.tree.Lookup(nil, u.root, q)
 	blocks, m, err := w.tree.Take(nil, u.root, q, u.keep, m)
 	require.NoError(w.t, err)
+	w.listen()
 	w.verify(name, tokens, blocks, m)
+	w.touch(name, tokens, m)
 	if m.Tail > 0 {
 		require.NoError(w.t, w.tree.Release(blocks[m.Blocks:]))
 	}
@@ -293,6 +314,7 @@ func (w *world) serve() {
 	if m.Blocks > 0 {
 		p.Parent = u.blocks[m.Blocks-1]
 	}
+	w.offer(u, m.Blocks, len(u.blocks))
 	n, old, err := w.tree.Insert(nil, p, tokens[m.Blocks*w.bs:], u.blocks[m.Blocks:])
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.tree.Release(old)) // a block that is not full was there already
@@ -368,7 +390,7 @@ func (w *world) clear() {
 		require.Equal(w.t, ErrInUse{Blocks: heldBlocks}, err)
 	} else {
 		require.NoError(w.t, err)
-		require.Zero(w.t, w.tree.Stats().Blocks)
+		require.Zero(w.t, w.tree.Stats().Blocks+w.tree.Stats().Away)
 	}
 	w.detach()
 }
@@ -410,6 +432,8 @@ func (w *world) unpin() {
 func (w *world) wait() {
 	w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(w.t, "wait")) * time.Second)
 	w.tree.expire()
+	w.listen()
+	w.passed()
 }
 
 // check is what holds after every operation.
@@ -420,6 +444,8 @@ func (w *world) check() {
 	require.Equal(w.t, len(w.known), s.Blocks)
 	require.Equal(w.t, w.alloc.Total(), w.alloc.Free()+w.alloc.Cached()+w.alloc.Held())
 	require.Equal(w.t, s.Cached, w.alloc.Cached())
+	w.checkOwners()
+	w.checkAway()
 }
 
 // end gives everything back.
@@ -446,6 +472,7 @@ func (w *world) run() {
 		"lookup": w.lookup, "open": w.open, "grow": w.grow, "publish": w.publish, "release": w.release,
 		"fork": w.fork, "truncate": w.truncate, "evict": w.evict, "forget": w.forget, "clear": w.clear,
 		"limit": w.limit, "pin": w.pin, "unpin": w.unpin, "wait": w.wait,
+		"drop": w.drop, "promote": w.promote, "promote more": w.promote, "misuse": w.misuse,
 	} {
 		actions[name] = func(t *rapid.T) { w.t = t; f(); w.detach() }
 	}

@@ -16,9 +16,11 @@ type node struct {
 	tokens []uint32
 	blocks []block.Block
 	marks  []mark // one a block, or nil: none has one
-	keys   []Key  // of its first blocks, as many as were asked for; of all, if one below has any
+	keys   []Key  // of its first blocks, as many as were asked for; of all, if one below has any or is away
+	away   int    // blocks at its end that are away
 
-	kids        *node // treap of the children: see children.go
+	kids        *node // treap of the children that begin with a resident block: see children.go
+	farKids     *node // and of those that are away
 	left, right *node // in the parent's treap
 	above       *node // there; nil: it is at the top
 	weight      uint32
@@ -32,12 +34,13 @@ type root struct {
 	busy   bool // blocks are on their way into it
 }
 
-// entry is what the tree knows of a block, by the block's number.
+// entry is what the tree knows of a block, by the block's number. That of a block which is
+// away has a number that is no block's: see away.go.
 type entry struct {
 	node       *node  // nil: not in the tree
 	hash       uint64 // of the path to its end
 	stamp      uint64 // when it was last released: later is larger
-	neighbours link   // in its queue
+	neighbours link   // in its queue, or among the blocks that are away
 	gen        uint32
 	depth      uint32 // blocks before it on its path
 	hits       uint32 // times it was taken
@@ -63,6 +66,7 @@ type entryState uint8
 const (
 	held   entryState = iota // has owners
 	queued                   // cached, in the queue of its rank
+	absent                   // away
 )
 
 // label is the tokens and the mark of the node's block i.
@@ -74,15 +78,29 @@ func (n *node) label(i, blockSize int) ([]uint32, mark) {
 	return tokens, n.marks[i]
 }
 
-// leafTail reports whether block i is the end of a path.
-func (n *node) leafTail(i int) bool { return n.kids == nil && i == len(n.blocks)-1 }
+// resident is the number of the node's blocks that are the allocator's: the first ones.
+func (n *node) resident() int { return len(n.blocks) - n.away }
+
+// far reports whether none of the node's blocks is resident. The node of a root is not far.
+func (n *node) far() bool { return n.away > 0 && n.away == len(n.blocks) }
+
+// leafTail reports whether block i is the end of a resident path: all below it is away.
+func (n *node) leafTail(i int) bool { return n.kids == nil && i == n.resident()-1 }
 
 // partial reports whether the node ends with a block that is not full.
 func (n *node) partial(blockSize int) bool { return len(n.tokens)%blockSize != 0 }
 
+// entry is the one with a number.
+func (t *Tree) entry(id uint32) *entry {
+	if uint(id) < uint(len(t.entries)) {
+		return &t.entries[id]
+	}
+	return t.away.entry(id)
+}
+
 // at is the entry of b if it is in the tree.
 func (t *Tree) at(b block.Block) *entry {
-	if int(b.ID) >= len(t.entries) {
+	if uint(b.ID) >= uint(len(t.entries)) {
 		return nil
 	}
 	if e := &t.entries[b.ID]; e.node != nil && e.gen == b.Gen {
@@ -97,7 +115,7 @@ func (e *entry) index() int { return int(e.depth) - e.node.depth }
 // own makes n the node of its blocks from i on.
 func (t *Tree) own(n *node, i int) {
 	for _, b := range n.blocks[i:] {
-		t.entries[b.ID].node = n
+		t.entry(b.ID).node = n
 	}
 }
 
@@ -109,13 +127,14 @@ const maxRun = 256
 func (t *Tree) split(n *node, i int) *node {
 	at := i * t.blockSize
 	up := &node{root: n.root, depth: n.depth, tokens: slices.Clone(n.tokens[:at]), blocks: slices.Clone(n.blocks[:i])}
-	n.parent.replaceChild(n, up) // which looks n up by its label
+	up.away = max(n.away-(len(n.blocks)-i), 0)
+	n.parent.replaceChild(n, up)
 	if n.marks != nil {
 		up.marks, n.marks = slices.Clone(n.marks[:i]), n.marks[i:]
 	}
 	known := min(i, len(n.keys))
 	up.keys, n.keys = slices.Clone(n.keys[:known]), n.keys[known:]
-	n.depth, n.tokens, n.blocks = n.depth+i, n.tokens[at:], n.blocks[i:]
+	n.depth, n.tokens, n.blocks, n.away = n.depth+i, n.tokens[at:], n.blocks[i:], n.away-up.away
 	t.own(up, 0)
 	t.link(up, n)
 	t.nodes++
@@ -125,7 +144,7 @@ func (t *Tree) split(n *node, i int) *node {
 
 // link makes c, which has blocks, a child of n.
 func (t *Tree) link(n, c *node) {
-	c.weight = uint32(t.entries[c.blocks[0].ID].hash)
+	c.weight = uint32(t.entry(c.blocks[0].ID).hash)
 	t.addChild(n, c)
 }
 
@@ -144,10 +163,11 @@ func (t *Tree) merge(n *node) {
 	}
 	moved := len(n.blocks)
 	n.tokens, n.blocks, n.keys = append(n.tokens, c.tokens...), append(n.blocks, c.blocks...), append(n.keys, c.keys...)
-	n.kids = c.kids
+	n.kids, n.farKids, n.away = c.kids, c.farKids, n.away+c.away
 	reparent(n.kids, n)
+	reparent(n.farKids, n)
 	t.own(n, moved)
-	c.kids, c.parent = nil, nil
+	c.kids, c.farKids, c.parent = nil, nil, nil
 	t.nodes--
 }
 
@@ -181,7 +201,7 @@ func (t *Tree) cut(n *node) {
 	if n.marks != nil {
 		n.marks = n.marks[:last]
 	}
-	n.keys = n.keys[:min(last, len(n.keys))]
+	n.keys, n.away = n.keys[:min(last, len(n.keys))], max(n.away-1, 0)
 }
 
 // shrink gives memory back that a slice has no use for any more.

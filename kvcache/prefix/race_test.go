@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,12 +18,13 @@ import (
 func TestConcurrentUse(t *testing.T) {
 	alloc, err := block.New(60)
 	require.NoError(t, err)
-	tree, err := New(alloc, Config{BlockSize: 2, MinPrefix: 1})
+	tree, err := New(alloc, Config{BlockSize: 2, MinPrefix: 1, MaxAway: 40, Demote: func(b block.Block, _ Key) bool { return b.ID%8 > 0 }})
 	require.NoError(t, err)
 	roots := []Root{fingerprint.Root(Scope{}), salted("a"), salted("b")}
 	var lock sync.Mutex // guards alloc
 	var users, readers sync.WaitGroup
 	stop := make(chan struct{})
+	var promoted atomic.Int64
 
 	prompt := func(rng *rand.Rand) []uint32 {
 		tokens := make([]uint32, rng.IntN(20))
@@ -41,6 +43,7 @@ func TestConcurrentUse(t *testing.T) {
 			blocks = blocks[:m.Blocks]
 		}
 		need := (len(tokens)+1)/2 - m.Blocks
+		keys := tree.AwayKeys(nil, root, q, m)
 		if err == nil && alloc.Free() < need && !tree.Evict(need-alloc.Free(), root) {
 			err = tree.Release(blocks)
 			lock.Unlock()
@@ -50,17 +53,24 @@ func TestConcurrentUse(t *testing.T) {
 		if err == nil {
 			fresh, err = alloc.AllocateN(nil, need)
 		}
-		lock.Unlock()
-		if err != nil {
-			return err
-		}
 		p := Path{Root: root}
 		if m.Blocks > 0 {
 			p.Parent = blocks[m.Blocks-1]
 		}
+		loaded := 0
+		if err == nil && len(keys) <= len(fresh) && len(tokens)%3 > 0 { // else all is computed
+			if loaded, err = tree.Promote(p.Parent, keys, fresh[:len(keys)], Keep{}); loaded > 0 {
+				p.Parent = fresh[loaded-1]
+				promoted.Add(1)
+			}
+		}
+		lock.Unlock()
+		if err != nil {
+			return err
+		}
 		lock.Lock()
 		defer lock.Unlock()
-		_, old, err := tree.Insert(nil, p, tokens[m.Blocks*2:], fresh)
+		_, old, err := tree.Insert(nil, p, tokens[(m.Blocks+loaded)*2:], fresh[loaded:])
 		return errors.Join(err, tree.Release(old), tree.Release(append(blocks, fresh...)))
 	}
 	for i := range 4 {
@@ -82,7 +92,7 @@ func TestConcurrentUse(t *testing.T) {
 		rng := rand.New(rand.NewPCG(9, 1))
 		for i := range 300 {
 			lock.Lock()
-			switch i % 5 {
+			switch i % 6 {
 			case 0:
 				_ = tree.SetLimits(roots[rng.IntN(3)], Limits{Quota: rng.IntN(30)})
 			case 1:
@@ -97,6 +107,11 @@ func TestConcurrentUse(t *testing.T) {
 			case 3:
 				tree.EvictAny(1)
 			case 4:
+				for key := range tree.away.numbers { // as a tier knows them
+					tree.Drop(key)
+					break
+				}
+			case 5:
 				if err := tree.Check(); err != nil {
 					t.Error(err)
 				}
@@ -120,7 +135,9 @@ func TestConcurrentUse(t *testing.T) {
 				if len(blocks) < m.Blocks || m.Tokens > len(q.Tokens) {
 					t.Error("a match of more than was asked for")
 				}
-				tree.Match(root, q)
+				if m := tree.Match(root, q); len(tree.AwayKeys(nil, root, q, m)) > len(q.Tokens)/2 {
+					t.Error("more is away than was asked for")
+				}
 				if s := tree.Stats(); s.Blocks != s.Cached+s.Held {
 					t.Error("numbers of two moments")
 				}
@@ -138,6 +155,7 @@ func TestConcurrentUse(t *testing.T) {
 	close(stop)
 	readers.Wait()
 	require.NoError(t, tree.Check())
+	require.Positive(t, promoted.Load())
 	require.Zero(t, alloc.Held())
 	require.NoError(t, tree.Clear(false))
 	require.Equal(t, 60, alloc.Free())

@@ -111,6 +111,36 @@ func (r *rig) cache(root Root, tokens []uint32) []block.Block {
 	return blocks
 }
 
+// tiered is a configuration where so many entries may stay away, and all do.
+func tiered(away int, cfg Config) Config {
+	cfg.MaxAway, cfg.Demote = away, func(block.Block, Key) bool { return true }
+	return cfg
+}
+
+// load takes what the tree has of a prompt and promotes the first n blocks of what is away, all
+// where n is negative. It returns the owned path.
+func (r *rig) load(tokens []uint32, n int) []block.Block {
+	r.t.Helper()
+	q := Query{Tokens: tokens}
+	blocks, m := r.take(r.root, tokens)
+	r.release(blocks[m.Blocks:])
+	blocks = blocks[:m.Blocks]
+	keys := r.tree.AwayKeys(nil, r.root, q, m)
+	require.Len(r.t, keys, m.Away/r.tree.BlockSize())
+	if n >= 0 {
+		keys = keys[:n]
+	}
+	var parent block.Block
+	if m.Blocks > 0 {
+		parent = blocks[m.Blocks-1]
+	}
+	fresh := r.fresh(r.root, len(keys))
+	done, err := r.tree.Promote(parent, keys, fresh, Keep{})
+	require.NoError(r.t, err)
+	require.Equal(r.t, len(keys), done)
+	return append(blocks, fresh...)
+}
+
 func (r *rig) release(blocks []block.Block) {
 	r.t.Helper()
 	require.NoError(r.t, r.tree.Release(blocks))

@@ -7,6 +7,9 @@ import "unsafe"
 const (
 	// EntryBytes is for each block of the allocator, in the tree or not.
 	EntryBytes = int(unsafe.Sizeof(entry{}) + 3*unsafe.Sizeof(uint64(0))) // with its places in tables
+	// AwayBytes is for each of Stats.Away, with its key, and that in a table half of which is
+	// empty.
+	AwayBytes = int(unsafe.Sizeof(entry{}) + unsafe.Sizeof(uint32(0)) + unsafe.Sizeof(Key{}) + 2*(unsafe.Sizeof(Key{})+unsafe.Sizeof(uint64(0))))
 	// NodeBytes is for each of Stats.Nodes.
 	NodeBytes = int(unsafe.Sizeof(node{}))
 	// RootBytes is for each of Stats.Roots, with what is counted of its salt.

@@ -5,6 +5,7 @@ type Stats struct {
 	Blocks int // in the tree: Cached + Held
 	Cached int // without an owner: can be evicted
 	Held   int // in use by sequences or leases
+	Away   int // entries whose blocks are elsewhere, besides Blocks
 	Nodes  int // runs of blocks without a branch; 0 for a salt
 	Roots  int // scopes that have blocks; 0 for a salt
 	Pinned int // by leases, counted for each; 0 for a salt
@@ -22,6 +23,8 @@ type Stats struct {
 	TokensAsked int // of all lookups
 	TokensFound int // of them, that did not have to be computed
 	Evicted     int // blocks
+	Demoted     int // of them, whose entries stayed, away
+	Promoted    int // entries whose blocks were away and became resident, by Promote or Insert
 }
 
 // counters are what Stats count.
@@ -29,6 +32,7 @@ type counters struct {
 	lookups, hits, partial int
 	misses, ends           [numCauses]int
 	asked, found, evicted  int
+	demoted, promoted      int
 }
 
 func (c *counters) count(q Query, m Match, cause Cause) {
@@ -58,6 +62,7 @@ func (t *Tree) count(r Root, q Query, m Match) {
 func (c counters) fill(s Stats) Stats {
 	s.Lookups, s.Hits, s.Partial, s.Misses, s.Ends = c.lookups, c.hits, c.partial, c.misses, c.ends
 	s.TokensAsked, s.TokensFound, s.Evicted = c.asked, c.found, c.evicted
+	s.Demoted, s.Promoted = c.demoted, c.promoted
 	return s
 }
 
@@ -66,7 +71,7 @@ func (t *Tree) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.stats.fill(Stats{
-		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
+		Blocks: t.blocks, Cached: t.queued, Held: t.blocks - t.queued, Away: t.away.size, Nodes: t.nodes, Roots: len(t.roots), Pinned: t.pinned,
 	})
 }
 
@@ -79,5 +84,5 @@ func (t *Tree) SaltStats(r Root) Stats {
 	if tn == nil {
 		return Stats{}
 	}
-	return tn.stats.fill(Stats{Blocks: tn.blocks, Cached: tn.queued, Held: tn.blocks - tn.queued})
+	return tn.stats.fill(Stats{Blocks: tn.blocks, Cached: tn.queued, Held: tn.blocks - tn.queued, Away: tn.away})
 }

@@ -10,7 +10,8 @@ import (
 // Take makes the caller an owner of the blocks of a match, which it appends to dst:
 // the path is safe from eviction until the caller has released it. m is what Lookup
 // said of the same root and query a moment ago, of which no token has changed; what has
-// changed in the tree since is looked up again. Where claims leave no blocks to take, the match is shorter. This is what
+// changed in the tree since is looked up again. What follows away is kept as if it was used
+// now; see Promote. Where claims leave no blocks to take, the match is shorter. This is what
 // statistics count as a lookup and what policies count as a use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
 	if err := t.made("take"); err != nil {
@@ -32,6 +33,7 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 		err := t.retain(b)
 		if errors.Is(err, block.ErrOutOfBlocks{}) {
 			m.Blocks, m.Tail, m.cause = min(m.Blocks, i), 0, NeverSeen
+			m.Away, m.far = 0, nil
 			m.Fidelity = m.fidelity()
 			if m.Tokens = i * t.blockSize; m.Tokens < t.minPrefix { // not worth it any more
 				m.Tokens, m.Blocks, m.Fidelity = 0, 0, Exact
@@ -48,6 +50,7 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 		}
 		t.used(&t.entries[b.ID], k, waited)
 	}
+	t.wanted(m)
 	t.count(r, q, m)
 	return dst, m, nil
 }

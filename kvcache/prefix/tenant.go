@@ -8,12 +8,14 @@ type tenant struct {
 	roots   int
 	blocks  int // in the tree
 	queued  int // of them, without an owner
+	away    int // entries whose blocks are away
 	limited bool
 	share   *share
 	stats   counters
 }
 
-// Limits bound what a salt's blocks may take of the cache. Blocks in use count.
+// Limits bound what a salt's blocks may take of the cache. Blocks in use count, those that
+// are away do not.
 type Limits struct {
 	// Quota is the most blocks that the tree keeps for the salt; 0: no limit. At
 	// the quota a new block takes the place of one of the salt's own.
@@ -73,9 +75,10 @@ func (t *Tree) move(tn *tenant, to *share) {
 			continue
 		}
 		each(&r.node, func(n *node) {
-			tn.share.blocks -= len(n.blocks)
-			to.blocks += len(n.blocks)
-			for _, b := range n.blocks {
+			here := n.resident()
+			tn.share.blocks -= here
+			to.blocks += here
+			for _, b := range n.blocks[:here] {
 				if t.entries[b.ID].state == queued {
 					waiting = append(waiting, b.ID)
 				}

@@ -16,6 +16,16 @@ type Config struct {
 	Policy    Policy           // what is evicted first; unset: Adaptive
 	MinPrefix int              // tokens; a shorter match is a miss
 	Now       func() time.Time // the clock of leases and lifetimes, safe for concurrent use; nil: time.Now
+
+	// MaxAway is the most entries that stay while their blocks are away; 0: none do. At
+	// the bound the end of a path goes that was used least recently.
+	MaxAway int
+	// Demote is asked about every full block that is evicted, by Evict, EvictAny or a quota,
+	// just before it becomes free: true says that its content is to be found elsewhere under
+	// its key, so that its entry stays, away. It is called under the lock that guards the
+	// allocator and that of the tree: it must not call the tree, and may read the block until
+	// the call that evicts returns. It is required where MaxAway is not 0, and else not called.
+	Demote func(b block.Block, key Key) bool
 }
 
 // Tree maps prefixes to blocks of an allocator. Of its methods those that change
@@ -43,10 +53,11 @@ type Tree struct {
 	version uint64 // of the structure: a Match of another one is out of date
 	clock   uint64 // counts releases
 	nodes   int
-	blocks  int // in the tree
+	blocks  int // of the allocator, in the tree
 	queued  int // of them, without an owner
 	pinned  int // owned by leases, a block counted for each
 	stats   counters
+	away    awayTable // entries without a block of the allocator
 }
 
 // New returns an empty tree over the blocks of alloc. From here on the tree
@@ -62,6 +73,10 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("a shortest prefix of %d tokens: need 0 or more", cfg.MinPrefix)}
 	case cfg.Policy > lastPolicy:
 		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("policy %d is none", cfg.Policy)}
+	case cfg.MaxAway < 0 || cfg.MaxAway > mostAway:
+		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("%d entries away: need 0 to %d", cfg.MaxAway, mostAway)}
+	case cfg.MaxAway > 0 && cfg.Demote == nil:
+		return nil, ErrArgument{Op: "new", Why: "entries may stay away, and Demote is nil"}
 	}
 	t := &Tree{
 		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy,
@@ -74,11 +89,14 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		t.now = time.Now
 	}
 	t.entries = make([]entry, alloc.Total())
+	t.away = t.newAwayTable(cfg)
 	t.expiry, t.leases = t.newExpiry(), newLeases()
 	t.shares.heap, t.shares.floored = newShareHeap(), newShareHeap()
 	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
 	t.shares.common = t.newShare(Limits{})
-	t.fit()
+	if err := t.fit("new"); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 
@@ -116,7 +134,7 @@ func (t *Tree) sortedRoots() []*root {
 
 // prune forgets a root if it has no blocks.
 func (t *Tree) prune(r *root) {
-	if r.node.kids != nil || r.busy || t.roots[r.Key] != r {
+	if r.node.kids != nil || r.node.farKids != nil || r.busy || t.roots[r.Key] != r {
 		return
 	}
 	delete(t.roots, r.Key)
