@@ -35,7 +35,7 @@ type CacheManager struct {
 }
 
 // New returns an empty cache. It allocates next to nothing: a block of 16 tokens is
-// allocated when a layer first needs it. The error is a kvcache.ErrConfig.
+// allocated when a layer first needs it. The error is a backend.ErrConfig.
 func New(cfg KVCacheConfig) (*CacheManager, error) {
 	cfg, limits, err := cfg.resolved()
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/stretchr/testify/require"
 )
@@ -252,8 +251,8 @@ func (short) Budgets(dst []int, _, _ int) []int { return dst }
 func TestWrongPoliciesAreFound(t *testing.T) {
 	for _, keep := range [][]int{{0, 1, 2, 3}, {1, 0}, {1, 1}, {-1}, {4}} {
 		c := filled(t, newCache(t, small(4, 4, stubborn{keep: keep})), 4)
-		require.ErrorIs(t, c.Evict(3), kvcache.ErrConfig{})
-		require.ErrorIs(t, c.Append(filledWith(1, c), filledWith(1, c), 0), kvcache.ErrConfig{})
+		require.ErrorIs(t, c.Evict(3), backend.ErrConfig{})
+		require.ErrorIs(t, c.Append(filledWith(1, c), filledWith(1, c), 0), backend.ErrConfig{})
 		require.Equal(t, []int{0, 1, 2, 3}, held(t, c))
 	}
 	_, err := New(small(4, 4, short{}))

@@ -10,7 +10,7 @@ import (
 
 // Evict leaves at most budget tokens, those that the policy keeps, in their order, and
 // gives blocks that are not needed any more back. ErrShape for a negative budget,
-// kvcache.ErrConfig if a policy of the caller's answers what it may not; the layer is
+// backend.ErrConfig if a policy of the caller's answers what it may not; the layer is
 // then as it was.
 func (l *Layer) Evict(budget int) error {
 	if err := l.made("evict"); err != nil {

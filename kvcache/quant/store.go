@@ -2,12 +2,11 @@ package quant
 
 import (
 	codec "github.com/ferrumkv/ferrumkv/backend/quant"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
 // blockSize is the tokens of a block.
-const blockSize = kvcache.DefaultPagedBlockSize
+const blockSize = 16
 
 // format is how a token's keys and values are stored: each head by itself, keys before
 // values.

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -40,17 +40,17 @@ func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore
 	var zero T
 	switch {
 	case blockSize < 1 || blockSize&(blockSize-1) != 0:
-		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
+		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
 	case dim < 1:
-		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
+		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
 	}
 	bytes, ok := backend.Mul(blocks, blockSize, dim, int(unsafe.Sizeof(zero)))
 	if !ok || bytes > maxStoreBytes {
-		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
+		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
 	}
 	alloc, err := block.New(blocks)
 	if err != nil {
-		return nil, backend.ErrShape{Package: "kvcache", Op: "block store", What: err.Error()}
+		return nil, backend.ErrShape{Package: "host", Op: "block store", What: err.Error()}
 	}
 	s := &BlockStore[T]{blockSize: blockSize, dim: dim, slabBlocks: blocks, alloc: alloc}
 	s.addSlab()
@@ -74,7 +74,7 @@ func (s *BlockStore[T]) addSlab() {
 // negative.
 func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 	if maxTokens < 0 {
-		return nil, backend.ErrShape{Package: "kvcache", Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
+		return nil, backend.ErrShape{Package: "host", Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
 	}
 	if s.alloc == nil {
 		return nil, errNoStore("paged cache")
@@ -152,7 +152,7 @@ func (s *BlockStore[T]) Check() error {
 
 // errNoStore is an error of a store that has no memory.
 func errNoStore(op string) error {
-	return fmt.Errorf("kvcache: %s: a store that was not made by NewBlockStore: %w", op, ErrClosed)
+	return fmt.Errorf("host: %s: a store that was not made by NewBlockStore: %w", op, backend.ErrClosed)
 }
 
 // extend appends n blocks to table. Where shared is not 0, the table's last block
@@ -223,7 +223,7 @@ func (s *BlockStore[T]) release(bs []block.Block) {
 // misused is what is said when a cache does not own its blocks. It cannot happen
 // unless the cache was copied as a struct or used by two goroutines at once, and
 // then its memory may already be somebody else's.
-const misused = "kvcache: PagedKvCache was copied, or used by two goroutines at once"
+const misused = "host: PagedKvCache was copied, or used by two goroutines at once"
 
 // give is release under the lock.
 func (s *BlockStore[T]) give(bs []block.Block) {

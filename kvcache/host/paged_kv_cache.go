@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ type Tensor[T float32 | float64] struct {
 type ErrIndex struct{ Index, Len int }
 
 func (e ErrIndex) Error() string {
-	return fmt.Sprintf("kvcache: token %d: the cache has %d tokens", e.Index, e.Len)
+	return fmt.Sprintf("host: token %d: the cache has %d tokens", e.Index, e.Len)
 }
 
 // Is matches the same error and the zero value.
@@ -120,7 +120,7 @@ func (c *PagedKvCache[T]) String() string {
 // ErrClosed after Release; the cache is then as it was.
 func (c *PagedKvCache[T]) Append(token []T) error {
 	if len(token) != c.Dim() {
-		return backend.ErrShape{Package: "kvcache", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
+		return backend.ErrShape{Package: "host", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
 	}
 	return c.extend(token, 1)
 }
@@ -129,7 +129,7 @@ func (c *PagedKvCache[T]) Append(token []T) error {
 // those of Append.
 func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 	if n, ok := backend.Mul(t.Rows, t.Cols); !ok || t.Cols != c.Dim() || n != len(t.Data) {
-		return backend.ErrShape{Package: "kvcache", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
+		return backend.ErrShape{Package: "host", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
 	}
 	return c.extend(t.Data, t.Rows)
 }
@@ -137,9 +137,9 @@ func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	switch {
 	case c.released || c.store == nil:
-		return fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
+		return fmt.Errorf("host: paged cache: %w", backend.ErrClosed)
 	case tokens > c.maxTokens-c.length:
-		return ErrCapacity{Have: c.length + tokens, Max: c.maxTokens}
+		return backend.ErrCapacity{Package: "host", Have: c.length + tokens, Max: c.maxTokens}
 	case tokens == 0:
 		return nil
 	}
@@ -152,7 +152,7 @@ func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	if n > 0 || shared > 0 {
 		table, err := c.store.extend(c.table, n, shared)
 		if err != nil {
-			return lacking("append", err)
+			return fmt.Errorf("host: append: %w", err)
 		}
 		c.table, c.exclusive = table, true
 	}
@@ -214,7 +214,7 @@ func (c *PagedKvCache[T]) AsTensor() Tensor[T] {
 // Release.
 func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
 	if c.released || c.store == nil {
-		return nil, fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
+		return nil, fmt.Errorf("host: paged cache: %w", backend.ErrClosed)
 	}
 	clone, err := c.store.clone(c)
 	if err == nil {
