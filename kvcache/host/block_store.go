@@ -1,14 +1,15 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
 // maxStoreBytes is more than any machine has; Go cannot address what is far beyond.
@@ -17,20 +18,13 @@ const maxStoreBytes = min(math.MaxInt, 1<<46)
 // BlockStore is host memory [blocks, block size, dim] that several PagedKvCaches
 // share. It is safe for concurrent use: its caches may belong to different
 // goroutines.
-//
-// A block with one owner is written by that owner without a lock; a block with
-// several is never written. A second owner comes only by way of the first
-// one's Clone, and who was one of several asks under the lock whether he is the
-// only one now. So no write meets a read.
 type BlockStore[T float32 | float64] struct {
+	memory         *memory.Memory[T] // its codes are the rows
 	blockSize, dim int
-	slabBlocks     int                   // blocks of one slab
-	slabs          atomic.Pointer[[][]T] // [slab][blocks × block size × dim]; replaced, never changed
-
-	mu     sync.Mutex
-	alloc  *block.BlockAllocator
-	caches int  // that were not released
-	grows  bool // a store of NewPagedKvCache: room for each of its caches
+	caches         atomic.Int64 // that were not released
+	// roomy is the blocks that the store has for each of its caches, one of
+	// NewPagedKvCache; 0: the store does not grow.
+	roomy int
 }
 
 // NewBlockStore allocates a store of so many blocks of blockSize tokens, a power of
@@ -48,24 +42,11 @@ func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore
 	if !ok || bytes > maxStoreBytes {
 		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
 	}
-	alloc, err := block.New(blocks)
+	m, err := memory.New[T](memory.Format{Codes: dim}, blocks, blockSize)
 	if err != nil {
 		return nil, backend.ErrShape{Package: "host", Op: "block store", What: err.Error()}
 	}
-	s := &BlockStore[T]{blockSize: blockSize, dim: dim, slabBlocks: blocks, alloc: alloc}
-	s.addSlab()
-	return s, nil
-}
-
-// addSlab gives the store slabBlocks blocks' memory more. Others may be reading the
-// list of slabs, so it is replaced by a longer one.
-func (s *BlockStore[T]) addSlab() {
-	var slabs [][]T
-	if old := s.slabs.Load(); old != nil {
-		slabs = append(slabs, *old...)
-	}
-	slabs = append(slabs, make([]T, s.slabBlocks*s.blockSize*s.dim))
-	s.slabs.Store(&slabs)
+	return &BlockStore[T]{memory: m, blockSize: blockSize, dim: dim}, nil
 }
 
 // NewCache returns an empty cache of at most maxTokens tokens that takes its blocks
@@ -76,18 +57,16 @@ func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 	if maxTokens < 0 {
 		return nil, backend.ErrShape{Package: "host", Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
 	}
-	if s.alloc == nil {
+	if s.memory == nil {
 		return nil, errNoStore("paged cache")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.caches.Add(1)
 	return s.newCache(maxTokens), nil
 }
 
-// newCache is NewCache under the lock.
+// newCache is an empty cache that is counted.
 func (s *BlockStore[T]) newCache(maxTokens int) *PagedKvCache[T] {
-	s.caches++
-	blocks := min(blocksFor(maxTokens, s.blockSize), s.alloc.Total())
+	blocks := min(blocksFor(maxTokens, s.blockSize), s.memory.Blocks())
 	return &PagedKvCache[T]{
 		store: s, maxTokens: maxTokens, maxBlocks: blocks,
 		table: make([]block.Block, 0, blocks+1), // one more while a shared block is replaced
@@ -111,43 +90,35 @@ func (s *BlockStore[T]) Dim() int { return s.dim }
 
 // Blocks is the number of blocks, in use or not.
 func (s *BlockStore[T]) Blocks() int {
-	if s.alloc == nil {
+	if s.memory == nil {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.alloc.Total()
+	return s.memory.Blocks()
 }
 
 // BlocksInUse is the number of blocks that some cache holds, shared ones once.
 func (s *BlockStore[T]) BlocksInUse() int {
-	if s.alloc == nil {
+	if s.memory == nil {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.alloc.Held()
+	return s.memory.Held()
 }
 
 // Peak is the largest BlocksInUse there ever was.
 func (s *BlockStore[T]) Peak() int {
-	if s.alloc == nil {
+	if s.memory == nil {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.alloc.Peak()
+	return s.memory.Peak()
 }
 
 // Check walks the books of the store and returns block.ErrCorrupt if they do not
 // add up.
 func (s *BlockStore[T]) Check() error {
-	if s.alloc == nil {
+	if s.memory == nil {
 		return errNoStore("check")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.alloc.Check()
+	return s.memory.Check()
 }
 
 // errNoStore is an error of a store that has no memory.
@@ -155,49 +126,42 @@ func errNoStore(op string) error {
 	return fmt.Errorf("host: %s: a store that was not made by NewBlockStore: %w", op, backend.ErrClosed)
 }
 
-// extend appends n blocks to table. Where shared is not 0, the table's last block
-// is replaced by a copy of its first shared tokens if others own it, too.
-// On error nothing has changed.
-//
-// The copy is made under the lock: the first of two owners to write copies, the
-// second finds himself alone, and never are both blocks and the original held.
+// misused is what is said when a cache does not own its blocks. It cannot happen
+// unless the cache was copied as a struct or used by two goroutines at once, and
+// then its memory may already be somebody else's.
+const misused = "host: PagedKvCache was copied, or used by two goroutines at once"
+
+// extend appends n blocks to table, the blocks of a cache. Where shared is not 0, the last
+// one before them is the cache's alone then, at least its first shared tokens. On error
+// nothing has changed.
 func (s *BlockStore[T]) extend(table []block.Block, n, shared int) ([]block.Block, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := len(table) - 1
-	if shared > 0 {
-		switch refs, err := s.alloc.Refs(table[last]); {
-		case err != nil || refs == 0:
-			panic(misused)
-		case refs == 1:
-			shared = 0
-		default:
-			n++
-		}
+	table, err := s.memory.Extend(table, n, shared)
+	if err != nil && !errors.Is(err, block.ErrOutOfBlocks{}) {
+		panic(misused)
 	}
-	table, err := s.alloc.AllocateN(table, n)
-	if err != nil || shared == 0 {
-		return table, err
+	return table, err
+}
+
+// release takes an owner from each of bs.
+func (s *BlockStore[T]) release(bs []block.Block) {
+	if err := s.memory.Release(bs); err != nil {
+		panic(misused + ": " + err.Error())
 	}
-	old, fresh := table[last], table[len(table)-1]
-	copy(s.rows(fresh, 0, shared), s.rows(old, 0, shared))
-	s.give(table[last : last+1])
-	table[last] = fresh
-	return table[:len(table)-1], nil
 }
 
 // clone is a new cache that owns the same blocks. A store that grows makes room
-// for it to fill up on its own.
+// for it to fill up on its own: the count comes first, so that of two clones at once
+// each makes room for both.
 func (s *BlockStore[T]) clone(c *PagedKvCache[T]) (*PagedKvCache[T], error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.grows && s.alloc.Total() < (s.caches+1)*s.slabBlocks {
-		if err := s.alloc.Grow(s.slabBlocks); err != nil {
-			return nil, err
-		}
-		s.addSlab()
+	caches, err := s.caches.Add(1), error(nil)
+	if s.roomy > 0 {
+		err = s.memory.Grow(int(caches) * s.roomy)
 	}
-	if err := s.alloc.RetainN(c.table); err != nil {
+	if err == nil {
+		err = s.memory.Retain(c.table)
+	}
+	if err != nil {
+		s.caches.Add(-1)
 		return nil, err
 	}
 	clone := s.newCache(c.maxTokens)
@@ -206,34 +170,5 @@ func (s *BlockStore[T]) clone(c *PagedKvCache[T]) (*PagedKvCache[T], error) {
 	return clone, nil
 }
 
-// leave ends a cache that holds no blocks any more.
-func (s *BlockStore[T]) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.caches--
-}
-
-// release takes an owner from each of bs.
-func (s *BlockStore[T]) release(bs []block.Block) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.give(bs)
-}
-
-// misused is what is said when a cache does not own its blocks. It cannot happen
-// unless the cache was copied as a struct or used by two goroutines at once, and
-// then its memory may already be somebody else's.
-const misused = "host: PagedKvCache was copied, or used by two goroutines at once"
-
-// give is release under the lock.
-func (s *BlockStore[T]) give(bs []block.Block) {
-	if err := s.alloc.ReleaseN(bs, 0); err != nil {
-		panic(misused + ": " + err.Error())
-	}
-}
-
 // rows is the memory of tokens from to to−1 of b, [to − from, dim].
-func (s *BlockStore[T]) rows(b block.Block, from, to int) []T {
-	slab, first := (*s.slabs.Load())[int(b.ID)/s.slabBlocks], int(b.ID)%s.slabBlocks*s.blockSize
-	return slab[(first+from)*s.dim : (first+to)*s.dim : (first+to)*s.dim]
-}
+func (s *BlockStore[T]) rows(b block.Block, from, to int) []T { return s.memory.Codes(b, from, to) }

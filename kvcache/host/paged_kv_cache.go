@@ -83,7 +83,7 @@ func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOptio
 	if err != nil {
 		return nil, err
 	}
-	store.grows = true
+	store.roomy = blocks
 	return store.NewCache(maxTokens)
 }
 
@@ -259,5 +259,5 @@ func (c *PagedKvCache[T]) Release() {
 	}
 	c.Clear()
 	c.released = true
-	c.store.leave()
+	c.store.caches.Add(-1)
 }

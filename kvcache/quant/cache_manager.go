@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
 // CacheManager is the quantized keys and values of one sequence, layer by layer, made by
@@ -22,11 +23,12 @@ import (
 // It may be used by one goroutine at a time, with all its layers. It must not be copied.
 type CacheManager struct {
 	cfg    KVCacheConfig
-	store  *store
+	format format
+	memory *memory.Memory[byte] // of all layers; nil: not made by New
 	layers []Layer
 
 	// Working memory of calls.
-	pending token     // a token before it has a place
+	pending rows      // a token before it has a place
 	head    []float32 // to saturate without touching the caller's
 	keep    []int
 	holes   []int
@@ -42,11 +44,11 @@ func New(cfg KVCacheConfig) (*CacheManager, error) {
 		return nil, err
 	}
 	f := formatOf(cfg)
-	s, err := newStore(f)
+	m, err := memory.NewOnDemand[byte](f.size(), blockSize)
 	if err != nil {
 		return nil, err
 	}
-	c := &CacheManager{cfg: cfg, store: s, pending: f.room(1), head: make([]float32, f.dim)}
+	c := &CacheManager{cfg: cfg, format: f, memory: m, pending: m.Room(1), head: make([]float32, f.dim)}
 	c.layers = make([]Layer, cfg.Layers)
 	for i := range c.layers {
 		c.layers[i] = Layer{cache: c, index: i, limit: limits[i]}
@@ -153,11 +155,10 @@ func (c *CacheManager) PyramidBudget(layer, totalLayers int) int {
 // CompressionRatio is the bytes of a token in float32 over the bytes it is stored in, its
 // scales, zero points and the rounding of heads to whole bytes included.
 func (c *CacheManager) CompressionRatio() float64 {
-	if c.store == nil {
+	if c.memory == nil {
 		return 0
 	}
-	f := c.store.format
-	return float64(2*4*f.elements()) / float64(f.tokenBytes())
+	return float64(2*4*c.format.elements()) / float64(c.format.tokenBytes())
 }
 
 // MemoryBytes is the bytes of the blocks that hold the layers' tokens, 16 tokens each, with

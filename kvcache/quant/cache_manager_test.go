@@ -149,7 +149,7 @@ func TestMemoryFollowsBlocks(t *testing.T) {
 	require.Equal(t, 2*block, c.MemoryBytes())
 	filled(t, c, 83)
 	require.Equal(t, 7*block, c.MemoryBytes())
-	require.Len(t, c.store.blocks, 7)
+	require.Equal(t, 7, c.memory.Blocks())
 }
 
 // Whatever the policy, a cache never exceeds its maximum, for one moment.
@@ -159,7 +159,7 @@ func TestNeverAboveTheMaximum(t *testing.T) {
 		for range 100 {
 			filled(t, c, 1)
 			require.LessOrEqual(t, c.Len(), 17)
-			require.LessOrEqual(t, c.store.alloc.Peak(), 2)
+			require.LessOrEqual(t, c.memory.Peak(), 2)
 		}
 	}
 }
