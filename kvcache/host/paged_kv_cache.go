@@ -38,20 +38,6 @@ type Tensor[T float32 | float64] struct {
 	Rows, Cols int
 }
 
-// ErrIndex is a token that the cache does not have. errors.Is(err, ErrIndex{})
-// matches any.
-type ErrIndex struct{ Index, Len int }
-
-func (e ErrIndex) Error() string {
-	return fmt.Sprintf("host: token %d: the cache has %d tokens", e.Index, e.Len)
-}
-
-// Is matches the same error and the zero value.
-func (e ErrIndex) Is(target error) bool {
-	t, ok := target.(ErrIndex)
-	return ok && (t == e || t == ErrIndex{})
-}
-
 // PagedOption changes what NewPagedKvCache makes.
 type PagedOption func(*pagedOptions)
 

@@ -17,7 +17,8 @@ import (
 //
 // A block is written once, before it gets here, and evicting drops the reference to
 // it, so that content is read outside of the lock and by whoever still has it. No block
-// has an owner between two calls.
+// has an owner between two calls. So this is no BlockStore, whose blocks are written in place and
+// given back.
 type prefixStore struct {
 	cfg PrefixCacheConfig // filled in
 
@@ -45,20 +46,6 @@ const (
 	allocBytes = 16 // of a block of the allocator: see block.New
 	slotBytes  = int(unsafe.Sizeof(prefixSlot{})) + allocBytes + prefix.EntryBytes
 )
-
-// ErrOversize is a prompt that alone takes more memory than its cache may.
-// errors.Is(err, ErrOversize{}) matches any.
-type ErrOversize struct{ Need, Max int64 } // bytes
-
-func (e ErrOversize) Error() string {
-	return fmt.Sprintf("host: an entry of %d bytes exceeds the cache's %d; raise MaxBytes or store a shorter prefix", e.Need, e.Max)
-}
-
-// Is matches the same error and the zero value.
-func (e ErrOversize) Is(target error) bool {
-	t, ok := target.(ErrOversize)
-	return ok && (t == e || t == ErrOversize{})
-}
 
 // reset makes the store empty.
 func (s *prefixStore) reset() error {

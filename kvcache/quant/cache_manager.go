@@ -1,6 +1,6 @@
 // Package quant holds a sequence's keys and values in few bits, in host memory, and lets
 // go of those that an eviction policy can spare: for programs that compute
-// attention themselves. It stands on the blocks and the codecs of the paged pools.
+// attention themselves. Its blocks are those of package host, its codecs those of the paged pools.
 //
 // A number is a code of 2, 3, 4 or 8 bits, bit-packed, in groups that share a scale and a
 // zero point of 4 bytes together (see backend/quant.Affine): a head is one group at 8

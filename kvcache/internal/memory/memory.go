@@ -27,7 +27,7 @@ type Memory[E any] struct {
 	// Memory is allocated in slabs of slabBlocks blocks, [block, token]. On demand a slab is one
 	// block, and empty while that has no owner. The list is replaced when it gets longer, for
 	// others may be reading it.
-	slabBlocks int
+	slabBlocks uint32 // the division of a number by it is on the way to every token
 	slabs      atomic.Pointer[[]Rows[E]]
 
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type Memory[E any] struct {
 func New[E any](format Format, blocks, tokens int) (*Memory[E], error) {
 	m, err := newMemory[E](format, blocks, tokens)
 	if err == nil {
-		m.slabBlocks = blocks
+		m.slabBlocks = uint32(blocks)
 		m.addSlab()
 	}
 	return m, err
@@ -76,14 +76,18 @@ func (m *Memory[E]) Room(tokens int) Rows[E] {
 // Codes is the codes of tokens from to to−1 of b, which the caller owns. It is valid until the
 // owner gives b back.
 func (m *Memory[E]) Codes(b block.Block, from, to int) []E {
-	slab, first := (*m.slabs.Load())[int(b.ID)/m.slabBlocks].Codes, int(b.ID)%m.slabBlocks*m.tokens
-	return slab[(first+from)*m.format.Codes : (first+to)*m.format.Codes : (first+to)*m.format.Codes]
+	slab := b.ID / m.slabBlocks
+	first := int(b.ID-slab*m.slabBlocks) * m.tokens
+	codes, n := (*m.slabs.Load())[slab].Codes, m.format.Codes
+	return codes[(first+from)*n : (first+to)*n : (first+to)*n]
 }
 
 // Rows is Codes with the words beside them.
 func (m *Memory[E]) Rows(b block.Block, from, to int) Rows[E] {
-	slab, first := (*m.slabs.Load())[int(b.ID)/m.slabBlocks].Words, int(b.ID)%m.slabBlocks*m.tokens
-	return Rows[E]{m.Codes(b, from, to), slab[(first+from)*m.format.Words : (first+to)*m.format.Words : (first+to)*m.format.Words]}
+	slab := b.ID / m.slabBlocks
+	first := int(b.ID-slab*m.slabBlocks) * m.tokens
+	words, n := (*m.slabs.Load())[slab].Words, m.format.Words
+	return Rows[E]{m.Codes(b, from, to), words[(first+from)*n : (first+to)*n : (first+to)*n]}
 }
 
 // Tokens is the number of tokens of a block.
@@ -120,7 +124,7 @@ func (m *Memory[E]) Check() error {
 	}
 	slabs, filled := *m.slabs.Load(), 0
 	for i, s := range slabs {
-		tokens := m.slabBlocks * m.tokens
+		tokens := int(m.slabBlocks) * m.tokens
 		switch {
 		case len(s.Codes) == tokens*m.format.Codes && len(s.Words) == tokens*m.format.Words:
 			filled++
@@ -128,7 +132,7 @@ func (m *Memory[E]) Check() error {
 			return fmt.Errorf("%w: slab %d has %d codes and %d words", block.ErrCorrupt, i, len(s.Codes), len(s.Words))
 		}
 	}
-	if len(slabs)*m.slabBlocks != m.alloc.Total() || m.onDemand && filled != m.alloc.Held() {
+	if len(slabs)*int(m.slabBlocks) != m.alloc.Total() || m.onDemand && filled != m.alloc.Held() {
 		return fmt.Errorf("%w: %d slabs of %d blocks, %d with memory, for %d blocks of which %d have owners",
 			block.ErrCorrupt, len(slabs), m.slabBlocks, filled, m.alloc.Total(), m.alloc.Held())
 	}

@@ -133,8 +133,8 @@ func TestHistoriesMatchLists(t *testing.T) {
 				m.fork(l)
 			case op == 7 && !m.m.onDemand:
 				slabs := rapid.IntRange(0, 3).Draw(t, "slabs")
-				require.NoError(t, m.m.Grow(slabs*m.m.slabBlocks))
-				require.GreaterOrEqual(t, m.m.Blocks(), slabs*m.m.slabBlocks)
+				require.NoError(t, m.m.Grow(slabs*int(m.m.slabBlocks)))
+				require.GreaterOrEqual(t, m.m.Blocks(), slabs*int(m.m.slabBlocks))
 			default:
 				m.truncate(l, rapid.IntRange(0, len(l.tokens)).Draw(t, "length"))
 			}

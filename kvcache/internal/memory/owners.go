@@ -102,8 +102,9 @@ func (m *Memory[E]) Grow(blocks int) error {
 	if short <= 0 || m.onDemand {
 		return nil
 	}
-	more := (short-1)/m.slabBlocks + 1
-	if err := m.alloc.Grow(max(short, more*m.slabBlocks)); err != nil { // short, where the product overflows
+	slab := int(m.slabBlocks)
+	more := (short-1)/slab + 1
+	if err := m.alloc.Grow(max(short, more*slab)); err != nil { // short, where the product overflows
 		return err
 	}
 	for range more {
@@ -118,6 +119,6 @@ func (m *Memory[E]) addSlab() {
 	if old := m.slabs.Load(); old != nil {
 		slabs = append(slabs, *old...)
 	}
-	slabs = append(slabs, m.Room(m.slabBlocks*m.tokens))
+	slabs = append(slabs, m.Room(int(m.slabBlocks)*m.tokens))
 	m.slabs.Store(&slabs)
 }
