@@ -61,12 +61,11 @@ func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 		return nil, errNoStore("paged cache")
 	}
 	s.caches.Add(1)
-	return s.newCache(maxTokens), nil
+	return s.newCache(maxTokens, min(blocksFor(maxTokens, s.blockSize), s.memory.Blocks())), nil
 }
 
-// newCache is an empty cache that is counted.
-func (s *BlockStore[T]) newCache(maxTokens int) *PagedKvCache[T] {
-	blocks := min(blocksFor(maxTokens, s.blockSize), s.memory.Blocks())
+// newCache is an empty cache that is counted, and can use so many blocks.
+func (s *BlockStore[T]) newCache(maxTokens, blocks int) *PagedKvCache[T] {
 	return &PagedKvCache[T]{
 		store: s, maxTokens: maxTokens, maxBlocks: blocks,
 		table: make([]block.Block, 0, blocks+1), // one more while a shared block is replaced
@@ -164,7 +163,7 @@ func (s *BlockStore[T]) clone(c *PagedKvCache[T]) (*PagedKvCache[T], error) {
 		s.caches.Add(-1)
 		return nil, err
 	}
-	clone := s.newCache(c.maxTokens)
+	clone := s.newCache(c.maxTokens, c.maxBlocks)
 	clone.table = append(clone.table, c.table...)
 	clone.length = c.length
 	return clone, nil
