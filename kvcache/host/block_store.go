@@ -67,7 +67,7 @@ func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 // newCache is an empty cache that is counted, and can use so many blocks.
 func (s *BlockStore[T]) newCache(maxTokens, blocks int) *PagedKvCache[T] {
 	return &PagedKvCache[T]{
-		store: s, maxTokens: maxTokens, maxBlocks: blocks,
+		store: s, memory: s.memory, maxTokens: maxTokens, maxBlocks: blocks,
 		table: make([]block.Block, 0, blocks+1), // one more while a shared block is replaced
 	}
 }
@@ -168,6 +168,3 @@ func (s *BlockStore[T]) clone(c *PagedKvCache[T]) (*PagedKvCache[T], error) {
 	clone.length = c.length
 	return clone, nil
 }
-
-// rows is the memory of tokens from to to−1 of b, [to − from, dim].
-func (s *BlockStore[T]) rows(b block.Block, from, to int) []T { return s.memory.Codes(b, from, to) }

@@ -20,9 +20,10 @@ import (
 // that was one of several asks under the lock whether it is the only one now, see Extend. So no
 // write meets a read.
 type Memory[E any] struct {
-	format   Format
-	tokens   int // of a block
-	onDemand bool
+	format     Format
+	tokens     int // of a block
+	blockCodes int // tokens × format.Codes
+	onDemand   bool
 
 	// Memory is allocated in slabs of slabBlocks blocks, [block, token]. On demand a slab is one
 	// block, and empty while that has no owner. The list is replaced when it gets longer, for
@@ -61,7 +62,7 @@ func newMemory[E any](format Format, blocks, tokens int) (*Memory[E], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Memory[E]{format: format, tokens: tokens, alloc: alloc}, nil
+	return &Memory[E]{format: format, tokens: tokens, blockCodes: tokens * format.Codes, alloc: alloc}, nil
 }
 
 // Room is memory for so many tokens that belongs to no block.
@@ -76,16 +77,17 @@ func (m *Memory[E]) Room(tokens int) Rows[E] {
 // Codes is the codes of tokens from to to−1 of b, which the caller owns. It is valid until the
 // owner gives b back.
 func (m *Memory[E]) Codes(b block.Block, from, to int) []E {
-	slab := b.ID / m.slabBlocks
-	first := int(b.ID-slab*m.slabBlocks) * m.tokens
-	codes, n := (*m.slabs.Load())[slab].Codes, m.format.Codes
-	return codes[(first+from)*n : (first+to)*n : (first+to)*n]
+	slab, at := uint32(0), b.ID
+	if at >= m.slabBlocks {
+		slab, at = at/m.slabBlocks, at%m.slabBlocks
+	}
+	codes, n, first := (*m.slabs.Load())[slab].Codes, m.format.Codes, int(at)*m.blockCodes
+	return codes[first+from*n : first+to*n : first+to*n]
 }
 
 // Rows is Codes with the words beside them.
 func (m *Memory[E]) Rows(b block.Block, from, to int) Rows[E] {
-	slab := b.ID / m.slabBlocks
-	first := int(b.ID-slab*m.slabBlocks) * m.tokens
+	slab, first := b.ID/m.slabBlocks, int(b.ID%m.slabBlocks)*m.tokens
 	words, n := (*m.slabs.Load())[slab].Words, m.format.Words
 	return Rows[E]{m.Codes(b, from, to), words[(first+from)*n : (first+to)*n : (first+to)*n]}
 }
