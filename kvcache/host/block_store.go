@@ -67,7 +67,7 @@ func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 // newCache is an empty cache that is counted, and can use so many blocks.
 func (s *BlockStore[T]) newCache(maxTokens, blocks int) *PagedKvCache[T] {
 	return &PagedKvCache[T]{
-		store: s, memory: s.memory, maxTokens: maxTokens, maxBlocks: blocks,
+		store: s, maxTokens: maxTokens, maxBlocks: blocks,
 		table: make([]block.Block, 0, blocks+1), // one more while a shared block is replaced
 	}
 }

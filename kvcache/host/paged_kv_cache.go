@@ -6,7 +6,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
 // DefaultPagedBlockSize is the number of tokens in a block of a PagedKvCache that
@@ -23,8 +22,7 @@ const DefaultPagedBlockSize = 16
 // original gave back before panics.
 type PagedKvCache[T float32 | float64] struct {
 	store     *BlockStore[T]
-	memory    *memory.Memory[T] // the store's, for every token is read through it
-	table     []block.Block     // the blocks of tokens 0, block size, 2 × block size …
+	table     []block.Block // the blocks of tokens 0, block size, 2 × block size …
 	length    int
 	maxTokens int
 	maxBlocks int
@@ -147,7 +145,7 @@ func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	for tokens > 0 {
 		b, at := c.length/bs, c.length%bs
 		fit := min(tokens, bs-at)
-		copy(c.memory.Codes(c.table[b], at, at+fit), data)
+		copy(c.store.memory.Codes(c.table[b], at, at+fit), data)
 		data = data[fit*c.Dim():]
 		tokens -= fit
 		c.length += fit
@@ -162,7 +160,7 @@ func (c *PagedKvCache[T]) Token(i int) ([]T, error) {
 		return nil, ErrIndex{Index: i, Len: c.length}
 	}
 	b, at := i/c.store.blockSize, i%c.store.blockSize
-	return c.memory.Codes(c.table[b], at, at+1), nil
+	return c.store.memory.Codes(c.table[b], at, at+1), nil
 }
 
 // GetToken is a copy of token i, [dim]. ErrIndex when there is no such token.
@@ -181,7 +179,7 @@ func (c *PagedKvCache[T]) Blocks() iter.Seq2[int, []T] {
 		}
 		bs := c.store.blockSize
 		for i, b := range c.table {
-			if !yield(i*bs, c.memory.Codes(b, 0, min(bs, c.length-i*bs))) {
+			if !yield(i*bs, c.store.memory.Codes(b, 0, min(bs, c.length-i*bs))) {
 				return
 			}
 		}

@@ -76,7 +76,7 @@ func (p *PagedLayers) Rows(layer, first int) (keys, values []float32, err error)
 // blockFrom is the tokens from i on that lie in one block.
 func (c *PagedKvCache[T]) blockFrom(i int) []T {
 	bs := c.store.blockSize
-	return c.memory.Codes(c.table[i/bs], i%bs, min(bs, c.length-i/bs*bs))
+	return c.store.memory.Codes(c.table[i/bs], i%bs, min(bs, c.length-i/bs*bs))
 }
 
 // Load replaces the content of all caches by the tokens of s. The first error of a
