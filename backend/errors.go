@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
 // Sentinels, wrapped with what was asked for. Compare with errors.Is.
@@ -88,6 +91,37 @@ func (e ErrUnavailable) Error() string {
 	return fmt.Sprintf("backend: %s is not available: %s", e.Backend, e.Why)
 }
 func (e ErrUnavailable) Is(target error) bool { return isKind(e, target) }
+
+// ErrCapacity is a sequence or a cache that would become longer than it may.
+// errors.Is(err, ErrCapacity{}) matches any.
+type ErrCapacity struct {
+	Package string // that found it; empty: kvcache
+	Have    int    // tokens it would have
+	Max     int    // tokens it may have
+}
+
+func (e ErrCapacity) Error() string {
+	return fmt.Sprintf("%s: %d tokens exceed the capacity of %d", cmp.Or(e.Package, "kvcache"), e.Have, e.Max)
+}
+func (e ErrCapacity) Is(target error) bool { return isKind(e, target) }
+
+// ErrConfig is a setting that cannot be used: a field of a configuration, or an environment
+// variable. errors.Is(err, ErrConfig{}) matches any.
+type ErrConfig struct {
+	Package string // whose setting it is; empty: kvcache
+	Name    string // field or variable
+	Value   string
+	Why     string // what it accepts
+}
+
+func (e ErrConfig) Error() string {
+	value := e.Value
+	if value == "" || strings.ContainsFunc(value, unicode.IsSpace) {
+		value = strconv.Quote(value)
+	}
+	return fmt.Sprintf("%s: %s=%s: %s", cmp.Or(e.Package, "kvcache"), e.Name, value, e.Why)
+}
+func (e ErrConfig) Is(target error) bool { return isKind(e, target) }
 
 // isKind reports whether target is the same error or the zero value of its type.
 func isKind[E comparable](e E, target error) bool {

@@ -30,12 +30,15 @@
 // graphs, steps can be replayed as one launch: see [Batch.Fix].
 //
 // [KvCache] is one layer of one sequence, as a value with public fields; alone it
-// is a cache that grows. [PagedKvCache] holds plain vectors in host memory, and
-// [PrefixKvCache] what runners without a Pool have computed for earlier prompts.
+// is a cache that grows.
+//
+// # For whom
 //
 // A Pool is for eager runners, which compute a layer when they call for it: Append and Attend
 // enqueue their work at once. A runner that builds a graph first and has it run later (ggml,
-// XLA) can use PrefixKvCache and PagedKvCache, which know no device.
+// XLA), or computes attention itself, uses package kvcache/host: plain rows in host memory and
+// a cache of what was computed for earlier prompts, which know no device. Package kvcache/quant
+// has rows in fewer bits for such runners.
 //
 // # Layouts
 //

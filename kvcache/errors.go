@@ -3,9 +3,6 @@ package kvcache
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -28,28 +25,18 @@ var (
 // with the call that needed them: see errors.As.
 type ErrOutOfBlocks = block.ErrOutOfBlocks
 
+// ErrCapacity is a sequence that would become longer than it may.
+type ErrCapacity = backend.ErrCapacity
+
+// ErrConfig is a setting that cannot be used: a field of Config or an environment variable.
+type ErrConfig = backend.ErrConfig
+
 // lacking names the call that lacks blocks.
 func lacking(op string, err error) error {
 	if errors.Is(err, ErrOutOfBlocks{}) {
 		return fmt.Errorf("kvcache: %s: %w", op, err)
 	}
 	return err
-}
-
-// ErrCapacity is a sequence that would become longer than it may.
-type ErrCapacity struct {
-	Have int // tokens the sequence would have
-	Max  int // tokens it may have
-}
-
-func (e ErrCapacity) Error() string {
-	return fmt.Sprintf("kvcache: %d tokens exceed the capacity of %d", e.Have, e.Max)
-}
-
-// Is matches any ErrCapacity with errors.Is(err, ErrCapacity{}).
-func (e ErrCapacity) Is(target error) bool {
-	t, ok := target.(ErrCapacity)
-	return ok && (t == e || t == ErrCapacity{})
 }
 
 // ErrPosition is a token whose position the rotary embedding does not reach: tokens before
@@ -99,27 +86,6 @@ func (e ErrPoolSize) Error() string {
 func (e ErrPoolSize) Is(target error) bool {
 	t, ok := target.(ErrPoolSize)
 	return target == backend.ErrOutOfMemory || ok && (t == e || t == ErrPoolSize{})
-}
-
-// ErrConfig is a setting that cannot be used: a field of Config or an environment variable.
-type ErrConfig struct {
-	Name  string // field or variable
-	Value string
-	Why   string // what it accepts
-}
-
-func (e ErrConfig) Error() string {
-	value := e.Value
-	if value == "" || strings.ContainsFunc(value, unicode.IsSpace) {
-		value = strconv.Quote(value)
-	}
-	return fmt.Sprintf("kvcache: %s=%s: %s", e.Name, value, e.Why)
-}
-
-// Is matches any ErrConfig with errors.Is(err, ErrConfig{}).
-func (e ErrConfig) Is(target error) bool {
-	t, ok := target.(ErrConfig)
-	return ok && (t == e || t == ErrConfig{})
 }
 
 // ErrStep is a call that does not fit the state of a step: Append before Plan.

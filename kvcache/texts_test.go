@@ -19,10 +19,6 @@ func TestTexts(t *testing.T) {
 	require.NoError(t, err)
 	seq, full := r.open(), r.open()
 	require.NoError(t, r.feed2(full, sequence(1, 3)))
-	store, err := NewBlockStore[float32](1, 4, 1)
-	require.NoError(t, err)
-	cache, err := store.NewCache(9)
-	require.NoError(t, err)
 	planned := func(ask func() error) error {
 		require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{seq, []uint32{1}}))
 		defer func() { require.NoError(t, r.step.Reset()) }()
@@ -42,9 +38,6 @@ func TestTexts(t *testing.T) {
 		{"kvcache: stream belongs to another device", func() error { return full.Fence(alien) }},
 		{"kvcache: plan: block: out of blocks: need 2, 1 available", func() error { return r.plan(r.s, feed[*cpu.Buffer]{seq, sequence(1, 8)}) }},
 		{"kvcache: reserve: block: out of blocks: need 10, 1 available", func() error { return r.pool.Reserve(Reservation[*cpu.Buffer]{seq, 40}) }},
-		{"kvcache: append: block: out of blocks: need 2, 1 available", func() error {
-			return cache.AppendTensor(Tensor[float32]{Data: make([]float32, 5), Rows: 5, Cols: 1})
-		}},
 		{"kvcache: reserve: the sequence is nil; open one with Pool.Open", func() error { return r.pool.Reserve(Reservation[*cpu.Buffer]{}) }},
 		{"kvcache: truncate: 4 tokens: the sequence has 3", func() error { return full.Truncate(4) }},
 		{"kvcache: shift is not supported: Config.RoPE is not set, so keys cannot move to other positions", func() error { return full.Shift(r.s, 0, 1) }},

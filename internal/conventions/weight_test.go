@@ -49,3 +49,18 @@ func TestUsersGetFewModules(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{module: true, "github.com/go-gl/mathgl": true, "golang.org/x/sys": true}, modules)
 }
+
+// The caches of host memory are linked by programs that have no Pool, and pools by those that
+// have no such cache: neither brings the other, nor a device.
+func TestHostCachesKnowNoPools(t *testing.T) {
+	for room, others := range map[string][]string{
+		"/kvcache/host": {"/kvcache", "/backend/cpu", "/backend/internal", "/backend/cuda", "/backend/metal", "/kernels"},
+		"/kvcache":      {"/kvcache/host", "/kvcache/quant", "/backend/cpu", "/backend/cuda", "/backend/metal"},
+	} {
+		deps := list(t, "-deps", module+room)
+		require.Contains(t, deps, module+"/kvcache/prefix")
+		for _, other := range others {
+			require.NotContains(t, deps, module+other, room)
+		}
+	}
+}

@@ -1,6 +1,6 @@
 // Package quant holds a sequence's keys and values in few bits, in host memory, and lets
 // go of those that an eviction policy can spare: for programs that compute
-// attention themselves. It stands on the blocks and the codecs of the paged pools.
+// attention themselves. Its blocks are those of package host, its codecs those of the paged pools.
 //
 // A number is a code of 2, 3, 4 or 8 bits, bit-packed, in groups that share a scale and a
 // zero point of 4 bytes together (see backend/quant.Affine): a head is one group at 8
@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
 // CacheManager is the quantized keys and values of one sequence, layer by layer, made by
@@ -22,11 +23,12 @@ import (
 // It may be used by one goroutine at a time, with all its layers. It must not be copied.
 type CacheManager struct {
 	cfg    KVCacheConfig
-	store  *store
+	format format
+	memory *memory.Memory[byte] // of all layers; nil: not made by New
 	layers []Layer
 
 	// Working memory of calls.
-	pending token     // a token before it has a place
+	pending rows      // a token before it has a place
 	head    []float32 // to saturate without touching the caller's
 	keep    []int
 	holes   []int
@@ -35,18 +37,18 @@ type CacheManager struct {
 }
 
 // New returns an empty cache. It allocates next to nothing: a block of 16 tokens is
-// allocated when a layer first needs it. The error is a kvcache.ErrConfig.
+// allocated when a layer first needs it. The error is a backend.ErrConfig.
 func New(cfg KVCacheConfig) (*CacheManager, error) {
 	cfg, limits, err := cfg.resolved()
 	if err != nil {
 		return nil, err
 	}
 	f := formatOf(cfg)
-	s, err := newStore(f)
+	m, err := memory.NewOnDemand[byte](f.size(), blockSize)
 	if err != nil {
 		return nil, err
 	}
-	c := &CacheManager{cfg: cfg, store: s, pending: f.room(1), head: make([]float32, f.dim)}
+	c := &CacheManager{cfg: cfg, format: f, memory: m, pending: m.Room(1), head: make([]float32, f.dim)}
 	c.layers = make([]Layer, cfg.Layers)
 	for i := range c.layers {
 		c.layers[i] = Layer{cache: c, index: i, limit: limits[i]}
@@ -153,11 +155,10 @@ func (c *CacheManager) PyramidBudget(layer, totalLayers int) int {
 // CompressionRatio is the bytes of a token in float32 over the bytes it is stored in, its
 // scales, zero points and the rounding of heads to whole bytes included.
 func (c *CacheManager) CompressionRatio() float64 {
-	if c.store == nil {
+	if c.memory == nil {
 		return 0
 	}
-	f := c.store.format
-	return float64(2*4*f.elements()) / float64(f.tokenBytes())
+	return float64(2*4*c.format.elements()) / float64(c.format.tokenBytes())
 }
 
 // MemoryBytes is the bytes of the blocks that hold the layers' tokens, 16 tokens each, with

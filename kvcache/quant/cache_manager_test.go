@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/stretchr/testify/require"
 )
@@ -150,7 +149,7 @@ func TestMemoryFollowsBlocks(t *testing.T) {
 	require.Equal(t, 2*block, c.MemoryBytes())
 	filled(t, c, 83)
 	require.Equal(t, 7*block, c.MemoryBytes())
-	require.Len(t, c.store.blocks, 7)
+	require.Equal(t, 7, c.memory.Blocks())
 }
 
 // Whatever the policy, a cache never exceeds its maximum, for one moment.
@@ -160,7 +159,7 @@ func TestNeverAboveTheMaximum(t *testing.T) {
 		for range 100 {
 			filled(t, c, 1)
 			require.LessOrEqual(t, c.Len(), 17)
-			require.LessOrEqual(t, c.store.alloc.Peak(), 2)
+			require.LessOrEqual(t, c.memory.Peak(), 2)
 		}
 	}
 }
@@ -252,8 +251,8 @@ func (short) Budgets(dst []int, _, _ int) []int { return dst }
 func TestWrongPoliciesAreFound(t *testing.T) {
 	for _, keep := range [][]int{{0, 1, 2, 3}, {1, 0}, {1, 1}, {-1}, {4}} {
 		c := filled(t, newCache(t, small(4, 4, stubborn{keep: keep})), 4)
-		require.ErrorIs(t, c.Evict(3), kvcache.ErrConfig{})
-		require.ErrorIs(t, c.Append(filledWith(1, c), filledWith(1, c), 0), kvcache.ErrConfig{})
+		require.ErrorIs(t, c.Evict(3), backend.ErrConfig{})
+		require.ErrorIs(t, c.Append(filledWith(1, c), filledWith(1, c), 0), backend.ErrConfig{})
 		require.Equal(t, []int{0, 1, 2, 3}, held(t, c))
 	}
 	_, err := New(small(4, 4, short{}))

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 )
 
@@ -42,7 +41,7 @@ const (
 )
 
 // resolved is the config with its defaults, and how many tokens each layer may hold. The
-// error is a kvcache.ErrConfig.
+// error is a backend.ErrConfig.
 func (cfg KVCacheConfig) resolved() (KVCacheConfig, []int, error) {
 	if cfg.QuantizationBits == 0 {
 		cfg.QuantizationBits = DefaultBits
@@ -99,9 +98,9 @@ func (cfg KVCacheConfig) limits() ([]int, error) {
 }
 
 func badConfig(name string, value int, why string) error {
-	return kvcache.ErrConfig{Name: name, Value: strconv.Itoa(value), Why: why}
+	return backend.ErrConfig{Package: "quant", Name: name, Value: strconv.Itoa(value), Why: why}
 }
 
 func badPolicy(p evict.Policy, why string) error {
-	return kvcache.ErrConfig{Name: "EvictionPolicy", Value: p.String(), Why: why}
+	return backend.ErrConfig{Package: "quant", Name: "EvictionPolicy", Value: p.String(), Why: why}
 }

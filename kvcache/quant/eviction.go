@@ -10,7 +10,7 @@ import (
 
 // Evict leaves at most budget tokens, those that the policy keeps, in their order, and
 // gives blocks that are not needed any more back. ErrShape for a negative budget,
-// kvcache.ErrConfig if a policy of the caller's answers what it may not; the layer is
+// backend.ErrConfig if a policy of the caller's answers what it may not; the layer is
 // then as it was.
 func (l *Layer) Evict(budget int) error {
 	if err := l.made("evict"); err != nil {
@@ -65,7 +65,7 @@ func (l *Layer) retain(keep []int) error {
 		if e.slot >= n { // as many as there are holes
 			hole := c.holes[len(c.holes)-1]
 			c.holes = c.holes[:len(c.holes)-1]
-			l.token(hole).copy(l.token(e.slot))
+			l.token(hole).Copy(l.token(e.slot))
 			e.slot = hole
 		}
 		l.entries[to] = e
@@ -74,5 +74,5 @@ func (l *Layer) retain(keep []int) error {
 	needed := (n + blockSize - 1) / blockSize
 	unneeded := l.table[needed:]
 	l.table = l.table[:needed]
-	return c.store.give(unneeded)
+	return c.memory.Release(unneeded)
 }

@@ -82,7 +82,7 @@ func (l *Layer) MemoryBytes() int64 {
 	if l.cache == nil {
 		return 0
 	}
-	return int64(len(l.table)) * int64(l.cache.store.blockBytes())
+	return int64(len(l.table)) * int64(l.cache.format.blockBytes())
 }
 
 // Append stores the next token's key and value, [NumHeads, HeadDim] each, and does not
@@ -95,7 +95,7 @@ func (l *Layer) Append(key, value []float32) error {
 	if err := l.made("append"); err != nil {
 		return err
 	}
-	c, n := l.cache, l.cache.store.elements()
+	c, n := l.cache, l.cache.format.elements()
 	if len(key) != n || len(value) != n {
 		return backend.ErrShape{Package: "quant", Op: "append", What: fmt.Sprintf("key and value: %d and %d elements, need %d", len(key), len(value), n)}
 	}
@@ -112,13 +112,13 @@ func (l *Layer) Append(key, value []float32) error {
 	}
 	slot := len(l.entries)
 	if slot == blockSize*len(l.table) {
-		b, err := c.store.take()
+		table, err := c.memory.Extend(l.table, 1, 0)
 		if err != nil {
 			return err
 		}
-		l.table = append(l.table, b)
+		l.table = table
 	}
-	l.token(slot).copy(c.pending)
+	l.token(slot).Copy(c.pending)
 	l.entries = append(l.entries, entry{position: l.appended, slot: slot})
 	l.appended++
 	return nil
@@ -126,13 +126,13 @@ func (l *Layer) Append(key, value []float32) error {
 
 // encode makes a key or value that of the pending token.
 func (c *CacheManager) encode(x []float32, value bool, layer int) error {
-	f := c.store.format
+	f := c.format
 	for h := range f.heads {
 		head, to := x[h*f.dim:][:f.dim], f.head(c.pending, h, value)
 		if c.cfg.Saturate {
 			head = append(c.head[:0], head...)
 		}
-		if !f.Encode(to.codes, to.words, head, c.cfg.Saturate) {
+		if !f.Encode(to.Codes, to.Words, head, c.cfg.Saturate) {
 			what := "key"
 			if value {
 				what = "value"
@@ -144,8 +144,8 @@ func (c *CacheManager) encode(x []float32, value bool, layer int) error {
 }
 
 // token is the memory of a slot.
-func (l *Layer) token(slot int) token {
-	return l.cache.store.token(l.table[slot/blockSize], slot%blockSize)
+func (l *Layer) token(slot int) rows {
+	return l.cache.memory.Rows(l.table[slot/blockSize], slot%blockSize, slot%blockSize+1)
 }
 
 // Get reads the keys and values at the given positions, in any order, [NumHeads, HeadDim]
@@ -157,7 +157,7 @@ func (l *Layer) Get(positions []int) (keys, values [][]float32, err error) {
 	if err := l.holds(positions); err != nil {
 		return nil, nil, err
 	}
-	n := l.cache.store.elements()
+	n := l.cache.format.elements()
 	data := make([]float32, 2*n*len(positions))
 	rows := make([][]float32, 2*len(positions))
 	for i := range rows {
@@ -176,7 +176,7 @@ func (l *Layer) GetInto(keys, values []float32, positions []int) error {
 	if err := l.made("get"); err != nil {
 		return err
 	}
-	n := l.cache.store.elements()
+	n := l.cache.format.elements()
 	if want, ok := backend.Mul(len(positions), n); !ok || len(keys) != want || len(values) != want {
 		return backend.ErrShape{Package: "quant", Op: "get", What: fmt.Sprintf("keys and values: %d and %d elements, need %d for each of %d positions", len(keys), len(values), n, len(positions))}
 	}
@@ -203,8 +203,8 @@ func (l *Layer) holds(positions []int) error {
 func (l *Layer) read(key, value []float32, position int) {
 	i, _ := l.find(position)
 	t := l.token(l.entries[i].slot)
-	l.cache.store.decode(key, t, false)
-	l.cache.store.decode(value, t, true)
+	l.cache.format.decode(key, t, false)
+	l.cache.format.decode(value, t, true)
 }
 
 // find is the entry of a position.

@@ -152,7 +152,7 @@ func TestHistoriesMatchLists(t *testing.T) {
 		for l := range cfg.Layers {
 			require.NoError(t, c.layers[l].Evict(0))
 		}
-		require.Zero(t, c.store.alloc.Held())
-		require.NoError(t, c.store.alloc.Check())
+		require.Zero(t, c.memory.Held())
+		require.NoError(t, c.memory.Check())
 	})
 }

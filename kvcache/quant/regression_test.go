@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/stretchr/testify/require"
 )
@@ -104,7 +103,7 @@ func TestR5NewTokensStayUntilTheyAreScored(t *testing.T) {
 func TestR6BitsAreChecked(t *testing.T) {
 	for _, bits := range []int{-1, 1, 5, 6, 7, 9, 16, 32, 64, math.MaxInt} {
 		_, err := New(small(8, bits, nil))
-		require.ErrorIs(t, err, kvcache.ErrConfig{})
+		require.ErrorIs(t, err, backend.ErrConfig{})
 		require.ErrorContains(t, err, "QuantizationBits")
 	}
 	c, err := New(small(8, 0, nil))
@@ -160,7 +159,7 @@ func TestR8SizesAreChecked(t *testing.T) {
 		cfg := small(8, 4, nil)
 		change(&cfg)
 		_, err := New(cfg)
-		require.ErrorIs(t, err, kvcache.ErrConfig{}, field)
+		require.ErrorIs(t, err, backend.ErrConfig{}, field)
 		require.ErrorContains(t, err, field)
 	}
 }

@@ -25,9 +25,7 @@ func small(max, bits int, p evict.Policy) KVCacheConfig {
 
 // check counts blocks, slots and bytes, and compares with what the cache says.
 func check(t require.TestingT, c *CacheManager) {
-	a := c.store.alloc
-	require.NoError(t, a.Check())
-	require.Equal(t, a.Total(), a.Free()+a.Cached()+a.Held())
+	require.NoError(t, c.memory.Check()) // blocks that were given back have no memory
 	held, tokens, bytes := 0, 0, 0
 	for i := range c.layers {
 		l := &c.layers[i]
@@ -43,11 +41,12 @@ func check(t require.TestingT, c *CacheManager) {
 			last = e.position
 		}
 		require.Less(t, last, max(l.appended, 1))
+		for _, b := range l.table {
+			r := c.memory.Rows(b, 0, blockSize)
+			bytes += len(r.Codes) + 4*len(r.Words)
+		}
 	}
-	for _, b := range c.store.blocks { // those that were given back have none
-		bytes += len(b.codes) + 4*len(b.words)
-	}
-	require.Equal(t, held, a.Held())
+	require.Equal(t, held, c.memory.Held())
 	require.Equal(t, tokens, c.Len())
 	require.Equal(t, int64(bytes), c.MemoryBytes())
 	if held > 0 {
@@ -99,7 +98,7 @@ func held(t testing.TB, c *CacheManager) []int {
 // near fails where a value is further from what was stored than its group's bound.
 func near(t require.TestingT, c *CacheManager, want, got []float32) {
 	require.Len(t, got, len(want))
-	a, dim := c.store.Affine, c.cfg.HeadDim
+	a, dim := c.format.Affine, c.cfg.HeadDim
 	for first := 0; first < len(want); {
 		n := dim - first%dim
 		if a.Group > 0 {

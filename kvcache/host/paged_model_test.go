@@ -1,9 +1,11 @@
-package kvcache
+package host
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -57,10 +59,10 @@ func (m *pagedMachine) append(i, n int) {
 	room := m.store.Blocks() - m.held()
 	switch {
 	case len(want.tokens)+n > m.limit:
-		require.Equal(m.t, ErrCapacity{Have: len(want.tokens) + n, Max: m.limit}, err)
+		require.Equal(m.t, backend.ErrCapacity{Package: "host", Have: len(want.tokens) + n, Max: m.limit}, err)
 		return
 	case need > room:
-		require.ErrorIs(m.t, err, ErrOutOfBlocks{Need: need, Free: room})
+		require.ErrorIs(m.t, err, block.ErrOutOfBlocks{Need: need, Free: room})
 		return
 	}
 	require.NoError(m.t, err)
@@ -205,11 +207,11 @@ func TestPagedFloat32Rows(t *testing.T) {
 // The zero value is a released cache, not a trap.
 func TestPagedZeroValue(t *testing.T) {
 	var c PagedKvCache[float64]
-	require.ErrorIs(t, c.Append(nil), ErrClosed)
+	require.ErrorIs(t, c.Append(nil), backend.ErrClosed)
 	require.Error(t, c.Append([]float64{1}))
 	require.Error(t, c.AppendTensor(Tensor[float64]{Data: []float64{1}, Rows: 1, Cols: 1}))
 	_, err := c.Clone()
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, backend.ErrClosed)
 	_, err = c.Token(0)
 	require.ErrorIs(t, err, ErrIndex{Index: 0, Len: 0})
 	require.NoError(t, c.Truncate(0))

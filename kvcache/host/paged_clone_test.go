@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"math"
@@ -61,7 +61,7 @@ func TestPagedCopyOnWriteAtBorders(t *testing.T) {
 	require.NoError(t, a.AppendTensor(ramp(0, 6, 1)))
 	b, err := a.Clone()
 	require.NoError(t, err)
-	require.ErrorIs(t, b.AppendTensor(ramp(0, 3, 1)), ErrOutOfBlocks{Need: 2, Free: 1})
+	require.ErrorIs(t, b.AppendTensor(ramp(0, 3, 1)), block.ErrOutOfBlocks{Need: 2, Free: 1})
 	require.Equal(t, 2, s.BlocksInUse())
 	require.Equal(t, ramp(0, 6, 1), b.AsTensor())
 	closePaged(t, a, b)
@@ -93,7 +93,7 @@ func TestPagedStoreIsShared(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.AppendTensor(ramp(0, 5, 2)))
 	require.NoError(t, b.AppendTensor(ramp(0, 4, 2)))
-	require.ErrorIs(t, b.Append([]float64{1, 2}), ErrOutOfBlocks{Need: 1, Free: 0})
+	require.ErrorIs(t, b.Append([]float64{1, 2}), block.ErrOutOfBlocks{Need: 1, Free: 0})
 	require.Equal(t, 4, b.Len())
 	require.NoError(t, a.AppendTensor(ramp(10, 3, 2)), "there is room in the last block")
 	a.Clear()

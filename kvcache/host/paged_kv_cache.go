@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -38,20 +38,6 @@ type Tensor[T float32 | float64] struct {
 	Rows, Cols int
 }
 
-// ErrIndex is a token that the cache does not have. errors.Is(err, ErrIndex{})
-// matches any.
-type ErrIndex struct{ Index, Len int }
-
-func (e ErrIndex) Error() string {
-	return fmt.Sprintf("kvcache: token %d: the cache has %d tokens", e.Index, e.Len)
-}
-
-// Is matches the same error and the zero value.
-func (e ErrIndex) Is(target error) bool {
-	t, ok := target.(ErrIndex)
-	return ok && (t == e || t == ErrIndex{})
-}
-
 // PagedOption changes what NewPagedKvCache makes.
 type PagedOption func(*pagedOptions)
 
@@ -83,7 +69,7 @@ func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOptio
 	if err != nil {
 		return nil, err
 	}
-	store.grows = true
+	store.roomy = blocks
 	return store.NewCache(maxTokens)
 }
 
@@ -120,7 +106,7 @@ func (c *PagedKvCache[T]) String() string {
 // ErrClosed after Release; the cache is then as it was.
 func (c *PagedKvCache[T]) Append(token []T) error {
 	if len(token) != c.Dim() {
-		return backend.ErrShape{Package: "kvcache", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
+		return backend.ErrShape{Package: "host", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
 	}
 	return c.extend(token, 1)
 }
@@ -129,7 +115,7 @@ func (c *PagedKvCache[T]) Append(token []T) error {
 // those of Append.
 func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 	if n, ok := backend.Mul(t.Rows, t.Cols); !ok || t.Cols != c.Dim() || n != len(t.Data) {
-		return backend.ErrShape{Package: "kvcache", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
+		return backend.ErrShape{Package: "host", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
 	}
 	return c.extend(t.Data, t.Rows)
 }
@@ -137,9 +123,9 @@ func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	switch {
 	case c.released || c.store == nil:
-		return fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
+		return fmt.Errorf("host: paged cache: %w", backend.ErrClosed)
 	case tokens > c.maxTokens-c.length:
-		return ErrCapacity{Have: c.length + tokens, Max: c.maxTokens}
+		return backend.ErrCapacity{Package: "host", Have: c.length + tokens, Max: c.maxTokens}
 	case tokens == 0:
 		return nil
 	}
@@ -152,14 +138,14 @@ func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	if n > 0 || shared > 0 {
 		table, err := c.store.extend(c.table, n, shared)
 		if err != nil {
-			return lacking("append", err)
+			return fmt.Errorf("host: append: %w", err)
 		}
 		c.table, c.exclusive = table, true
 	}
 	for tokens > 0 {
 		b, at := c.length/bs, c.length%bs
 		fit := min(tokens, bs-at)
-		copy(c.store.rows(c.table[b], at, at+fit), data)
+		copy(c.store.memory.Codes(c.table[b], at, at+fit), data)
 		data = data[fit*c.Dim():]
 		tokens -= fit
 		c.length += fit
@@ -174,7 +160,7 @@ func (c *PagedKvCache[T]) Token(i int) ([]T, error) {
 		return nil, ErrIndex{Index: i, Len: c.length}
 	}
 	b, at := i/c.store.blockSize, i%c.store.blockSize
-	return c.store.rows(c.table[b], at, at+1), nil
+	return c.store.memory.Codes(c.table[b], at, at+1), nil
 }
 
 // GetToken is a copy of token i, [dim]. ErrIndex when there is no such token.
@@ -193,7 +179,7 @@ func (c *PagedKvCache[T]) Blocks() iter.Seq2[int, []T] {
 		}
 		bs := c.store.blockSize
 		for i, b := range c.table {
-			if !yield(i*bs, c.store.rows(b, 0, min(bs, c.length-i*bs))) {
+			if !yield(i*bs, c.store.memory.Codes(b, 0, min(bs, c.length-i*bs))) {
 				return
 			}
 		}
@@ -214,7 +200,7 @@ func (c *PagedKvCache[T]) AsTensor() Tensor[T] {
 // Release.
 func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
 	if c.released || c.store == nil {
-		return nil, fmt.Errorf("kvcache: paged cache: %w", ErrClosed)
+		return nil, fmt.Errorf("host: paged cache: %w", backend.ErrClosed)
 	}
 	clone, err := c.store.clone(c)
 	if err == nil {
@@ -259,5 +245,5 @@ func (c *PagedKvCache[T]) Release() {
 	}
 	c.Clear()
 	c.released = true
-	c.store.leave()
+	c.store.caches.Add(-1)
 }

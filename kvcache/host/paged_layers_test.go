@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
 // hostLayers is PagedLayers over one store, which is checked at the end.
@@ -92,19 +93,19 @@ func TestPagedLayersFailedLoad(t *testing.T) {
 
 	small := newPagedLayers(t, hostShape, 39, 4)
 	small.fill(t, prompt(700, 9))
-	require.ErrorIs(t, small.Load(s), ErrCapacity{})
+	require.ErrorIs(t, small.Load(s), backend.ErrCapacity{})
 	small.has(t, prompt(700, 9))
 
 	dry := newPagedLayersOf(t, hostShape, 100, 4*3+25, 4) // 12 blocks are held, 40 needed
 	dry.fill(t, prompt(700, 9))
-	require.ErrorIs(t, dry.Load(s), ErrOutOfBlocks{})
+	require.ErrorIs(t, dry.Load(s), block.ErrOutOfBlocks{})
 	dry.has(t, prompt(700, 9))
 	require.Equal(t, 12, dry.store.BlocksInUse())
 	dry.fill(t, nil)
 	require.NoError(t, dry.keys[1].Append(make([]float32, 3)), "and they can be written")
 
 	empty := newPagedLayersOf(t, hostShape, 100, 39, 4)
-	require.ErrorIs(t, empty.Load(s), ErrOutOfBlocks{})
+	require.ErrorIs(t, empty.Load(s), block.ErrOutOfBlocks{})
 	empty.has(t, nil)
 	require.Zero(t, empty.store.BlocksInUse())
 
@@ -112,7 +113,7 @@ func TestPagedLayersFailedLoad(t *testing.T) {
 	require.ErrorIs(t, small.Load(nil), backend.ErrShape{})
 	released := newPagedLayers(t, hostShape, 50, 4)
 	released.values[1].Release()
-	require.ErrorIs(t, released.Load(s), ErrClosed)
+	require.ErrorIs(t, released.Load(s), backend.ErrClosed)
 	require.Zero(t, released.Len())
 }
 

@@ -1,33 +1,33 @@
-package kvcache_test
+package host_test
 
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/host"
 )
 
 // A runner stores what it computed for a prompt; the next prompt that begins alike
 // computes the rest only.
 func ExamplePrefixKvCache() {
-	cache, err := kvcache.NewPrefixKvCache(kvcache.PrefixCacheConfig{})
+	cache, err := host.NewPrefixKvCache(host.PrefixCacheConfig{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	// One layer with rows of two elements, in blocks of a store that both sequences use.
-	store, err := kvcache.NewBlockStore[float32](64, kvcache.DefaultPagedBlockSize, 2)
+	store, err := host.NewBlockStore[float32](64, host.DefaultPagedBlockSize, 2)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	sequence := func() (keys, values *kvcache.PagedKvCache[float32], layers *kvcache.PagedLayers, err error) {
+	sequence := func() (keys, values *host.PagedKvCache[float32], layers *host.PagedLayers, err error) {
 		if keys, err = store.NewCache(256); err != nil {
 			return
 		}
 		if values, err = store.NewCache(256); err != nil {
 			return
 		}
-		layers, err = kvcache.NewPagedLayers([]*kvcache.PagedKvCache[float32]{keys}, []*kvcache.PagedKvCache[float32]{values})
+		layers, err = host.NewPagedLayers([]*host.PagedKvCache[float32]{keys}, []*host.PagedKvCache[float32]{values})
 		return
 	}
 	keys, values, first, err := sequence()

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"errors"
@@ -17,7 +17,8 @@ import (
 //
 // A block is written once, before it gets here, and evicting drops the reference to
 // it, so that content is read outside of the lock and by whoever still has it. No block
-// has an owner between two calls.
+// has an owner between two calls. So this is no BlockStore, whose blocks are written in place and
+// given back.
 type prefixStore struct {
 	cfg PrefixCacheConfig // filled in
 
@@ -45,20 +46,6 @@ const (
 	allocBytes = 16 // of a block of the allocator: see block.New
 	slotBytes  = int(unsafe.Sizeof(prefixSlot{})) + allocBytes + prefix.EntryBytes
 )
-
-// ErrOversize is a prompt that alone takes more memory than its cache may.
-// errors.Is(err, ErrOversize{}) matches any.
-type ErrOversize struct{ Need, Max int64 } // bytes
-
-func (e ErrOversize) Error() string {
-	return fmt.Sprintf("kvcache: an entry of %d bytes exceeds the cache's %d; raise MaxBytes or store a shorter prefix", e.Need, e.Max)
-}
-
-// Is matches the same error and the zero value.
-func (e ErrOversize) Is(target error) bool {
-	t, ok := target.(ErrOversize)
-	return ok && (t == e || t == ErrOversize{})
-}
 
 // reset makes the store empty.
 func (s *prefixStore) reset() error {
@@ -92,7 +79,7 @@ func (s *prefixStore) fits(tokens []uint32, shape kvShape) error {
 
 func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
 	if s.shape != (kvShape{}) && s.shape != shape {
-		return backend.ErrShape{Package: "kvcache", Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
+		return backend.ErrShape{Package: "host", Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
 	}
 	data, ok := shape.bytes(len(tokens))
 	books, fits := backend.Mul(blocksFor(len(tokens), s.cfg.BlockSize), slotBytes+s.blockBytes()+prefix.NodeBytes)
@@ -236,7 +223,7 @@ func (s *prefixStore) extend(root prefix.Root, tokens []uint32, state *CachedKvS
 	case err != nil:
 		return err
 	case in < n || len(old) > 0: // nobody else can have stored them, or have an owner's part in them
-		return fmt.Errorf("kvcache: prefix store: %w", prefix.ErrCorrupt)
+		return fmt.Errorf("host: prefix store: %w", prefix.ErrCorrupt)
 	}
 	for i := have; i < len(path); i++ {
 		s.enter(path[i].ID, parent, state.blocks[i])

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import "testing"
 

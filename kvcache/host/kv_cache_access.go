@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -45,11 +45,11 @@ func shapeOf(op string, c interface {
 	KVDim() int
 }) (kvShape, error) {
 	if c == nil {
-		return kvShape{}, backend.ErrShape{Package: "kvcache", Op: op, What: "the cache is nil"}
+		return kvShape{}, backend.ErrShape{Package: "host", Op: op, What: "the cache is nil"}
 	}
 	s := kvShape{c.NumLayers(), c.KVDim()}
 	if s.layers < 1 || s.kvDim < 1 {
-		return s, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("the cache has %v, need at least 1 of 1", s)}
+		return s, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("the cache has %v, need at least 1 of 1", s)}
 	}
 	return s, nil
 }
@@ -61,9 +61,9 @@ func sameShape(op string, s *CachedKvState, target KvCacheTarget) error {
 	case err != nil:
 		return err
 	case s == nil:
-		return backend.ErrShape{Package: "kvcache", Op: op, What: "the state is nil"}
+		return backend.ErrShape{Package: "host", Op: op, What: "the state is nil"}
 	case s.shape != have:
-		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("the state has %v, the cache has %v", s.shape, have)}
+		return backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("the state has %v, the cache has %v", s.shape, have)}
 	}
 	return nil
 }
@@ -76,10 +76,10 @@ func copyRows(op string, from KvCacheAccess, s kvShape, first, end int) ([]float
 		for done := 0; done < plane; {
 			keys, values, err := from.Rows(layer, first+done/s.kvDim)
 			if err != nil {
-				return nil, fmt.Errorf("kvcache: %s: layer %d: %w", op, layer, err)
+				return nil, fmt.Errorf("host: %s: layer %d: %w", op, layer, err)
 			}
 			if len(keys) != len(values) || len(keys) == 0 || len(keys)%s.kvDim != 0 {
-				return nil, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf(
+				return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf(
 					"layer %d has %d elements of keys and %d of values from token %d on: need rows of %d, equally many and at least one",
 					layer, len(keys), len(values), first+done/s.kvDim, s.kvDim)}
 			}

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"math"
@@ -121,8 +121,8 @@ func TestPagedCapacity(t *testing.T) {
 		c := newPaged(t, limit, 1)
 		require.Equal(t, (limit+15)/16, c.NumBlocks())
 		require.NoError(t, c.AppendTensor(ramp(0, limit, 1)))
-		require.Equal(t, ErrCapacity{Have: limit + 1, Max: limit}, c.Append([]float64{0}))
-		require.Equal(t, ErrCapacity{Have: limit + 3, Max: limit}, c.AppendTensor(ramp(0, 3, 1)))
+		require.Equal(t, backend.ErrCapacity{Package: "host", Have: limit + 1, Max: limit}, c.Append([]float64{0}))
+		require.Equal(t, backend.ErrCapacity{Package: "host", Have: limit + 3, Max: limit}, c.AppendTensor(ramp(0, 3, 1)))
 		require.Equal(t, ramp(0, limit, 1), c.AsTensor())
 	}
 }
@@ -160,7 +160,7 @@ func TestPagedIndexes(t *testing.T) {
 		require.ErrorIs(t, err, ErrIndex{})
 		require.Nil(t, got)
 	}
-	require.EqualError(t, ErrIndex{Index: 3, Len: 2}, "kvcache: token 3: the cache has 2 tokens")
+	require.EqualError(t, ErrIndex{Index: 3, Len: 2}, "host: token 3: the cache has 2 tokens")
 }
 
 func TestPagedTruncate(t *testing.T) {
@@ -208,10 +208,10 @@ func TestPagedRelease(t *testing.T) {
 	c.Release()
 	c.Clear()
 	require.Equal(t, 0, c.Len())
-	require.ErrorIs(t, c.Append([]float64{1}), ErrClosed)
-	require.ErrorIs(t, c.AppendTensor(ramp(0, 0, 1)), ErrClosed)
+	require.ErrorIs(t, c.Append([]float64{1}), backend.ErrClosed)
+	require.ErrorIs(t, c.AppendTensor(ramp(0, 0, 1)), backend.ErrClosed)
 	_, err := c.Clone()
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, backend.ErrClosed)
 	require.NoError(t, c.Truncate(0))
 }
 

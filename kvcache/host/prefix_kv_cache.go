@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {
 		{"MinPrefixLen", int64(cfg.MinPrefixLen)}, {"BlockSize", int64(cfg.BlockSize)},
 	} {
 		if f.have < 0 || f.name == "BlockSize" && f.have > 1<<24 {
-			return nil, ErrConfig{Name: "PrefixCacheConfig." + f.name, Value: strconv.FormatInt(f.have, 10), Why: "accepts 0 for its default, or more; blocks of at most 2^24 tokens"}
+			return nil, backend.ErrConfig{Package: "host", Name: "PrefixCacheConfig." + f.name, Value: strconv.FormatInt(f.have, 10), Why: "accepts 0 for its default, or more; blocks of at most 2^24 tokens"}
 		}
 	}
 	if cfg.MaxEntries == 0 {
@@ -131,7 +131,7 @@ func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool,
 		return false, err
 	}
 	if have := from.Len(); have < len(tokens) {
-		return false, backend.ErrShape{Package: "kvcache", Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
+		return false, backend.ErrShape{Package: "host", Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
 	}
 	if len(tokens) < c.store.cfg.MinPrefixLen {
 		return false, nil
@@ -151,9 +151,9 @@ func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (st
 	case c.store == nil:
 		return false, errNoCache("store snapshot")
 	case state == nil:
-		return false, backend.ErrShape{Package: "kvcache", Op: "store snapshot", What: "the state is nil"}
+		return false, backend.ErrShape{Package: "host", Op: "store snapshot", What: "the state is nil"}
 	case state.length != len(tokens):
-		return false, backend.ErrShape{Package: "kvcache", Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
+		return false, backend.ErrShape{Package: "host", Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
 	case len(tokens) < c.store.cfg.MinPrefixLen:
 		return false, nil
 	}
@@ -169,7 +169,7 @@ func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (st
 
 // errNoCache is an error of the zero PrefixKvCache.
 func errNoCache(op string) error {
-	return fmt.Errorf("kvcache: %s: a cache that was not made by NewPrefixKvCache: %w", op, ErrClosed)
+	return fmt.Errorf("host: %s: a cache that was not made by NewPrefixKvCache: %w", op, backend.ErrClosed)
 }
 
 // add stores a prompt whose first blocks are known.
@@ -190,10 +190,10 @@ func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error 
 		return err
 	}
 	if err := target.Load(state); err != nil {
-		return fmt.Errorf("kvcache: restore: %w", err)
+		return fmt.Errorf("host: restore: %w", err)
 	}
 	if have := target.Len(); have != state.length {
-		return backend.ErrShape{Package: "kvcache", Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
+		return backend.ErrShape{Package: "host", Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
 	}
 	return nil
 }

@@ -1,15 +1,15 @@
-package kvcache_test
+package host_test
 
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/host"
 )
 
 // A prompt is stored once; two continuations share it and copy only the block that
 // they both write to.
 func ExamplePagedKvCache() {
-	store, err := kvcache.NewBlockStore[float32](64, kvcache.DefaultPagedBlockSize, 2)
+	store, err := host.NewBlockStore[float32](64, host.DefaultPagedBlockSize, 2)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
 // Defects of earlier paged host caches that this one does not have.
@@ -84,7 +85,7 @@ func TestRegressionPagedOneErrorForEverything(t *testing.T) {
 	dry, err := s.NewCache(9)
 	require.NoError(t, err)
 	require.NoError(t, full.AppendTensor(ramp(0, 3, 2)))
-	kinds := []error{backend.ErrShape{}, ErrCapacity{}, ErrOutOfBlocks{}, ErrIndex{}, ErrClosed}
+	kinds := []error{backend.ErrShape{}, backend.ErrCapacity{}, block.ErrOutOfBlocks{}, ErrIndex{}, backend.ErrClosed}
 	_, index := full.Token(3)
 	got := []error{full.Append(nil), full.Append([]float64{1, 2}), dry.Append([]float64{1, 2}), index, nil}
 	full.Release()
@@ -141,8 +142,8 @@ func TestRegressionPagedPartialAppend(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.AppendTensor(ramp(0, 3, 1)))
 	for range 3 {
-		require.ErrorIs(t, c.AppendTensor(ramp(3, 6, 1)), ErrOutOfBlocks{Need: 2, Free: 1})
-		require.Equal(t, ErrCapacity{Have: 13, Max: 12}, c.AppendTensor(ramp(3, 10, 1)))
+		require.ErrorIs(t, c.AppendTensor(ramp(3, 6, 1)), block.ErrOutOfBlocks{Need: 2, Free: 1})
+		require.Equal(t, backend.ErrCapacity{Package: "host", Have: 13, Max: 12}, c.AppendTensor(ramp(3, 10, 1)))
 		require.Equal(t, ramp(0, 3, 1), c.AsTensor())
 		require.Equal(t, 1, s.BlocksInUse())
 	}

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"errors"
@@ -189,8 +189,8 @@ func TestRegressionPrefixRestoreUnchecked(t *testing.T) {
 		require.Nil(t, target.loaded)
 	}
 	target := newHostStub(prompt(0, 5))
-	target.fail = ErrCapacity{Have: 20, Max: 5}
-	require.ErrorIs(t, c.Restore(s, target), ErrCapacity{})
+	target.fail = backend.ErrCapacity{Package: "host", Have: 20, Max: 5}
+	require.ErrorIs(t, c.Restore(s, target), backend.ErrCapacity{})
 	target.fail = nil
 	require.NoError(t, c.Restore(s, target))
 

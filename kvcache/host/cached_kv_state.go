@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -28,15 +28,15 @@ func NewCachedKvState(keys, values [][]float32, tokens int) (*CachedKvState, err
 	const op = "new state"
 	switch {
 	case tokens < 1:
-		return nil, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("%d tokens: need at least 1", tokens)}
+		return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("%d tokens: need at least 1", tokens)}
 	case len(keys) == 0 || len(keys) != len(values):
-		return nil, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("%d layers of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
+		return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("%d layers of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
 	}
 	m := matrices{keys: keys, values: values, kvDim: len(keys[0]) / tokens}
 	for layer := range keys {
 		for _, have := range [...]int{len(keys[layer]), len(values[layer])} {
 			if have == 0 || have != m.kvDim*tokens {
-				return nil, backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("layer %d: %d elements for %d tokens of %d", layer, have, tokens, m.kvDim)}
+				return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("layer %d: %d elements for %d tokens of %d", layer, have, tokens, m.kvDim)}
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (s *CachedKvState) matrix(layer int, pick func(keys, values []float32) []fl
 }
 
 func errLayer(op string, layer, layers int) error {
-	return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("layer %d: have %d", layer, layers)}
+	return backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("layer %d: have %d", layer, layers)}
 }
 
 // matrices are keys and values, [tokens, dim] for each layer, as a KvCacheAccess.

@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"math"
@@ -311,7 +311,7 @@ func TestPrefixKvCacheConfig(t *testing.T) {
 		{MaxEntries: -1}, {MaxBytes: -1}, {MinPrefixLen: math.MinInt}, {BlockSize: -16}, {BlockSize: 1<<24 + 1},
 	} {
 		c, err := NewPrefixKvCache(bad)
-		require.ErrorIs(t, err, ErrConfig{})
+		require.ErrorIs(t, err, backend.ErrConfig{})
 		require.Nil(t, c)
 	}
 	largest := newHostPrefix(t, PrefixCacheConfig{MaxEntries: math.MaxInt, MaxBytes: math.MaxInt64, BlockSize: 1 << 24})

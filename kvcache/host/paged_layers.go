@@ -1,4 +1,4 @@
-package kvcache
+package host
 
 import (
 	"fmt"
@@ -21,12 +21,12 @@ var (
 // many of keys as of values, at least one of each, all different and with the same dim.
 func NewPagedLayers(keys, values []*PagedKvCache[float32]) (*PagedLayers, error) {
 	if len(keys) == 0 || len(keys) != len(values) {
-		return nil, backend.ErrShape{Package: "kvcache", Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
+		return nil, backend.ErrShape{Package: "host", Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
 	}
 	seen := map[*PagedKvCache[float32]]bool{}
 	for _, c := range slices.Concat(keys, values) {
 		if c == nil || c.Dim() == 0 || c.Dim() != keys[0].Dim() || seen[c] {
-			return nil, backend.ErrShape{Package: "kvcache", Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
+			return nil, backend.ErrShape{Package: "host", Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
 		}
 		seen[c] = true
 	}
@@ -76,7 +76,7 @@ func (p *PagedLayers) Rows(layer, first int) (keys, values []float32, err error)
 // blockFrom is the tokens from i on that lie in one block.
 func (c *PagedKvCache[T]) blockFrom(i int) []T {
 	bs := c.store.blockSize
-	return c.store.rows(c.table[i/bs], i%bs, min(bs, c.length-i/bs*bs))
+	return c.store.memory.Codes(c.table[i/bs], i%bs, min(bs, c.length-i/bs*bs))
 }
 
 // Load replaces the content of all caches by the tokens of s. The first error of a

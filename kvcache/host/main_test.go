@@ -1,0 +1,19 @@
+package host
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
+)
+
+// TestMain makes property tests run hundreds of histories unless told otherwise, and
+// fewer where each takes long.
+func TestMain(m *testing.M) {
+	if raceEnabled {
+		testsize.Histories(50)
+	} else {
+		testsize.Histories(300)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,16 @@
+package host
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What no constructor made returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{
+		Made:  []any{&PagedKvCache[float32]{}, &BlockStore[float32]{}, &PagedLayers{}, &PrefixKvCache{}, &CachedKvState{}},
+		Free:  []string{"PrefixKvCache.Scoped"}, // a part of nothing
+		Plain: []any{&ErrOversize{}, &ErrIndex{}},
+	})
+}
