@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 func samplesOf(seconds ...float64) (out []sample) {
@@ -65,7 +67,7 @@ func TestChosenTrials(t *testing.T) {
 
 // All kinds of trials run, on small shapes, and say something of themselves.
 func TestTrialsRun(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("arithmetic is ten times slower under the race detector")
 	}
 	few := regexp.MustCompile(`^(limit|dispatch|(append|gather|copyblocks|convertblocks|rotate)/.*threads=1|decode/(f16|int4|int8\+|f16\+).*batch=1/context=512.*threads=1|prefill/f16/contiguous/batch=1/context=512)`)

@@ -7,11 +7,12 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // What enqueues allocates nothing on the Go heap once a stream has its staging memory.
 func testTransfersAllocateNothing[B launch.Buffer](t *testing.T, d *Device[B]) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	be := d.open(t)
@@ -61,7 +62,7 @@ func testAllocations[B backend.Buffer](t *testing.T, be backend.Backend[B]) {
 
 // No operation allocates on the Go heap, also not in its erased form.
 func testOperationsAllocateNothing[B launch.Buffer](t *testing.T, d *Device[B]) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	be := d.open(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // Exercise uses everything of a device that takes memory or enqueues, and checks what
@@ -89,7 +90,7 @@ func testFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
 func (d *Device[B]) everywhere(t *testing.T, c *Standin, f Failure, exercise func(backend.Backend[B]) error) {
 	start := c.Live()
 	step := 1
-	if raceDetector { // which makes everything slow and finds the same in a part of it
+	if race.Enabled { // which makes everything slow and finds the same in a part of it
 		step = 7
 	}
 	for n := 1; ; n += step {

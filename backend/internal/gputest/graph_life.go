@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // A graph whose buffer is gone says which, and is launched no more; other buffers may go.
@@ -141,7 +142,7 @@ func testGraphNonFinite[B launch.Buffer](t *testing.T, d *Device[B]) {
 }
 
 func testGraphsAllocateNothing[B launch.Buffer](t *testing.T, d *Device[B]) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	be := d.open(t)
