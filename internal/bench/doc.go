@@ -4,13 +4,13 @@
 // bench, make bench-cpu and the benchmarks of the backends for GPUs run.
 //
 // The operands of an operation are made in one way for all devices (step, and the functions that
-// return a move), and so are the probes of bandwidth (probes). No call finds its keys and values
-// in a cache: calls go on through a large piece of memory, each where the last one ended (arena),
-// or take turns on layers that exceed what a device caches (ring).
+// return a move), and so are the probes of bandwidth (hostProbes, deviceProbes). No call finds
+// its keys and values in a cache: calls go on through a large piece of memory, each where the
+// last one ended (arena), or take turns on layers that exceed what a device caches (ring).
 //
 // Three measurements are made of that.
 //
-// CPU measures every kernel of the processor. Others use a machine, and its clock and its
+// BenchmarkCPU measures every kernel of the processor. Others use a machine, and its clock and its
 // memory are faster at one moment than at the next. So everything takes turns: a round is one
 // measurement of every trial, in random order, each between two measurements of its limit. What
 // is reported is the median over the rounds of a trial's time, and of its fraction of the limit

@@ -1,6 +1,6 @@
 package main
 
-// cpu is a run of package cpubench.
+// cpu is a run of the CPU's benchmarks.
 type cpu struct {
 	*run
 	kernels []string // the fastest first

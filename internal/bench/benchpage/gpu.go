@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// gpu is a run of package gpubench. The names of its steps have what is done, types, layout,
+// gpu is a run of a GPU's benchmarks. The names of its steps have what is done, types, layout,
 // query heads of a KV head, sequences, context and query tokens.
 type gpu struct{ *run }
 
