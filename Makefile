@@ -94,13 +94,13 @@ test-cuda: bundle-cuda ## the CUDA backend on this machine's GPU: tests, and the
 .PHONY: bench-cuda
 bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
-	@$(GO) run ./backend/internal/benchpage build/results-cuda/cuda.txt
+	@$(GO) run ./internal/bench/benchpage build/results-cuda/cuda.txt
 	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
 
 .PHONY: bench-cuda-page
 bench-cuda-page: ## docs/benchmarks/cuda.md with its plot and figures, of build/results-cuda/cuda.txt, made here or on another machine
 	cp build/results-cuda/cuda.txt docs/benchmarks/cuda.txt
-	$(GO) run ./backend/internal/benchpage docs/benchmarks/cuda.txt
+	$(GO) run ./internal/bench/benchpage docs/benchmarks/cuda.txt
 
 .PHONY: bench-cuda-host
 bench-cuda-host: ## the host's part of a step on CUDA, over a driver library that does nothing (needs a C compiler)
@@ -125,17 +125,17 @@ kernels-metal: ## compile the Metal kernels beforehand (a Mac with Xcode); witho
 
 .PHONY: bench
 bench: ## benchmarks of the packages, BENCHTIME each
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list ./... | grep -v internal/cpubench)
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$($(GO) list ./... | grep -v internal/bench)
 
 .PHONY: bench-cpu
 bench-cpu: ## the CPU kernels against the limits of this machine (9 minutes; BENCHTIME=1x: smaller, to see that it runs)
 	@mkdir -p build
-	@$(GO) test -count=1 -timeout 30m -run '^$$' -bench . $(if $(filter 1x,$(BENCHTIME)),-short) ./backend/internal/cpubench > build/bench-cpu.txt; status=$$?; cat build/bench-cpu.txt; exit $$status
+	@$(GO) test -count=1 -timeout 30m -run '^$$' -bench . $(if $(filter 1x,$(BENCHTIME)),-short) ./internal/bench > build/bench-cpu.txt; status=$$?; cat build/bench-cpu.txt; exit $$status
 
 .PHONY: bench-cpu-page
 bench-cpu-page: ## docs/benchmarks/cpu.md and its plots, of the last bench-cpu
 	cp build/bench-cpu.txt docs/benchmarks/cpu.txt
-	$(GO) run ./backend/internal/benchpage docs/benchmarks/cpu.txt
+	$(GO) run ./internal/bench/benchpage docs/benchmarks/cpu.txt
 
 .PHONY: quality
 quality: ## every figure of docs/quality.md, measured again and compared (minutes; those of stories260K need docs/test-data.md)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 func openErased(t *testing.T) (backend.Backend[backend.AnyBuffer], *cpu.Backend, backend.Stream) {
@@ -150,7 +151,7 @@ func TestErasedStep(t *testing.T) {
 	got := make([]float32, 1)
 	require.NoError(t, backend.Download(be, s, got, attended.Out.Rows.Buf, 0))
 	require.Equal(t, []float32{1}, got)
-	if !raceDetector {
+	if !race.Enabled {
 		require.Zero(t, testing.AllocsPerRun(20, func() { _ = step() }))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -126,7 +127,7 @@ func TestReserve(t *testing.T) {
 // A warm decode step allocates nothing on the Go heap: typed and erased, with and
 // without RoPE in the library.
 func TestWarmStepAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, layout := range []Layout{Contiguous, Paged} {
@@ -140,7 +141,7 @@ func TestWarmStepAllocatesNothing(t *testing.T) {
 // Nor does one over quantized keys and values, over layers of two formats, with scores, or
 // with a recent window out of which blocks are quantized.
 func TestWarmQuantizedStepAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	be := openDevice(t)

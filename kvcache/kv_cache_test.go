@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -254,7 +255,7 @@ func TestRegressionStaleDeviceTable(t *testing.T) {
 
 // A warm token of a cache of its own allocates nothing either, typed and erased.
 func TestWarmKvCacheAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, layout := range []Layout{Contiguous, Paged} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
 )
 
@@ -12,7 +13,7 @@ import (
 // fewer where each takes long.
 func TestMain(m *testing.M) {
 	switch {
-	case strings.HasPrefix(deviceName(), "cpu") && !raceEnabled:
+	case strings.HasPrefix(deviceName(), "cpu") && !race.Enabled:
 		testsize.Histories(300)
 	case emulated(testDevice().Info):
 		testsize.Histories(25)

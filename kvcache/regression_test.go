@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -282,7 +283,7 @@ func TestRegressionAccumulatorSizes(t *testing.T) {
 
 // A layer beyond 2³¹ elements is addressed in full: offsets are not 32 bits wide.
 func TestRegressionInt32Offsets(t *testing.T) {
-	if testing.Short() || raceEnabled || math.MaxInt == math.MaxInt32 {
+	if testing.Short() || race.Enabled || math.MaxInt == math.MaxInt32 {
 		t.Skip("needs 4 GiB of address space that is backed on first touch")
 	}
 	be := openDevice(t)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -11,7 +12,7 @@ import (
 // A decode step that fills blocks and publishes them allocates nothing but what the
 // tree's tables grow by, which is less than one allocation a step.
 func TestWarmPublicationAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	cfg := small(Paged)
@@ -39,7 +40,7 @@ func TestWarmPublicationAllocatesNothing(t *testing.T) {
 // Open and Release of a prompt that is cached allocate the sequence, and not more for a
 // longer prompt: its lists are those of an earlier one.
 func TestOpenAllocatesLittle(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	cfg := small(Paged)

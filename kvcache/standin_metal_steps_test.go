@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/metal"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
 )
 
@@ -110,7 +111,7 @@ func TestStepsLeaveNothing(t *testing.T) {
 	start := metalsimt.Count()
 	be := openMetal(t)
 	steps := 10_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		steps = 500
 	}
 	d := newDecoder(t, be, 1, 64)

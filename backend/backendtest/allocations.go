@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +24,7 @@ func allocationChecks[B backend.Buffer]() []check[B] {
 // checkWarmStep plans, uploads, copies and moves, appends, attends and merges with
 // operands that exist.
 func checkWarmStep[B backend.Buffer](r *rig[B], f backend.Format) {
-	if raceDetector {
+	if race.Enabled {
 		r.skip("the race detector allocates")
 	}
 	in := kind[B]{format: func(*rig[B]) backend.Format { return f }}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -327,7 +328,7 @@ func attending(be device, change func(s backend.Stream, p *attendP)) func(backen
 func TestDefectsAreCaught(t *testing.T) {
 	for _, d := range append(quantizedDefects, defects...) {
 		t.Run(d.name, func(t *testing.T) {
-			if raceDetector && d.room == "allocations" {
+			if race.Enabled && d.room == "allocations" {
 				t.Skip("the race detector allocates")
 			}
 			be, err := cpu.Open(cpu.Options{Threads: 2})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +22,7 @@ func (narrow) Caps() backend.Caps {
 // What a device does not list is skipped, and what the suite has to say about
 // masks, borders, moves and errors is still said.
 func TestNarrowDeviceIsChecked(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("arithmetic is slow under the race detector, and the conformance test of the CPU runs the same checks")
 	}
 	be, err := cpu.Open(cpu.Options{Threads: 2})

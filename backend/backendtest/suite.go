@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,7 +40,7 @@ const raceWork = 1 << 20
 // Values, and large cases are skipped.
 func RunWith[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
 	o.Grid = o.Grid.full()
-	if raceDetector {
+	if race.Enabled {
 		if o.Grid != NoGrid {
 			o.Grid = Values
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // cached is a small cache of two heads with operands for every operation on it.
@@ -193,7 +194,7 @@ func TestMergeOfNoRows(t *testing.T) {
 }
 
 func TestNoAllocationsWhenWarm(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	scenes := map[string]scene{

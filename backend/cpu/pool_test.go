@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // counting runs each part once, and panics at one of them.
@@ -187,7 +189,7 @@ func TestPoolBusyWorkersJoinLater(t *testing.T) {
 // A dispatch allocates nothing, also where it wakes workers. (testing.AllocsPerRun leaves one
 // processor, so that a call would have no helpers.)
 func TestPoolRunDoesNotAllocate(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	asleep(t, 4, func(t *testing.T, p *pool, w *scratch) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // newLarge is a call of Append that is enough work for several workers.
@@ -293,7 +294,7 @@ func TestConvertLongBlocks(t *testing.T) {
 	for i, v := range row {
 		require.InDelta(t, x[99*32+i], v, 0.5)
 	}
-	if !raceDetector {
+	if !race.Enabled {
 		require.Zero(t, testing.AllocsPerRun(10, func() { _ = be.ConvertBlocks(s, p) }))
 	}
 }

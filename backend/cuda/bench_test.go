@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/backend/internal/gpubench"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/bench"
 	"github.com/ferrumkv/ferrumkv/internal/nvml"
 )
 
@@ -23,9 +24,10 @@ func BenchmarkKernels(b *testing.B) {
 	s, err := be.NewStream()
 	require.NoError(b, err)
 	own := s.(*stream)
-	d := gpubench.Device[*Buffer]{
-		Backend: be, Stream: own, Emulated: emulated(be),
-		Clock: gpubench.Clock{Time: newTimer(b, be, own).time, Least: 4 * time.Millisecond, Most: 32},
+	d := bench.Device[*Buffer]{Backend: be, Emulated: emulated(be), Clock: newTimer(b, be, own).time, Least: 4 * time.Millisecond, Most: 32}
+	tell(b, &d, be)
+	gputest.BenchmarkKernels(b, d, gputest.Probes{
+		Stream: own,
 		Resident: func(k launch.Kernel) (int, error) {
 			found, err := be.modules.find(k)
 			if err != nil {
@@ -34,14 +36,12 @@ func BenchmarkKernels(b *testing.B) {
 			return found.resident, nil
 		},
 		Matrix: []backend.DType{backend.F16, backend.BF16}, ProductFlops: 2 * 16 * 8 * 16,
-	}
-	tell(b, &d, be)
-	gpubench.Run(b, d)
+	})
 }
 
 // tell is what the driver and NVML know of the device. Nothing of it is changed. Without
 // the program that reads NVML the figures are the same.
-func tell(b *testing.B, d *gpubench.Device[*Buffer], be *Backend) {
+func tell(b *testing.B, d *bench.Device[*Buffer], be *Backend) {
 	reading := func() nvml.Reading {
 		readings, _ := nvml.Read(b.Context())
 		r, _ := nvml.At(be.ctx.Device.Bus, readings)

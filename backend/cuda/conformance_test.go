@@ -5,7 +5,7 @@ package cuda
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/backend/internal/gputest"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 )
 
 // A CUDA device passes the suite that every device passes.

@@ -3,7 +3,6 @@
 package metal
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/gpubench"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/bench"
 )
 
 // Every kernel against the bandwidth and the matrix rate of the device. The host takes
@@ -25,10 +25,12 @@ func BenchmarkKernels(b *testing.B) {
 	s, err := be.NewStream()
 	require.NoError(b, err)
 	own := s.(*stream)
-	gpubench.Run(b, gpubench.Device[*Buffer]{
-		Backend: be, Stream: own, Emulated: strings.Contains(be.Info().Device, "simt"),
-		Clock: gpubench.Clock{Time: own.time, Least: 50 * time.Millisecond, Most: 1 << 20},
+	gputest.BenchmarkKernels(b, bench.Device[*Buffer]{
+		Backend: be, Emulated: strings.Contains(be.Info().Device, "simt"),
+		Clock: bench.HostClock(own), Least: 50 * time.Millisecond, Most: 1 << 20,
 		About: [][2]string{{"system", "macOS " + be.gpu.Info.OS}},
+	}, gputest.Probes{
+		Stream: own,
 		Resident: func(k launch.Kernel) (int, error) {
 			found, err := be.modules.find(&launch.Call{Kernel: k})
 			if err != nil {
@@ -38,14 +40,4 @@ func BenchmarkKernels(b *testing.B) {
 		},
 		Matrix: []backend.DType{backend.F16}, ProductFlops: 2 * 8 * 8 * 8,
 	})
-}
-
-// time is how long the host waits for what enqueue enqueues.
-func (s *stream) time(enqueue func() error) (time.Duration, error) {
-	if err := s.Sync(); err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	err := errors.Join(enqueue(), s.Sync())
-	return time.Since(start), err
 }

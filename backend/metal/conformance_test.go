@@ -5,7 +5,7 @@ package metal
 import (
 	"testing"
 
-	"github.com/ferrumkv/ferrumkv/backend/internal/gputest"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 )
 
 // A Metal device passes the suite that every device passes.

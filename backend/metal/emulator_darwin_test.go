@@ -2,7 +2,7 @@
 
 package metal
 
-import "github.com/ferrumkv/ferrumkv/backend/internal/gputest"
+import "github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 
 // A Mac's own framework cannot be made to fail, and has an order of its own.
 func emulator() *gputest.Standin { return nil }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/gputest"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 	"github.com/ferrumkv/ferrumkv/internal/standin/metalsimt"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/gputest"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 )
 
 // gpu is how the tests of all GPUs reach this backend.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/gputest"
+	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 )
 
 // TestChildOpens prints what opening and listing say, and the formats. It is run by

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/bench"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/spf13/cobra"
 )
@@ -86,7 +86,7 @@ func (f benchFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--footprint %d: accepts 1 to %d", f.memory, 1<<20)
 	}
 	table := benchTable{out: cmd.OutOrStdout()}
-	b := bench{cmd: cmd, budget: f.budget, footprint: f.memory << 20, progress: newProgress(cmd.ErrOrStderr()), write: table.write}
+	b := benchmark{cmd: cmd, budget: f.budget, footprint: f.memory << 20, progress: newProgress(cmd.ErrOrStderr()), write: table.write}
 	if f.json {
 		b.write = func(r row) error { return writeJSON(cmd.OutOrStdout(), r) }
 	}
@@ -98,19 +98,18 @@ func (f benchFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// bench is the measurement on one device.
-type bench struct {
+// benchmark is the measurement on one device.
+type benchmark struct {
 	cmd       *cobra.Command
 	budget    time.Duration
 	footprint int64 // bytes
 	progress  *progress
 	write     func(row) error
 	be        anyBackend
-	stream    backend.Stream
-	limits    *bandwidth
+	cache     *bench.Cache
 }
 
-func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err error) {
+func (b *benchmark) device(f deviceFlags, shapes []shape, selected []kernel) (err error) {
 	if b.be, err = f.open(); err != nil {
 		return err
 	}
@@ -128,23 +127,17 @@ func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err er
 		}
 		shapes[i].DType = kv.String() // one spelling
 	}
-	if b.stream, err = b.be.NewStream(); err != nil {
+	stream, err := b.be.NewStream()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.stream.Close()) }()
-	if free := b.be.Info().FreeMemory; free > 0 {
-		b.footprint = min(b.footprint, free/4)
-	}
-	if b.limits, err = newBandwidth(b.be, b.stream, b.footprint); err != nil {
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	if b.cache, err = bench.NewCache(b.be, stream, b.footprint); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.limits.close()) }()
+	defer func() { err = errors.Join(err, b.cache.Close()) }()
 	for _, s := range shapes { // rather than after hours of measuring
-		input, err := s.inputBytes(selected)
-		if err == nil {
-			_, err = affordable(b.be, s, b.footprint, input)
-		}
-		if err != nil {
+		if err := s.affordable(b.be.Info(), selected); err != nil {
 			return err
 		}
 	}
@@ -157,34 +150,26 @@ func (b *bench) device(f deviceFlags, shapes []shape, selected []kernel) (err er
 	return nil
 }
 
-func (b *bench) shape(s shape, selected []kernel) error {
+func (b *benchmark) shape(s shape, selected []kernel) error {
 	defer b.progress.clear()
-	b.progress.show("filling a %s cache of %d x %d tokens", s.Layout, s.Batch, s.Context)
-	input, err := s.inputBytes(selected)
+	of, err := s.cache()
 	if err != nil {
 		return err
 	}
-	r, err := newRig(b.be, b.stream, s, b.footprint, input)
-	if err != nil {
-		return err
-	}
-	defer r.close()
 	for _, k := range selected {
 		b.progress.show("measuring %s, %s, %d x %d tokens", k.name, s.Layout, s.Batch, s.Context)
-		call, err := r.call(k)
+		out := row{Kernel: k.name, shape: s, Bytes: s.bytes(of, k)}
+		var got bench.Result
+		if k.queries > 0 {
+			got, err = b.cache.Attend(b.cmd.Context(), of, min(k.queries, s.Context), b.budget)
+		} else {
+			got, err = b.cache.Append(b.cmd.Context(), of, b.budget)
+		}
 		if err != nil {
 			return err
 		}
-		out := row{Kernel: k.name, shape: s}
-		if out.Bytes, err = s.bytes(k); err != nil {
-			return err
-		}
-		var limit float64
-		out.Seconds, limit, err = measure(b.cmd.Context(), b.stream, b.budget, call, func() (float64, error) { return b.limits.limit(k.copy) })
-		if err != nil {
-			return err
-		}
-		out.GBps, out.LimitGBps = float64(out.Bytes)/out.Seconds/1e9, limit/1e9
+		out.Seconds, out.LimitGBps = got.Seconds, got.Limit/1e9
+		out.GBps = float64(out.Bytes) / out.Seconds / 1e9
 		out.Fraction = out.GBps / out.LimitGBps
 		b.progress.clear()
 		if err := b.write(out); err != nil {

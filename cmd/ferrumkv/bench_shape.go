@@ -5,20 +5,21 @@ import (
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/bench"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
 // kernel is an operation that bench measures.
 type kernel struct {
-	name string
-	copy bool // reads and writes alike: its limit is the copy bandwidth
-	what string
+	name    string
+	queries int // of each sequence; 0: it appends, and its limit is the copy bandwidth
+	what    string
 }
 
 var kernels = []kernel{
-	{"attend", false, "decode: one query token for each sequence over its whole context"},
-	{"prefill", false, fmt.Sprintf("the last %d tokens of the context as queries; arithmetic, not memory, bounds it", prefillTokens)},
-	{"append", true, "writes the whole context of every sequence into the cache"},
+	{"attend", 1, "decode: one query token for each sequence over its whole context"},
+	{"prefill", prefillTokens, fmt.Sprintf("the last %d tokens of the context as queries; arithmetic, not memory, bounds it", prefillTokens)},
+	{"append", 0, "writes the whole context of every sequence into the cache"},
 }
 
 // prefillTokens is the length of the chunk of a prompt that prefill attends with.
@@ -49,15 +50,37 @@ type row struct {
 	Fraction  float64 `json:"fraction"` // GBps / LimitGBps
 }
 
-// storage is the type of keys and values, and that of the activations with it.
-func (s shape) storage() (kv, act backend.DType, err error) {
-	if kv, err = kvcache.ParseKVType(s.DType); err != nil {
-		return kv, act, err
+// cache is the shape as it is measured.
+func (s shape) cache() (bench.Shape, error) {
+	kv, err := kvcache.ParseKVType(s.DType)
+	act := kv
+	if !kv.Float() {
+		act = backend.F16
 	}
-	if kv.Float() {
-		return kv, kv, nil
+	return bench.Shape{Act: act, Stored: kv, QHeads: s.QHeads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Batch: s.Batch, Context: s.Context, BlockSize: s.BlockSize}, err
+}
+
+// affordable is an error for a shape of which not one layer, and the operands of the kernels, fit.
+// A quarter of what is free is left alone.
+func (s shape) affordable(info backend.Info, ks []kernel) error {
+	of, err := s.cache()
+	if err != nil || info.FreeMemory == 0 {
+		return err
 	}
-	return kv, backend.F16, nil
+	need, _ := of.Stored.Size(2 * s.planeLen()) // the shape was checked
+	for _, k := range ks {
+		n := 2 * s.Batch * k.queries * s.QHeads * s.HeadDim // queries and output
+		if k.queries == 0 {
+			n = 2 * s.Batch * s.blocksPerSeq() * s.slots() * s.width() // new keys and values
+		}
+		bytes, _ := of.Act.Size(n)
+		need += bytes
+	}
+	if spare := info.FreeMemory / 4 * 3; need > spare {
+		return fmt.Errorf("--batch %d --context %d: one layer and its operands need %s, and %s has %s to spare; lower them",
+			s.Batch, s.Context, byteSize(need), info.Name, byteSize(spare))
+	}
+	return nil
 }
 
 // slots is the tokens of a block; a contiguous sequence is one block.
@@ -111,18 +134,14 @@ func (s shape) check() error {
 // bytes is what a call has to move: for attention each key and value of the
 // context, once; for append each new row in the activation type, read, and in the
 // storage type, written.
-func (s shape) bytes(k kernel) (int64, error) {
-	kv, act, err := s.storage()
-	if err != nil {
-		return 0, err
-	}
+func (s shape) bytes(of bench.Shape, k kernel) int64 {
 	elements := 2 * s.Batch * s.Context * s.width()
-	moved, _ := kv.Size(elements) // check has made sure that they fit
-	if k.copy {
-		read, _ := act.Size(elements)
+	moved, _ := of.Stored.Size(elements) // check has made sure that they fit
+	if k.queries == 0 {
+		read, _ := of.Act.Size(elements)
 		moved += read
 	}
-	return moved, nil
+	return moved
 }
 
 func kernelByName(name string) (kernel, error) {

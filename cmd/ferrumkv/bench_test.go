@@ -3,13 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
 )
 
@@ -84,39 +80,4 @@ func TestBenchInterrupted(t *testing.T) {
 	require.Equal(t, "ferrumkv: interrupted\n", stderr.String())
 	require.Empty(t, stdout.String())
 	noLeftovers(t)
-}
-
-func TestMedian(t *testing.T) {
-	require.Equal(t, 2., median([]float64{3, 1, 2}))
-	require.Equal(t, 2.5, median([]float64{4, 1, 3, 2}))
-}
-
-// Time is that of a clock which moves while a call sleeps and never else.
-func TestMeasure(t *testing.T) { synctest.Test(t, testMeasure) }
-
-func testMeasure(t *testing.T) {
-	be, err := backend.Open("cpu:threads=1")
-	require.NoError(t, err)
-	defer be.Close()
-	s, err := be.NewStream()
-	require.NoError(t, err)
-	calls := 0
-	call := func() error { calls++; time.Sleep(2 * time.Millisecond); return nil }
-	rates := []float64{5, 100, 7}
-	limit := func() (float64, error) {
-		rate := rates[0]
-		rates = append(rates[1:], rate)
-		return rate, nil
-	}
-	perCall, rate, err := measure(t.Context(), s, 0, call, limit)
-	require.NoError(t, err)
-	require.Equal(t, 2+minRounds, calls, "two to warm up, one a round")
-	require.InDelta(t, 2e-3, perCall, 1e-12)
-	require.Equal(t, 7., rate, "the median")
-
-	broken := errors.New("broken")
-	_, _, err = measure(t.Context(), s, 0, func() error { return broken }, limit)
-	require.ErrorIs(t, err, broken)
-	_, _, err = measure(t.Context(), s, 0, call, func() (float64, error) { return 0, broken })
-	require.ErrorIs(t, err, broken)
 }

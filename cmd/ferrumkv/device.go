@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+type anyBackend = backend.Backend[backend.AnyBuffer]
+
 // maxThreads is the most threads that the cpu backend starts.
 const maxThreads = 4096
 

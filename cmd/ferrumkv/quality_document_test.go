@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,7 +76,7 @@ func TestQualityDocument(t *testing.T) {
 					args[i] = external.Path(t, file)
 				}
 			}
-			if raceEnabled {
+			if race.Enabled {
 				t.Skip("arithmetic is ten times slower under the race detector")
 			}
 			if i := slices.Index(args, "--svg"); i >= 0 {

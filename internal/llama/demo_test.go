@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func TestDemoText(t *testing.T) {
 	be := openDevice(t)
 	m, tok, cases := loadDemo(t)
 	n := 300
-	if underRace {
+	if race.Enabled {
 		n = 16
 	}
 	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
@@ -82,7 +83,7 @@ func TestDemoTextIgnoresTheCache(t *testing.T) {
 	switch {
 	case emulated(openDevice(t)):
 		n, blocks, dtypes = 12, []int{0, 16}, dtypes[:2]
-	case underRace:
+	case race.Enabled:
 		n, blocks, dtypes = 16, blocks[:2], dtypes[1:2]
 	}
 	var prompts []string

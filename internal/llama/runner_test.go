@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -76,11 +77,11 @@ func TestStoriesText(t *testing.T) {
 					for _, n := range []int{200, 256} {
 						want, err := os.ReadFile(stories(t, fmt.Sprintf("expected_greedy_n%d.txt", n)))
 						require.NoError(t, err)
-						if underRace {
+						if race.Enabled {
 							n = 16
 						}
 						got, report := texts(t, r, tok, n, Sampling{}, "")
-						if underRace {
+						if race.Enabled {
 							want = want[:len(got[0])]
 						}
 						// n256 is what a program printed, with a line end behind the text.

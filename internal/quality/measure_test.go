@@ -11,6 +11,7 @@ import (
 	_ "github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/external"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -54,7 +55,7 @@ func everything() Policy { return Policies()[0] }
 
 // What other code measured on stories260K, with keys and values rounded behind RoPE.
 func TestReferencePoints(t *testing.T) {
-	if underRace {
+	if race.Enabled {
 		t.Skip("the numbers are of all texts, which take minutes under the race detector")
 	}
 	m := stories260K(t)
@@ -77,7 +78,7 @@ func TestReferencePoints(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	m := stories260K(t)
 	m.texts = m.texts[:2]
-	if underRace {
+	if race.Enabled {
 		m.texts = [][]uint32{m.texts[0][:96]}
 	}
 	perToken := int64(2 * 5 * 4 * 8 * 4) // layers, heads, dim, f32
@@ -86,7 +87,7 @@ func TestBudgets(t *testing.T) {
 			all := measure(t, m, "f32", p.Under(800)) // pyramidkv: half of that in the last layer
 			require.Less(t, all.KL, 1e-6)
 			require.Equal(t, 1., all.Top1)
-			if underRace {
+			if race.Enabled {
 				return
 			}
 			half, few := measure(t, m, "f32", p.Under(128)), measure(t, m, "f32", p.Under(32))
@@ -104,7 +105,7 @@ func TestBudgets(t *testing.T) {
 func TestFormatsUnderPolicies(t *testing.T) {
 	m := stories260K(t)
 	m.texts = [][]uint32{m.texts[2][:64]}
-	if underRace {
+	if race.Enabled {
 		m.texts[0] = m.texts[0][:32]
 	}
 	for _, f := range Formats() {
@@ -139,7 +140,7 @@ func TestInt8AgreesWithF32(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(written, &expected))
 	require.Len(t, expected.Cases, 3)
-	if underRace {
+	if race.Enabled {
 		texts = nil
 		expected.Cases[0].Text = expected.Cases[0].Text[:64]
 		expected.Cases = expected.Cases[:1]

@@ -15,6 +15,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
 	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )
@@ -198,7 +199,7 @@ func TestOutliers(t *testing.T) {
 		layers := ranges(t, file)
 		values := slices.MaxFunc(layers, func(a, b [2]float64) int { return cmp.Compare(a[1], b[1]) })
 		tested := [][2]float64{layers[0], layers[len(layers)/2], layers[len(layers)-1], values}
-		if underRace {
+		if race.Enabled {
 			tested = tested[3:]
 		}
 		for _, l := range tested {

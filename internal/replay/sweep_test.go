@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // published reads a published trace, or skips.
@@ -22,7 +23,7 @@ func published(t testing.TB, name ...string) *Trace {
 // skipRace skips what replays a whole trace: the race detector makes that slow, and
 // nothing in it is concurrent.
 func skipRace(t testing.TB) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("replays a whole trace: too slow under the race detector")
 	}
 }
@@ -183,7 +184,7 @@ func TestReplayLongRequest(t *testing.T) {
 }
 
 func TestReplayAllocates(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	trace, err := Synthetic(t.Context(), Synthesis{Requests: 400, SystemPrompts: 5, Conversations: 10, Turns: 4, ScanPercent: 10})

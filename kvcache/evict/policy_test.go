@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 func scored(scores ...float32) Layer { return Layer{Len: len(scores), Heads: 1, Scores: scores} }
@@ -114,7 +116,7 @@ func noisy(n, heads int, scratch *Scratch) Layer {
 }
 
 func TestKeepAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	dst, l := make([]int, 0, 2000), noisy(2000, 4, new(Scratch))

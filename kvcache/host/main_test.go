@@ -4,13 +4,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
 )
 
 // TestMain makes property tests run hundreds of histories unless told otherwise, and
 // fewer where each takes long.
 func TestMain(m *testing.M) {
-	if raceEnabled {
+	if race.Enabled {
 		testsize.Histories(50)
 	} else {
 		testsize.Histories(300)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -321,7 +322,7 @@ func TestRegressionPrefixRowOfAnUnfinishedStep(t *testing.T) {
 // Only keys and values were counted. What the runtime has is not far from what is
 // counted here, for small rows and for large ones.
 func TestRegressionPrefixMemoryCountsFloatsOnly(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector's memory is not ours")
 	}
 	heap := func() int64 {

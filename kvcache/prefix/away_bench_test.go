@@ -3,6 +3,7 @@ package prefix
 import (
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )
@@ -58,7 +59,7 @@ func BenchmarkAway(b *testing.B) {
 // A lookup of what is away allocates nothing, nor does the way back and out again once the
 // tables are as large as they get.
 func TestBlocksAwayDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	r, q, held := halfAway(t, 1<<10)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )
@@ -147,7 +148,7 @@ func BenchmarkEvict(b *testing.B) {
 
 // A lookup into the caller's buffer, and a hit of a path that is known, allocate nothing.
 func TestHotPathsDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	r := newRig(t, 1024, Config{BlockSize: 16})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ func height(n *node) int {
 // in which they came: rising, falling, from both ends, or scattered.
 func TestManyChildren(t *testing.T) {
 	children := 100_000
-	if raceEnabled {
+	if race.Enabled {
 		children = 10_000
 	}
 	for name, at := range map[string]func(i int) int{

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )
@@ -201,7 +202,7 @@ func (h *history) drain() {
 // A million random operations conserve the blocks; every policy has its part.
 func TestMillionOperations(t *testing.T) {
 	operations := 1_000_000 / int(lastPolicy)
-	if raceEnabled {
+	if race.Enabled {
 		operations /= 20
 	}
 	for p := Adaptive; p <= lastPolicy; p++ {

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // TestMain makes property tests run thousands of histories in all, unless told
@@ -11,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	checks := flag.Lookup("rapid.checks")
-	if !testing.Short() && !raceEnabled && checks.Value.String() == checks.DefValue {
+	if !testing.Short() && !race.Enabled && checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("250"); err != nil {
 			panic(err)
 		}

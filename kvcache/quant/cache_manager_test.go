@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/stretchr/testify/require"
 )
@@ -262,7 +263,7 @@ func TestWrongPoliciesAreFound(t *testing.T) {
 
 // A cache that was full once appends, counts, evicts and reads without an allocation.
 func TestWarmCallsAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, p := range []evict.Policy{nil, evict.SlidingWindow{Window: 60, Sinks: 4}, evict.H2O{Sinks: 4}, evict.SnapKV{Window: 8, Kernel: 5}, evict.PyramidKV{}} {

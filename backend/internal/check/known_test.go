@@ -127,8 +127,10 @@ func TestKnownIsNotWaitedFor(t *testing.T) {
 			for range 1000 {
 				p := attendParams(f16)
 				o := Operands[*fake, asking]{Owner: asking{known: known}, Op: "attend"}
-				if o.Attend(&p) != nil || o.Attend(&p) != nil {
-					t.Error("a good call was refused")
+				for range 2 { // the second one is known, unless it was forgotten
+					if o.Attend(&p) != nil {
+						t.Error("a good call was refused")
+					}
 				}
 				known.Forget()
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // Close waits for all streams before it destroys one, and gives back what was left.
@@ -258,7 +259,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestChecksAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	g := open()

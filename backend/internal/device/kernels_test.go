@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // However many ask, each kernel is loaded once; one that failed is tried again.
@@ -36,7 +38,7 @@ func TestKernels(t *testing.T) {
 	}
 	wait.Wait()
 	require.EqualValues(t, 6, loads.Load())
-	if !raceDetector {
+	if !race.Enabled {
 		require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = k.Find(3, load) }))
 	}
 	var dropped []string

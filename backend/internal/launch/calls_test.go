@@ -11,6 +11,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // buffer is n elements at a place.
@@ -317,7 +318,7 @@ func TestUnfitOperands(t *testing.T) {
 }
 
 func TestCallsAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	c := newCalls()

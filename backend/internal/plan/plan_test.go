@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 var (
@@ -338,7 +339,7 @@ func batch64() backend.AttendShape {
 }
 
 func TestPlanAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	s, capacity := batch64(), Capacity{264, 528, 264}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // sharedStep is a decode step of sequences whose first tokens lie in the same blocks, and
@@ -173,7 +174,7 @@ func TestAlike(t *testing.T) {
 }
 
 func TestSharedPlanAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	s, capacity := sharedStep(64, 2048, 128, 4, 8), Capacity{264, 396, 264}

@@ -1,7 +1,7 @@
 // amd64 writes the assembly of backend/cpu for amd64: every kernel twice, with the
 // instructions of AVX-512 and with those of AVX2, FMA and F16C.
 //
-//	go run ./amd64 ../../backend/cpu ../../backend/internal/cpubench
+//	go run ./amd64 ../../backend/cpu ../../internal/bench
 //
 // writes NAME_amd64.s and, with the declarations of its functions, NAME_asm_amd64.go there,
 // for each name in files. The second folder, which may be left out, gets the probes that
@@ -41,7 +41,7 @@ var files = []file{
 var packages = []struct {
 	name  string
 	files []file
-}{{"cpu", files}, {"cpubench", []file{{"probe", probe}}}}
+}{{"cpu", files}, {"bench", []file{{"probe", probe}}}}
 
 func main() {
 	dirs := os.Args[1:]

@@ -164,12 +164,28 @@ template <class T> void convert_all() {
     }
 }
 
+// convert_unaligned converts rows that are an element from where they would be aligned.
+template <class T> void convert_unaligned() {
+    for (const auto &[name, type] : STORAGES) {
+        for (bool turned : {false, true}) {
+            check_pack<T>(type, 80, 8, turned, Strange::NONE, 1);
+            check_unpack<T>(type, 80, 8, turned, 1);
+        }
+    }
+}
+
 } // namespace
 
 int main() {
-    gather_all();
-    convert_all<F16>();
-    convert_all<BF16>();
-    convert_all<float>();
+    if (UNALIGNED_ONLY) {
+        convert_unaligned<F16>();
+        convert_unaligned<BF16>();
+        convert_unaligned<float>();
+    } else {
+        gather_all();
+        convert_all<F16>();
+        convert_all<BF16>();
+        convert_all<float>();
+    }
     std::puts("gather and conversion, quantized: ok");
 }

@@ -251,12 +251,29 @@ void rotate_all() {
     }
 }
 
+// append_unaligned appends rows that are an element from where they would be aligned.
+template <class Act> void append_unaligned() {
+    for (uint32_t type : BY_ROW) {
+        for (bool turned : {false, true}) {
+            const Rope rope(80, 50, turned);
+            check_append<Act>(type, type, {80, 80}, turned, nullptr, Strange::NONE, 1);
+            check_append<Act>(type, type, {80, 80}, turned, &rope, Strange::NONE, 1);
+        }
+    }
+}
+
 } // namespace
 
 int main() {
-    append_all<F16>();
-    append_all<BF16>();
-    append_all<float>();
-    rotate_all();
+    if (UNALIGNED_ONLY) {
+        append_unaligned<F16>();
+        append_unaligned<BF16>();
+        append_unaligned<float>();
+    } else {
+        append_all<F16>();
+        append_all<BF16>();
+        append_all<float>();
+        rotate_all();
+    }
     std::puts("append and rotate, quantized: ok");
 }

@@ -1,5 +1,0 @@
-//go:build race
-
-package cpubench
-
-const raceEnabled = true

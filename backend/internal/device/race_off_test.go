@@ -1,5 +1,0 @@
-//go:build !race
-
-package device
-
-const raceDetector = false

@@ -1,5 +1,0 @@
-//go:build !race && !asan
-
-package gputest
-
-const raceDetector = false

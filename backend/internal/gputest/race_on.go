@@ -1,6 +1,0 @@
-//go:build race || asan
-
-package gputest
-
-// raceDetector is on, or AddressSanitizer: they allocate where the program does not.
-const raceDetector = true

@@ -1,6 +1,0 @@
-//go:build !race
-
-package plan
-
-// raceDetector is off.
-const raceDetector = false

@@ -1,5 +1,0 @@
-//go:build cgo && !nometal && (darwin || metalsimt) && !race && !asan
-
-package metal
-
-const raceDetector = false

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// attention adds trials of attention, in the steps that serving is made of.
+func (r *processor) attention() {
+	for _, threads := range r.threads {
+		for _, s := range r.decodes() {
+			r.decode(s, threads)
+		}
+		for _, dt := range []backend.DType{backend.F32, backend.F16} {
+			for _, s := range r.prompts(dt) {
+				r.attend(s, r.best(threads))
+			}
+		}
+	}
+	r.twins()
+}
+
+// cpuStep is a step with keys and values of a type.
+func cpuStep(dt backend.DType) step {
+	s := step{act: dt, stored: dt, heads: llama, inOrder: true}
+	if dt.Quantized() {
+		s.act = backend.F16
+	}
+	return s
+}
+
+// stored is the storage types, and the modes of reading them.
+func stored() (all []step) {
+	for dt := range backend.Storages {
+		if dt.Coding().Values == dt {
+			all = append(all, cpuStep(dt))
+		}
+	}
+	for _, dt := range []backend.DType{backend.Int8, backend.Int4} {
+		s := cpuStep(dt)
+		s.int8Query = true
+		all = append(all, s)
+	}
+	return all
+}
+
+// decodes is every type in every layout, batch and context.
+func (r *processor) decodes() (all []step) {
+	for _, s := range stored() {
+		s.what, s.queries = "decode", 1
+		for _, s.block = range []int{contiguous, blockSize} {
+			s.inOrder = s.block == contiguous
+			for _, s.batch = range []int{1, r.size(8, 2)} {
+				for _, s.context = range []int{r.size(8192, 512), r.size(32768, 1024)} {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// decode adds a step of decoding. What is quantized is compared with f16, and for f16 there is a
+// step with the attention mass, compared with the one without.
+func (r *processor) decode(s step, threads int) {
+	t := r.attend(s, r.best(threads))
+	switch {
+	case s.stored == backend.F16:
+		s.mass = true
+		with := r.attend(s, r.best(threads))
+		with.against = append(with.against, speed(t, "plain"))
+	case s.stored.Quantized():
+		s.stored, s.int8Query = backend.F16, false
+		t.against = append(t.against, speed(r.attend(s, r.best(threads)), "f16"))
+	}
+}
+
+// prompts is a whole prompt, and the last chunk of a long one.
+func (r *processor) prompts(dt backend.DType) []step {
+	long, short := r.size(8192, 512), r.size(2048, 256)
+	var all []step
+	for _, size := range [...]struct{ block, context, queries int }{{contiguous, short, short}, {contiguous, long, r.size(512, 64)}, {blockSize, short, short}} {
+		s := cpuStep(dt)
+		s.what, s.block, s.inOrder = "prefill", size.block, size.block == contiguous
+		s.batch, s.context, s.queries = 1, size.context, size.queries
+		all = append(all, s)
+	}
+	return all
+}
+
+// twins adds the other kernels of the processor, compared with the fastest. Those in Go would
+// take minutes for a prompt.
+func (r *processor) twins() {
+	var steps []step
+	for _, s := range r.decodes() {
+		if s.batch == 1 && s.context == r.size(8192, 512) {
+			steps = append(steps, s)
+		}
+	}
+	for _, dt := range []backend.DType{backend.F32, backend.F16} {
+		steps = append(steps, r.prompts(dt)[0])
+	}
+	for _, s := range steps {
+		first := r.attend(s, r.best(1))
+		for _, kernels := range r.kernels[1:] {
+			if kernels == "go" && s.queries > 1 {
+				continue
+			}
+			t := r.attend(s, spec{kernels, 1})
+			t.against = append(t.against, speed(first, r.kernels[0]))
+		}
+	}
+}
+
+// cpuName is the name of a step's trial: the activation's type follows from that of the cache.
+func (s step) cpuName() string {
+	name := s.stored.String()
+	if s.int8Query {
+		name += "+int8query"
+	}
+	if s.mass {
+		name += "+mass"
+	}
+	return fmt.Sprintf("%s/%s/%s/batch=%d/context=%d/queries=%d", s.what, name, s.layer().layout(), s.batch, s.context, s.queries)
+}
+
+// cpuWork is that of a step on the processor: one token a sequence waits for the memory, many
+// for arithmetic.
+func (s step) cpuWork() work {
+	w := s.work()
+	if s.queries > 1 {
+		w.bound = multiplying
+	}
+	return w
+}
+
+// attend adds a trial of a step.
+func (r *processor) attend(s step, on spec) *trial {
+	return r.add(&trial{name: s.cpuName(), on: on, work: s.cpuWork(), reads: s.layer().place(), set: func(d *device) (*operation, error) {
+		v := r.views(d)
+		op, err := attention(&d.memory, v, s)
+		if err == nil {
+			op.aim = v.aim
+		}
+		return op, err
+	}})
+}

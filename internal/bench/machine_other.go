@@ -1,0 +1,26 @@
+//go:build !linux
+
+package bench
+
+import "runtime"
+
+// lastCache is the bytes of the last cache before memory: unknown here.
+func lastCache() int { return 0 }
+
+// cacheSizes is the caches of a processor, for people.
+func cacheSizes() string { return "unknown" }
+
+// systemName is the operating system.
+func systemName() string { return runtime.GOOS }
+
+// freeMemory is the bytes that the system could give: unknown here.
+func freeMemory() int { return 0 }
+
+// ticks is the time of the processors until now: unknown here.
+func ticks() (used, all float64) { return 0, 0 }
+
+// tick is the seconds of one.
+const tick = 1
+
+// ownSeconds is the processor time of this process.
+func ownSeconds() float64 { return 0 }

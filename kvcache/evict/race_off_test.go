@@ -1,5 +1,0 @@
-//go:build !race
-
-package evict
-
-const raceEnabled = false

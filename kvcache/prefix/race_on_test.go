@@ -1,5 +1,0 @@
-//go:build race
-
-package prefix
-
-const raceEnabled = true

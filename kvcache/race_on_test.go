@@ -1,5 +1,0 @@
-//go:build race
-
-package kvcache
-
-const raceEnabled = true
