@@ -57,7 +57,7 @@ func (m weighing) part(i int, w *scratch) {
 	head, shard := i%m.kvHeads, i/m.kvHeads
 	for work := m.items; len(work) > 0; work = work[itemWords:] {
 		it := decodeItem(work)
-		t := m.tile(it.seq, it.q0, it.q1, head, 1)
+		t := m.tile(it, head, 1)
 		m.weigh(&t, it, shard, w)
 	}
 	w.forget()
@@ -125,8 +125,8 @@ func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
 	factors, known := w.shrink[:t.rows], w.top[:t.rows] // that make probabilities of weights, and for which tops
 	for r, top := range tops {
 		if top != known[r] {
-			token, head, _ := m.row(t, t.head, r)
-			factors[r], known[r] = exp(top, m.finalLSE[token*m.qHeads+head]), top
+			q, head := m.row(t, t.head, r)
+			factors[r], known[r] = exp(top, m.finalLSE[q.token*m.qHeads+head]), top
 		}
 	}
 	clear(sums)
@@ -142,8 +142,8 @@ func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch
 	by := m.score(t, 0, l, scores, m.k, w)
 	scores = scores[key%chunk:]
 	for r := range t.rows {
-		token, head, _ := m.row(t, t.head, r)
-		lse, row := m.finalLSE[token*m.qHeads+head], scores[r*chunk:][:l.n]
+		q, head := m.row(t, t.head, r)
+		lse, row := m.finalLSE[q.token*m.qHeads+head], scores[r*chunk:][:l.n]
 		for j, x := range row {
 			row[j] = exp(x*by, lse)
 		}

@@ -34,7 +34,7 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 							it := decodeItem(work)
 							together := a.together((it.q1 - it.q0) * a.group)
 							for head := 0; head < a.kvHeads; head += together {
-								tile := a.tile(it.seq, it.q0, it.q1, head, min(together, a.kvHeads-head))
+								tile := a.tile(it, head, min(together, a.kvHeads-head))
 								requireAhead(t, &a, &tile, it, w)
 							}
 						}

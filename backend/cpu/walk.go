@@ -18,7 +18,7 @@ func (a *attention) part(i int, w *scratch) {
 	if head%heads != 0 {
 		return
 	}
-	t := a.tile(it.seq, it.q0, it.q1, head, min(heads, a.kvHeads-head))
+	t := a.tile(it, head, min(heads, a.kvHeads-head))
 	a.load(&t, w)
 	done := false
 	if a.tall(&t) {
@@ -128,23 +128,19 @@ func (a *attention) mix(acc, shrink, weights []float32, k *kernels, w *scratch) 
 // settle makes the scores of a tile's rows for n keys from key on final, but for the factor
 // that it returns.
 func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32) {
-	narrow := a.see.Of(t.ctx, t.n, t.q0, t.q0+1) // what the first row sees
-	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > narrow.Lo {
-		narrow.Lo, narrow.Sinks = last.Lo, min(last.Sinks, narrow.Sinks)
-	}
 	shaped := a.softCap > 0 || a.slopes != nil
-	all := key >= narrow.Lo && key+n <= narrow.Hi || key+n <= narrow.Sinks // see them
+	all := key >= t.seen.Lo && key+n <= t.seen.Hi || key+n <= t.seen.Sinks // see them
 	if all && !shaped {
 		return a.scale
 	}
 	for r := range t.rows {
-		_, qHead, query := a.row(t, head, r)
+		q, qHead := a.row(t, head, r)
 		row := scores.data[r*scores.stride:][:n]
 		if shaped {
-			a.shape(t, qHead, query, key, row)
+			a.shape(q, qHead, key, row)
 		}
 		if !all {
-			hide(row, key, a.see.Of(t.ctx, t.n, query, query+1))
+			hide(row, key, a.sees(q))
 		}
 	}
 	if shaped {
@@ -154,14 +150,14 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 }
 
 // shape scales, caps and biases the scores of one row and keys from key on.
-func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
+func (a *attention) shape(q query, qHead, key int, row []float32) {
 	if limit := a.softCap; limit > 0 {
 		a.k.softcap(row, a.scale, limit)
 	} else {
 		scale(row, a.scale)
 	}
 	if a.slopes != nil {
-		slope, distance := a.slopes[qHead], key-(t.ctx-t.n+query)
+		slope, distance := a.slopes[qHead], key-(q.ctx-q.n+q.number)
 		for j := range row {
 			row[j] += slope * float32(distance+j)
 		}

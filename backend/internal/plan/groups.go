@@ -5,12 +5,23 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// rules are those of a GPU. A group has to save what the launch of its items and of the merge
-// takes in time, about.
+// leastSaved is the bytes of keys and values that a group has to save its step, beside those of
+// its partial rows: about what the launch of its items and of the merge takes in time.
+const leastSaved = 8 << 20
+
+// rules are those of a GPU.
 var rules = Rules{
-	Tile:       func(s *backend.AttendShape, rows int) int { return tileRows[kindOf(s.Format, rows)] },
-	GroupTile:  func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(s.Format, rows, s.Fixed)] },
-	LeastSaved: 8 << 20,
+	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[kindOf(s.Format, rows)] },
+	GroupTile: func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(s.Format, rows, s.Fixed)] },
+	Pays:      pays,
+}
+
+// pays is Rules.Pays, by the bytes that are read and written.
+func pays(s *backend.AttendShape, g Sizes) bool {
+	const written = 2 * 4 // partial rows are f32, and read again
+	heads, key := float64(s.KVHeads), float64(s.KDim*s.Format.K.Bits()+s.VDim*s.Format.V.Bits())/8
+	saved, cost := heads*key*float64(g.Keys)*float64(g.Seqs-g.Tiles), heads*written*float64(g.Rows)*float64(s.VDim)
+	return g.Keys >= minKeys && saved >= leastSaved+cost
 }
 
 // groupKind is the kind of the tiles of a group of so many rows. In a plan of fixed size all

@@ -7,14 +7,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-const (
-	// leastKeys is the fewest keys that sequences are read as one for where the caller does not
-	// say how many pay.
-	leastKeys = 128
-	// maxNested is how many groups a sequence is in, on average at most: each has partial rows for
-	// all of its rows.
-	maxNested = 4
-)
+// maxNested is how many groups a sequence is in, on average at most: each has partial rows for
+// all of its rows.
+const maxNested = 4
 
 // Rules are what a device says of sharing. Rows are a sequence's queries times the query heads
 // of a KV head, and a tile is as many of them as meet a key at once.
@@ -22,10 +17,13 @@ type Rules struct {
 	// Tile is the rows of a tile of a sequence that has so many of them, GroupTile of a group
 	// of sequences.
 	Tile, GroupTile func(s *backend.AttendShape, rows int) int
-	// LeastSaved is the bytes of keys and values that a group has to save its step where the
-	// caller does not say what pays, beside those of its partial rows.
-	LeastSaved int
+	// Pays reports whether a group is to be, where the caller does not say how many keys pay.
+	Pays func(s *backend.AttendShape, g Sizes) bool
 }
+
+// Sizes are those of what may become a group: its sequences, their rows together, the tiles that
+// these are, and the keys that it would read once for each tile.
+type Sizes struct{ Seqs, Rows, Tiles, Keys int }
 
 // A Group is sequences whose tables are the same over a run of keys, all of which are
 // before their queries. Its keys are read once for all of their rows, as parts of each of
@@ -180,14 +178,10 @@ func (sh *Sharing) pays(seqs, rows, keys int) bool {
 	if keys < 1 || tiles >= seqs || sh.tiles+tiles > len(sh.Members) || sh.rows+rows > sh.most {
 		return false
 	}
-	s := &sh.step
-	if s.MinShared > 0 {
-		return keys >= s.MinShared
+	if least := sh.step.MinShared; least > 0 {
+		return keys >= least
 	}
-	const written = 2 * 4 // partial rows are f32, and read again
-	heads, key := float64(s.KVHeads), float64(s.KDim*s.Format.K.Bits()+s.VDim*s.Format.V.Bits())/8
-	saved, cost := heads*key*float64(keys)*float64(seqs-tiles), heads*written*float64(rows)*float64(s.VDim)
-	return keys >= leastKeys && saved >= float64(sh.rules.LeastSaved)+cost
+	return sh.rules.Pays(&sh.step, Sizes{seqs, rows, tiles, keys})
 }
 
 // Cut divides the keys of group i into parts of size keys, but for the last: they are parts
