@@ -16,7 +16,7 @@ import (
 
 // A decode step of sequences with common first tokens, blocks of 16, 8 KV heads of 128: each
 // for itself and read as one, in turns. The figures are medians, of the time of all processors, and how many
-// times as fast the latter is; wall-times is that of the time that passes.
+// times as fast the latter is, with quartiles; wall-times is that of the time that passes.
 func BenchmarkAttendShared(b *testing.B) {
 	for _, c := range []struct {
 		dt                       backend.DType
@@ -47,19 +47,31 @@ func BenchmarkAttendShared(b *testing.B) {
 						took[i] = append(took[i], float64(processorTime(b)-before))
 					}
 				}
-				b.ReportMetric(median(took[0])/1e3, "each-µs")
-				b.ReportMetric(median(took[1])/1e3, "one-µs")
-				b.ReportMetric(median(took[0])/median(took[1]), "times")
-				b.ReportMetric(median(wall[0])/median(wall[1]), "wall-times")
+				times, wallTimes := ratios(took), ratios(wall)
+				b.ReportMetric(quartile(took[0], 2)/1e3, "each-µs")
+				b.ReportMetric(quartile(took[1], 2)/1e3, "one-µs")
+				b.ReportMetric(quartile(times, 1), "q1-times")
+				b.ReportMetric(quartile(times, 2), "times")
+				b.ReportMetric(quartile(times, 3), "q3-times")
+				b.ReportMetric(quartile(wallTimes, 2), "wall-times")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
 }
 
-func median(x []float64) float64 {
+// ratios is those of what was measured in turns.
+func ratios(x [2][]float64) (out []float64) {
+	for i, a := range x[0] {
+		out = append(out, a/x[1][i])
+	}
+	return out
+}
+
+// quartile is the i-th of x, which it sorts.
+func quartile(x []float64, i int) float64 {
 	slices.Sort(x)
-	return x[len(x)/2]
+	return x[i*(len(x)-1)/4]
 }
 
 // processorTime is that of the process on all processors.

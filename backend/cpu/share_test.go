@@ -121,6 +121,21 @@ func TestSharedInParts(t *testing.T) {
 	}
 }
 
+// Where there is no room for weights, the attention mass comes from a second walk.
+func TestSharedMassFromSecondWalk(t *testing.T) {
+	for _, group := range []int{1, 8} {
+		c := longShared()
+		c.qHeads, c.mask = group, mask{alibi: true, logits: true}
+		st := c.set(t, 4)
+		work := view[uint32](st.params.Work.Buf)
+		for i := range st.params.Plan.Items {
+			work[headerWords+i*itemWords+8] = 0 // nothing is kept
+		}
+		require.Positive(t, st.groups())
+		compare(t, c, st.attend(t), st.reference(c))
+	}
+}
+
 // Work is for the table that it was planned with, as far as sequences are read as one.
 func TestSharedRefusesOtherTables(t *testing.T) {
 	c := longShared()
