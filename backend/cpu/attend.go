@@ -124,8 +124,9 @@ func (a *attention) tokensOf(seq int) (first, n int) {
 // cost is the multiply-adds of the call.
 func (a *attention) cost() int {
 	pairs := 0
+	var it item
 	for work := a.items; len(work) > 0; work = work[itemWords:] {
-		it := decodeItem(work)
+		it.decode(work)
 		pairs += (it.q1 - it.q0) * (it.k1 - it.k0)
 	}
 	return pairs * a.qHeads * (a.keys.dim + a.values.dim)

@@ -83,10 +83,11 @@ func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerp
 	if !ok || space > p.Plan.Workspace {
 		return attendError("workspace: %d elements were planned, the work needs more", p.Plan.Workspace)
 	}
+	var it item
 	for i := range n {
-		it := decodeItem(a.items[i*itemWords:])
+		it.decode(a.items[i*itemWords:])
 		if it.many() {
-			if err := a.checkMany(i, it, rows, units); err != nil {
+			if err := a.checkMany(i, &it, rows, units); err != nil {
 				return err
 			}
 			continue

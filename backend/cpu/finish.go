@@ -5,13 +5,16 @@ import "math"
 // finish normalises the rows of a tile's heads and hands them on: to the output, or to the
 // workspace where other parts have the rest of the keys. Those of a single query lie side by side
 // in the output.
-func (a *attention) finish(t *tile, it item, w *scratch) {
+func (a *attention) finish(t *tile, it *item, w *scratch) {
 	r, single := 0, it.parts == 1 && t.q1-t.q0 == 1
 	for first := t.head * a.group; first < (t.head+t.heads)*a.group; first += a.group {
 		for i := range t.q1 - t.q0 {
-			q, partial := a.query(t, i), a.partialRow(t, it, i)
+			q, partial := a.query(t, i), 0
+			if it.parts > 1 {
+				partial = a.partialRow(t, it, i)
+			}
 			for head := first; head < first+a.group; head++ {
-				a.finishRow(it, r, q, head, partial+head, !single, w)
+				a.finishRow(it, r, &q, head, partial+head, !single, w)
 				r++
 			}
 		}
@@ -22,7 +25,7 @@ func (a *attention) finish(t *tile, it item, w *scratch) {
 }
 
 // partialRow is the partial row of head 0 of query i of an item that is a part of its rows' keys.
-func (a *attention) partialRow(t *tile, it item, i int) int {
+func (a *attention) partialRow(t *tile, it *item, i int) int {
 	if !t.many {
 		return it.base + (it.part*(it.q1-it.q0)+i)*a.qHeads
 	}
@@ -33,7 +36,7 @@ func (a *attention) partialRow(t *tile, it item, i int) int {
 
 // finishRow is finish for row r, of a query and one of its heads, which is stored where it is
 // asked for, or is a partial row.
-func (a *attention) finishRow(it item, r int, q query, head, partial int, store bool, w *scratch) {
+func (a *attention) finishRow(it *item, r int, q *query, head, partial int, store bool, w *scratch) {
 	acc, top, sum := w.acc[r*a.vDim:][:a.vDim], w.top[r], w.sum[r]
 	shrink := 1.0
 	if a.sinks != nil && a.sinks[head] != negInf && a.takesSink(it, q) {
@@ -62,7 +65,7 @@ func (a *attention) finishRow(it item, r int, q query, head, partial int, store 
 
 // takesSink reports whether it is this part that counts a query's sink logit: the one with
 // the last key that the query sees, as which part is the first depends on its tile.
-func (a *attention) takesSink(it item, q query) bool {
+func (a *attention) takesSink(it *item, q *query) bool {
 	end := a.sees(q).Hi
 	if end <= it.k0 {
 		return end == 0 && it.part == 0 // sees nothing
@@ -85,7 +88,8 @@ func (a *attention) emit(token, head int, lse float32) {
 type combining struct{ *attention }
 
 func (c combining) part(i int, w *scratch) {
-	it := decodeItem(c.items[i*itemWords:])
+	var it item
+	it.decode(c.items[i*itemWords:])
 	if it.many() || it.part != it.parts-1 || it.parts < 2 {
 		return
 	}

@@ -27,17 +27,19 @@ func (it item) encode(work []uint32) []uint32 {
 		uint32(it.base), uint32(it.part), uint32(it.parts), uint32(it.kept), uint32(it.chunks))
 }
 
-func decodeItem(w []uint32) item {
-	w = w[:itemWords]
-	return item{int(w[0]), int(w[1]), int(w[2]), int(w[3]), int(w[4]), int(w[5]), int(w[6]), int(w[7]), int(w[8]), int(w[9])}
+// decode sets it to the item that work begins with.
+func (it *item) decode(work []uint32) {
+	w := work[:itemWords]
+	it.seq, it.q0, it.q1, it.k0, it.k1 = int(w[0]), int(w[1]), int(w[2]), int(w[3]), int(w[4])
+	it.base, it.part, it.parts, it.kept, it.chunks = int(w[5]), int(w[6]), int(w[7]), int(w[8]), int(w[9])
 }
 
 // many reports whether the item is of several sequences.
-func (it item) many() bool { return uint32(it.seq) == math.MaxUint32 }
+func (it *item) many() bool { return uint32(it.seq) == math.MaxUint32 }
 
 // within reports whether an item of a call with that many queries and that
 // context in its sequence stays inside them and the partial rows.
-func (it item) within(queries, ctx int, l *workload, partialRows, units int) bool {
+func (it *item) within(queries, ctx int, l *workload, partialRows, units int) bool {
 	if !it.fits(queries, l, units) || it.k1 > ctx {
 		return false
 	}
@@ -46,7 +48,7 @@ func (it item) within(queries, ctx int, l *workload, partialRows, units int) boo
 }
 
 // fits is what within asks of an item of one sequence or of several.
-func (it item) fits(queries int, l *workload, units int) bool {
+func (it *item) fits(queries int, l *workload, units int) bool {
 	if it.q0 < 0 || it.q0 >= it.q1 || it.q1 > queries || it.q1-it.q0 > l.tileTokens() || it.k0 < 0 || it.part < 0 || it.part >= it.parts {
 		return false
 	}

@@ -22,7 +22,7 @@ func (a *attention) listedAt(i int) listed {
 
 // checkMany checks an item of several sequences: its queries are the call's, see all of its
 // keys but for a window, and have those in the same blocks.
-func (a *attention) checkMany(i int, it item, partialRows, units int) error {
+func (a *attention) checkMany(i int, it *item, partialRows, units int) error {
 	if !it.fits(len(a.listed)/listedWords, &a.workload, units) {
 		return attendError("work: item %d is out of range", i)
 	}
@@ -49,7 +49,7 @@ func (a *attention) checkMany(i int, it item, partialRows, units int) error {
 
 // blocksOf is the entries of a sequence's table for the keys of an item; one that is in no table is
 // in a block of its own.
-func (a *attention) blocksOf(seq int, it item) []uint32 {
+func (a *attention) blocksOf(seq int, it *item) []uint32 {
 	switch {
 	case it.k1 <= it.k0:
 		return nil
@@ -59,12 +59,12 @@ func (a *attention) blocksOf(seq int, it item) []uint32 {
 	return a.tables[seq*a.stride:][it.k0/a.block : (it.k1-1)/a.block+1]
 }
 
-// tileOfMany is the tile of an item of several sequences, whose keys are walked by the table of the first.
-func (a *attention) tileOfMany(it item, head, heads int) tile {
-	t := tile{many: true, head: head, heads: heads, q0: it.q0, q1: it.q1, rows: (it.q1 - it.q0) * a.group, table: a.table(a.listedAt(it.q0).seq)}
+// layMany is lay for an item of several sequences, whose keys are walked by the table of the first.
+func (a *attention) layMany(t *tile, it *item) {
+	t.many, t.table = true, a.table(a.listedAt(it.q0).seq)
 	for i := range it.q1 - it.q0 {
-		q := a.query(&t, i)
-		sees := a.see.Of(q.ctx, q.n, q.number, q.number+1)
+		q := a.query(t, i)
+		sees := a.sees(&q)
 		if i == 0 {
 			t.keys, t.seen = sees, sees
 		}
@@ -73,5 +73,4 @@ func (a *attention) tileOfMany(it item, head, heads int) tile {
 	}
 	t.keys = plan.Keys{Sinks: min(t.keys.Sinks, t.keys.Lo), Lo: t.keys.Lo, Hi: it.k1}
 	t.seen.Hi = it.k1
-	return t
 }

@@ -16,7 +16,7 @@ type kept struct {
 }
 
 // keptSize is the elements of an item's kept weights.
-func (l *workload) keptSize(it item) int {
+func (l *workload) keptSize(it *item) int {
 	return it.chunks * (it.q1 - it.q0) * l.qHeads * (chunk + 1)
 }
 
@@ -24,7 +24,7 @@ func (l *workload) keptSize(it item) int {
 // where they begin inside of one, and one more where sink tokens end.
 func chunksOf(keys int) int { return keys/chunk + 3 }
 
-func (a *attention) keptOf(it item) kept {
+func (a *attention) keptOf(it *item) kept {
 	if it.kept == 0 {
 		return kept{}
 	}
@@ -55,16 +55,18 @@ type weighing struct{ *attention }
 
 func (m weighing) part(i int, w *scratch) {
 	head, shard := i%m.kvHeads, i/m.kvHeads
+	var it item
 	for work := m.items; len(work) > 0; work = work[itemWords:] {
-		it := decodeItem(work)
-		t := m.tile(it, head, 1)
-		m.weigh(&t, it, shard, w)
+		it.decode(work)
+		var t tile
+		m.lay(&t, &it, head, 1)
+		m.weigh(&t, &it, shard, w)
 	}
 	w.forget()
 }
 
 // weigh adds what a tile's queries give to the keys in a shard's blocks.
-func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
+func (m weighing) weigh(t *tile, it *item, shard int, w *scratch) {
 	kept, scores, sums, loaded := m.keptOf(it), w.scores[:t.rows*chunk], w.vectors[:chunk], false
 	for r := range t.rows {
 		w.top[r] = float32(math.NaN()) // for which no factor is known

@@ -62,9 +62,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		see: plan.Visible(s.NonCausal, s.Window, s.SinkTokens)}
 	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed}
 	if plan.Shares(&s) && (!be.fixed || s.MinShared > 0) {
-		sp.sharing = sharings.Get().(*plan.Sharing)
-		defer sharings.Put(sp.sharing)
-		sp.sharing.Find(&s, l.sharingRules())
+		sp.share(&s)
 	}
 	sum, tokens := l.fingerprint(), 0
 	for i, ctx := range s.ContextLens {
@@ -80,6 +78,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		sp.split(i, int(ctx), int(s.QueryLens[i]))
 	}
 	listed := sp.list(s.QueryLens)
+	sp.noShare()
 	space, ok := l.workspace(tokens, sp.rows, sp.units)
 	if !ok || int64(sp.rows) > math.MaxUint32 {
 		return backend.AttendPlan{}, backend.ErrShape{Op: "plan attend", What: fmt.Sprintf("workspace: %d tokens of %d heads are too many", tokens, l.qHeads)}

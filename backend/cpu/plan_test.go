@@ -21,7 +21,9 @@ func shapeOf(qHeads, kvHeads int, ctx, queries []uint32) backend.AttendShape {
 func itemsOf(plan backend.AttendPlan) []item {
 	var out []item
 	for i := range plan.Work[5] {
-		out = append(out, decodeItem(plan.Work[headerWords+i*itemWords:]))
+		var it item
+		it.decode(plan.Work[headerWords+i*itemWords:])
+		out = append(out, it)
 	}
 	return out
 }

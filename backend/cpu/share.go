@@ -49,6 +49,19 @@ func tileOfTall(s *backend.AttendShape, _ int) int { return wholeTokens(tallRows
 // wholeTokens is the rows of a tile of whole tokens, of so many rows about.
 func wholeTokens(rows, group int) int { return max(rows/group, 1) * group }
 
+// share finds what sequences have in common, until noShare.
+func (sp *splitter) share(s *backend.AttendShape) {
+	sp.sharing = sharings.Get().(*plan.Sharing)
+	sp.sharing.Find(s, sp.load.sharingRules())
+}
+
+func (sp *splitter) noShare() {
+	if sp.sharing != nil {
+		sharings.Put(sp.sharing)
+		sp.sharing = nil
+	}
+}
+
 // member is what a sequence has in common with others.
 func (sp *splitter) member(seq int) plan.Member {
 	if sp.sharing == nil {

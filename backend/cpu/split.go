@@ -78,7 +78,7 @@ func (sp *splitter) keep(it *item, keys int) {
 	if !sp.load.withMass || !it.many() && (it.q1-it.q0)*sp.load.qHeads > fewRows*sp.load.kvHeads {
 		return
 	}
-	if units := ceilDiv(sp.load.keptSize(*it), keptUnit); units <= maxUnits-sp.units {
+	if units := ceilDiv(sp.load.keptSize(it), keptUnit); units <= maxUnits-sp.units {
 		it.kept = sp.units + 1
 		sp.units += units
 	}

@@ -19,19 +19,20 @@ type tile struct {
 	many        bool      // of several sequences: q0 and q1 are of the plan's list, and seq, first, ctx and n are not set
 }
 
-// tile is that of an item for some heads.
-func (a *attention) tile(it item, head, heads int) tile {
+// lay sets t, which is zero, to the tile of an item for some heads.
+func (a *attention) lay(t *tile, it *item, head, heads int) {
+	t.head, t.heads, t.q0, t.q1, t.rows = head, heads, it.q0, it.q1, (it.q1-it.q0)*a.group
 	if it.many() {
-		return a.tileOfMany(it, head, heads)
+		a.layMany(t, it)
+		return
 	}
-	t := tile{seq: it.seq, head: head, heads: heads, q0: it.q0, q1: it.q1, ctx: int(a.lens[it.seq]), rows: (it.q1 - it.q0) * a.group, table: a.table(it.seq)}
+	t.seq, t.ctx, t.table = it.seq, int(a.lens[it.seq]), a.table(it.seq)
 	t.first, t.n = a.tokensOf(it.seq)
 	t.keys = a.see.Of(t.ctx, t.n, t.q0, t.q1)
 	t.seen = a.see.Of(t.ctx, t.n, t.q0, t.q0+1)
 	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > t.seen.Lo {
 		t.seen.Lo, t.seen.Sinks = last.Lo, min(last.Sinks, t.seen.Sinks)
 	}
-	return t
 }
 
 // query is one of a tile's: its token in the call, its number in its sequence, and that one's
@@ -49,7 +50,7 @@ func (a *attention) query(t *tile, i int) query {
 }
 
 // sees is the keys that a query sees.
-func (a *attention) sees(q query) plan.Keys { return a.see.Of(q.ctx, q.n, q.number, q.number+1) }
+func (a *attention) sees(q *query) plan.Keys { return a.see.Of(q.ctx, q.n, q.number, q.number+1) }
 
 // together is how many KV heads walk the keys of a tile of so many rows side by side. Of a small
 // call all do: one walk begins and ends sooner than several.
