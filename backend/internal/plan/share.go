@@ -50,6 +50,9 @@ type Member struct {
 	Begin int // the first key that no group has
 	Parts int // of its groups
 	Base  int // the first of its partial rows, for the planner to set
+
+	rows   int
+	common int // blocks that others may share
 }
 
 // Sharing is which sequences of a step share what. Its memory is kept to be used again.
@@ -80,25 +83,22 @@ func (sh *Sharing) Find(s *backend.AttendShape, rules Rules) {
 		return
 	}
 	sh.step, sh.rules = *s, rules
-	for seq := range s.QueryLens {
-		if sh.common(seq) > 0 {
+	group := s.QHeads / s.KVHeads
+	for seq := range sh.Members {
+		m := &sh.Members[seq]
+		m.rows = int(s.QueryLens[seq]) * group
+		if m.common = sh.common(seq, m.rows); m.common > 0 {
 			sh.order = append(sh.order, uint64(seq))
-			sh.most += maxNested * sh.rowsOf(seq)
+			sh.most += maxNested * m.rows
 		}
 	}
 	sh.descend(sh.order, 0, 0)
 	sh.step = backend.AttendShape{}
 }
 
-// rowsOf is the rows of a sequence.
-func (sh *Sharing) rowsOf(seq int) int {
-	return int(sh.step.QueryLens[seq]) * (sh.step.QHeads / sh.step.KVHeads)
-}
-
 // common is how many blocks of a sequence others may share: whole ones before its queries, if
 // it is a single tile. One of more tiles reads its keys for a tile's worth of rows anyway.
-func (sh *Sharing) common(seq int) int {
-	rows := sh.rowsOf(seq)
+func (sh *Sharing) common(seq, rows int) int {
 	if rows == 0 || rows > sh.rules.Tile(&sh.step, rows) {
 		return 0
 	}
@@ -119,7 +119,7 @@ func (sh *Sharing) descend(seqs []uint64, begin, depth int) {
 	}
 	n := 0 // those that go on, by their next block; groups have the others, too
 	for i, seq := range seqs {
-		if seq = uint64(uint32(seq)); sh.common(int(seq)) > depth {
+		if seq = uint64(uint32(seq)); sh.Members[seq].common > depth {
 			seqs[i], seqs[n] = seqs[n], uint64(sh.tableOf(seq, depth)[0])<<32|seq
 			n++
 		}
@@ -146,11 +146,12 @@ func (sh *Sharing) meet(seqs []uint64, begin, depth int) {
 	if len(seqs) < 2 {
 		return
 	}
-	rows, end := 0, sh.common(int(uint32(seqs[0])))
+	rows, end := 0, sh.Members[uint32(seqs[0])].common
 	first := sh.tableOf(seqs[0], depth)
 	for _, seq := range seqs {
-		rows += sh.rowsOf(int(uint32(seq)))
-		end = min(end, sh.common(int(uint32(seq))))
+		m := &sh.Members[uint32(seq)]
+		rows += m.rows
+		end = min(end, m.common)
 		end = depth + alike(first[:end-depth], sh.tableOf(seq, depth)[:end-depth])
 	}
 	block := sh.step.BlockSize
