@@ -131,12 +131,13 @@ type AttendShape struct {
 	// Table, on the host what Ragged.Table is on the device, U32 [seqs, TableStride], lets a
 	// device read once what sequences have in common: those whose tables begin with the
 	// same blocks attend to them as one, and merge (cascade attention). Such a plan is for
-	// calls with this very table. nil: each sequence reads all that it sees. A device may
-	// leave it aside.
+	// calls with this very table; the CPU refuses others (ErrShape). nil: each sequence reads all
+	// that it sees. A plan with a Window has none of it.
 	Table       []uint32
 	TableStride int
 	// MinShared is the fewest tokens that sequences are read as one for; 0: as many as
-	// pay on the device.
+	// pay on the device, and none on one whose bits are not to depend on what else is in a step
+	// (cpu.Options.Reproducible).
 	MinShared int
 	// Fixed makes a plan whose launches, and the lengths of Work and Workspace, are the same
 	// whatever ContextLens and the blocks in Table are: what a Graph needs. All else stays, also

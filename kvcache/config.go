@@ -74,7 +74,8 @@ type Config struct {
 	Scores bool
 	// MinShared is the fewest tokens that sequences of a step have in common, in the blocks
 	// that they share, for attention to read those once for all of them; 0: as many as pay
-	// on the device, −1: it never does. See backend.AttendShape.
+	// on the device (none on a CPU whose bits are to be reproducible), −1: it never does. See
+	// backend.AttendShape.
 	MinShared int
 	// BlockSize is the tokens of a block, a power of two. Paged only.
 	BlockSize int

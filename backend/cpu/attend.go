@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
@@ -26,6 +24,7 @@ type attention struct {
 	lens         []uint32  // [seqs]
 	offsets      []uint32  // [seqs+1], nil: one token a sequence
 	items        []uint32  // of the plan
+	listed       []uint32  // queries of its items of several sequences
 	lse          []float32 // [tokens, heads], nil: not wanted
 	finalLSE     []float32 // [tokens, heads] for the mass, nil: not wanted
 	slopes       []float32 // ALiBi, nil: none
@@ -122,112 +121,12 @@ func (a *attention) tokensOf(seq int) (first, n int) {
 	return int(a.offsets[seq]), int(a.offsets[seq+1] - a.offsets[seq])
 }
 
-// attendError is an ErrShape of what the batch's buffers hold.
-func attendError(format string, args ...any) error {
-	return backend.ErrShape{Op: "attend", What: fmt.Sprintf(format, args...)}
-}
-
-// check looks at what the batch's buffers say, and that the work was made for it.
-func (a *attention) check(p *backend.AttendParams[*Buffer]) error {
-	batch, cache := &p.Batch, &p.Cache
-	if err := a.checkOffsets(batch); err != nil {
-		return err
-	}
-	slots := uint64(cache.BlockSize) // that a sequence can have
-	if batch.Table.Set {
-		if n, ok := backend.Mul(cache.BlockSize, batch.TableStride); ok {
-			slots = uint64(n)
-		}
-	}
-	sum := a.fingerprint()
-	for i, ctx := range a.lens {
-		if uint64(ctx) > slots {
-			return attendError("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
-		}
-		_, n := a.tokensOf(i)
-		sum = sum.Add(int(ctx), n)
-		if !batch.Table.Set || n == 0 {
-			continue
-		}
-		table, keys := a.table(i), a.see.Of(int(ctx), n, 0, n)
-		if err := table.check("attend", i, 0, keys.Sinks, cache); err != nil {
-			return err
-		}
-		if err := table.check("attend", i, keys.Lo, keys.Hi, cache); err != nil {
-			return err
-		}
-	}
-	return a.checkWork(p, sum)
-}
-
-func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
-	if a.offsets == nil {
-		return nil
-	}
-	a.offsets = a.offsets[:batch.Seqs+1]
-	last := uint32(0)
-	for i, n := range a.offsets {
-		if n < last || i == 0 && n != 0 {
-			return attendError("query offsets: element %d is %d after %d, need 0 first and no step back", i, n, last)
-		}
-		last = n
-	}
-	if uint64(last) != uint64(batch.Tokens) {
-		return attendError("query offsets: end at %d, need the %d tokens", last, batch.Tokens)
-	}
-	return nil
-}
-
-// checkWork recognises the plan and checks the range of every item, so that work
-// that was overwritten cannot lead outside the operands.
-func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerprint) error {
-	work := optional[uint32](p.Work)
-	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(sum) || work[2] != uint32(sum>>32) {
-		return attendError("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
-	}
-	if !a.see.Within(int(work[3]), int(work[4])) {
-		return attendError("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.Window, a.see.SinkTokens, work[3], work[4])
-	}
-	n, rows, units := int(work[5]), int(work[6]), int(work[7])
-	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 {
-		return attendError("work: %d elements, too few for %d items", len(work)+headerWords, n)
-	}
-	a.items = work[:n*itemWords]
-	space, ok := a.workspace(p.Batch.Tokens, rows, units)
-	if !ok || space > p.Plan.Workspace {
-		return attendError("workspace: %d elements were planned, the work needs more", p.Plan.Workspace)
-	}
-	for i := range n {
-		it := decodeItem(a.items[i*itemWords:])
-		if it.seq < 0 || it.seq >= len(a.lens) {
-			return attendError("work: item %d is out of range", i)
-		}
-		if _, n := a.tokensOf(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows, units) {
-			return attendError("work: item %d is out of range", i)
-		}
-	}
-	if space > 0 {
-		a.divide(view[float32](p.Workspace.Buf), rows)
-	}
-	return nil
-}
-
-// divide lays out the workspace.
-func (a *attention) divide(space []float32, rows int) {
-	if a.withMass {
-		n := a.tokens * a.qHeads
-		a.finalLSE, space = space[:n], space[n:]
-	}
-	a.split.lse, space = space[:rows], space[rows:]
-	a.keptSpace = space[rows*a.vDim:]
-	a.split.rows = vectors{n: rows, k: a.out.k, mem: backend.BytesOf(space), dt: backend.F32, size: 4, stride: a.vDim}
-}
-
 // cost is the multiply-adds of the call.
 func (a *attention) cost() int {
 	pairs := 0
+	var it item
 	for work := a.items; len(work) > 0; work = work[itemWords:] {
-		it := decodeItem(work)
+		it.decode(work)
 		pairs += (it.q1 - it.q0) * (it.k1 - it.k0)
 	}
 	return pairs * a.qHeads * (a.keys.dim + a.values.dim)

@@ -23,7 +23,9 @@ type Options struct {
 	Kernels string
 	// Reproducible makes the bits of attention independent of the number of Threads, of what
 	// else is in a step, and of how a prompt was cut into steps. Prompts take longer: no
-	// matrices are multiplied.
+	// matrices are multiplied. Nor is what sequences have in common read once, unless
+	// backend.AttendShape.MinShared asks for it: bits depend on the other sequences then, and still
+	// on nothing else.
 	Reproducible bool
 }
 

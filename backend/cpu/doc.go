@@ -21,7 +21,8 @@
 //
 // Results do not depend on scheduling. Attention gives the same bits for any
 // layout, block size and batching of the same queries, as long as a context is not
-// split; PlanAttend splits only what is more than half of a worker's share.
+// split; PlanAttend splits only what is more than half of a worker's share, and, where it
+// is given tables, what is read once because sequences begin in the same blocks.
 // Kernels that multiply matrices where a prompt has the rows for it add in another
 // order than those for a few rows, so that the last bits of a token's result may
 // also depend on how its prompt was cut into steps. Options.Reproducible is for

@@ -5,12 +5,16 @@ import "math"
 // finish normalises the rows of a tile's heads and hands them on: to the output, or to the
 // workspace where other parts have the rest of the keys. Those of a single query lie side by side
 // in the output.
-func (a *attention) finish(t *tile, it item, w *scratch) {
+func (a *attention) finish(t *tile, it *item, w *scratch) {
 	r, single := 0, it.parts == 1 && t.q1-t.q0 == 1
 	for first := t.head * a.group; first < (t.head+t.heads)*a.group; first += a.group {
-		for query := t.q0; query < t.q1; query++ {
+		for i := range t.q1 - t.q0 {
+			q, partial := a.query(t, i), 0
+			if it.parts > 1 {
+				partial = a.partialRow(t, it, i)
+			}
 			for head := first; head < first+a.group; head++ {
-				a.finishRow(t, it, r, head, query, !single, w)
+				a.finishRow(it, r, &q, head, partial+head, !single, w)
 				r++
 			}
 		}
@@ -20,13 +24,22 @@ func (a *attention) finish(t *tile, it item, w *scratch) {
 	}
 }
 
+// partialRow is the partial row of head 0 of query i of an item that is a part of its rows' keys.
+func (a *attention) partialRow(t *tile, it *item, i int) int {
+	if !t.many {
+		return it.base + (it.part*(it.q1-it.q0)+i)*a.qHeads
+	}
+	m := a.listedAt(t.q0 + i)
+	_, n := a.tokensOf(m.seq)
+	return m.row + it.part*n*a.qHeads
+}
+
 // finishRow is finish for row r, of a query and one of its heads, which is stored where it is
-// asked for.
-func (a *attention) finishRow(t *tile, it item, r, head, query int, store bool, w *scratch) {
-	token := t.first + query
+// asked for, or is a partial row.
+func (a *attention) finishRow(it *item, r int, q *query, head, partial int, store bool, w *scratch) {
 	acc, top, sum := w.acc[r*a.vDim:][:a.vDim], w.top[r], w.sum[r]
 	shrink := 1.0
-	if a.sinks != nil && a.sinks[head] != negInf && a.takesSink(t, it, query) {
+	if a.sinks != nil && a.sinks[head] != negInf && a.takesSink(it, q) {
 		logit := a.sinks[head]
 		high := max(top, logit)
 		shrink = math.Exp(float64(top) - float64(high))
@@ -41,20 +54,19 @@ func (a *attention) finishRow(t *tile, it item, r, head, query int, store bool, 
 	}
 	if it.parts == 1 {
 		if store {
-			a.out.store(token, head*a.vDim, acc)
+			a.out.store(q.token, head*a.vDim, acc)
 		}
-		a.emit(token, head, lse)
+		a.emit(q.token, head, lse)
 		return
 	}
-	row := it.base + (it.part*(it.q1-it.q0)+token-t.first-it.q0)*a.qHeads + head
-	a.split.rows.store(row, 0, acc)
-	a.split.lse[row] = lse
+	a.split.rows.store(partial, 0, acc)
+	a.split.lse[partial] = lse
 }
 
 // takesSink reports whether it is this part that counts a query's sink logit: the one with
 // the last key that the query sees, as which part is the first depends on its tile.
-func (a *attention) takesSink(t *tile, it item, query int) bool {
-	end := a.see.Of(t.ctx, t.n, query, query+1).Hi
+func (a *attention) takesSink(it *item, q *query) bool {
+	end := a.sees(q).Hi
 	if end <= it.k0 {
 		return end == 0 && it.part == 0 // sees nothing
 	}
@@ -72,21 +84,23 @@ func (a *attention) emit(token, head int, lse float32) {
 }
 
 // combining merges the rows of the tiles whose context is split: part i is item i,
-// which does it for its tile if it is the first of several.
+// which does it for its tile if it is the last of several. Those of several sequences come before that.
 type combining struct{ *attention }
 
 func (c combining) part(i int, w *scratch) {
-	it := decodeItem(c.items[i*itemWords:])
-	if it.part != 0 || it.parts < 2 {
+	var it item
+	it.decode(c.items[i*itemWords:])
+	if it.many() || it.part != it.parts-1 || it.parts < 2 {
 		return
 	}
 	first, _ := c.tokensOf(it.seq)
 	rows := (it.q1 - it.q0) * c.qHeads
-	acc, row := w.acc[:c.vDim], w.vectors[:c.vDim]
+	acc := w.acc[:c.vDim]
 	for r := range rows {
-		lse := c.split.merge(acc, row, it.base+r, rows, it.parts)
+		lse := c.split.merge(acc, it.base+r, rows, it.parts, w)
 		token, head := first+it.q0+r/c.qHeads, r%c.qHeads
 		c.out.store(token, head*c.vDim, acc)
 		c.emit(token, head, lse)
 	}
+	w.forget()
 }

@@ -16,7 +16,7 @@ type kept struct {
 }
 
 // keptSize is the elements of an item's kept weights.
-func (l *workload) keptSize(it item) int {
+func (l *workload) keptSize(it *item) int {
 	return it.chunks * (it.q1 - it.q0) * l.qHeads * (chunk + 1)
 }
 
@@ -24,7 +24,7 @@ func (l *workload) keptSize(it item) int {
 // where they begin inside of one, and one more where sink tokens end.
 func chunksOf(keys int) int { return keys/chunk + 3 }
 
-func (a *attention) keptOf(it item) kept {
+func (a *attention) keptOf(it *item) kept {
 	if it.kept == 0 {
 		return kept{}
 	}
@@ -55,16 +55,18 @@ type weighing struct{ *attention }
 
 func (m weighing) part(i int, w *scratch) {
 	head, shard := i%m.kvHeads, i/m.kvHeads
+	var it item
 	for work := m.items; len(work) > 0; work = work[itemWords:] {
-		it := decodeItem(work)
-		t := m.tile(it.seq, it.q0, it.q1, head, 1)
-		m.weigh(&t, it, shard, w)
+		it.decode(work)
+		var t tile
+		m.lay(&t, &it, head, 1)
+		m.weigh(&t, &it, shard, w)
 	}
 	w.forget()
 }
 
 // weigh adds what a tile's queries give to the keys in a shard's blocks.
-func (m weighing) weigh(t *tile, it item, shard int, w *scratch) {
+func (m weighing) weigh(t *tile, it *item, shard int, w *scratch) {
 	kept, scores, sums, loaded := m.keptOf(it), w.scores[:t.rows*chunk], w.vectors[:chunk], false
 	for r := range t.rows {
 		w.top[r] = float32(math.NaN()) // for which no factor is known
@@ -125,8 +127,8 @@ func (m weighing) sum(t *tile, kept *kept, c int, sums []float32, w *scratch) {
 	factors, known := w.shrink[:t.rows], w.top[:t.rows] // that make probabilities of weights, and for which tops
 	for r, top := range tops {
 		if top != known[r] {
-			token, head, _ := m.row(t, t.head, r)
-			factors[r], known[r] = exp(top, m.finalLSE[token*m.qHeads+head]), top
+			q, head := m.row(t, t.head, r)
+			factors[r], known[r] = exp(top, m.finalLSE[q.token*m.qHeads+head]), top
 		}
 	}
 	clear(sums)
@@ -142,8 +144,8 @@ func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch
 	by := m.score(t, 0, l, scores, m.k, w)
 	scores = scores[key%chunk:]
 	for r := range t.rows {
-		token, head, _ := m.row(t, t.head, r)
-		lse, row := m.finalLSE[token*m.qHeads+head], scores[r*chunk:][:l.n]
+		q, head := m.row(t, t.head, r)
+		lse, row := m.finalLSE[q.token*m.qHeads+head], scores[r*chunk:][:l.n]
 		for j, x := range row {
 			row[j] = exp(x*by, lse)
 		}

@@ -26,7 +26,7 @@ func (p *partials) of(row int) float32 {
 
 // merge combines rows first, first+step, … into acc and returns the log-sum-exp
 // of all. A part of weight 0 does not matter, whatever its row holds.
-func (p *partials) merge(acc, row []float32, first, step, parts int) float32 {
+func (p *partials) merge(acc []float32, first, step, parts int, w *scratch) float32 {
 	clear(acc)
 	top := float32(math.Inf(-1))
 	for i := range parts {
@@ -36,16 +36,21 @@ func (p *partials) merge(acc, row []float32, first, step, parts int) float32 {
 		return top
 	}
 	var sum float64
+	rows, weights := w.values[:0], w.weights[:]
 	for i := range parts {
 		weight := math.Exp(float64(p.of(first+i*step)) - float64(top))
-		if weight == 0 {
-			continue
+		if weight != 0 {
+			weights[len(rows)] = float32(weight)
+			rows = append(rows, stored{dt: p.rows.dt, dim: len(acc), n: 1, data: p.rows.at(first+i*step, 0, len(acc))})
+			sum += weight
 		}
-		p.rows.load(row, first+i*step, 0)
-		axpy(acc, float32(weight), row)
-		sum += weight
+		if len(rows) == len(weights) || i == parts-1 && len(rows) > 0 {
+			p.rows.k.mix[p.rows.dt](acc, noShrink[:1], weights[:len(rows)], len(rows), rows, w.vectors)
+			w.runs(len(rows))
+			rows = rows[:0]
+		}
 	}
-	scale(acc, float32(1/sum))
+	p.rows.k.scale(acc, float32(1/sum))
 	return float32(float64(top) + math.Log(sum))
 }
 
@@ -90,13 +95,14 @@ func (be *Backend) Merge(s backend.Stream, p backend.MergeParams[*Buffer]) error
 }
 
 func (t *mergeTask) part(i int, w *scratch) {
-	acc, row := w.acc[:t.dim], w.vectors[:t.dim]
+	acc := w.acc[:t.dim]
 	rows := t.tokens * t.heads
 	for r := i * mergeRows; r < min((i+1)*mergeRows, rows); r++ {
-		lse := t.in.merge(acc, row, r, rows, t.parts)
+		lse := t.in.merge(acc, r, rows, t.parts, w)
 		t.out.store(r/t.heads, r%t.heads*t.dim, acc)
 		if t.outLSE != nil {
 			t.outLSE[r] = lse
 		}
 	}
+	w.forget()
 }

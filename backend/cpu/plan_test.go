@@ -20,8 +20,20 @@ func shapeOf(qHeads, kvHeads int, ctx, queries []uint32) backend.AttendShape {
 // itemsOf decodes a plan's work.
 func itemsOf(plan backend.AttendPlan) []item {
 	var out []item
-	for w := plan.Work[headerWords:]; len(w) > 0; w = w[itemWords:] {
-		out = append(out, decodeItem(w))
+	for i := range plan.Work[5] {
+		var it item
+		it.decode(plan.Work[headerWords+i*itemWords:])
+		out = append(out, it)
+	}
+	return out
+}
+
+// listedOf is the queries of a plan's items of several sequences.
+func listedOf(plan backend.AttendPlan) []listed {
+	a := attention{listed: plan.Work[headerWords+plan.Items*itemWords:]}
+	out := make([]listed, plan.Work[8])
+	for i := range out {
+		out[i] = a.listedAt(i)
 	}
 	return out
 }
@@ -32,12 +44,23 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		kvHeads, group := rapid.IntRange(1, 4).Draw(r, "kv heads"), rapid.SampledFrom([]int{1, 3, 8, 40}).Draw(r, "group")
 		var ctx, queries []uint32
-		for range rapid.IntRange(0, 3).Draw(r, "seqs") {
+		for range rapid.IntRange(0, 4).Draw(r, "seqs") {
 			ctx = append(ctx, rapid.Uint32Range(0, 3000).Draw(r, "ctx"))
 			queries = append(queries, rapid.Uint32Range(0, 70).Draw(r, "queries"))
 		}
 		s := shapeOf(kvHeads*group, kvHeads, ctx, queries)
 		s.Mass = rapid.Bool().Draw(r, "mass")
+		if rapid.Bool().Draw(r, "tables") {
+			s.TableStride, s.MinShared = 3001/s.BlockSize+1, rapid.SampledFrom([]int{1, 300}).Draw(r, "fewest shared")
+			for seq := range ctx { // which share some of what the first has
+				same := rapid.SampledFrom([]int{0, 1, 3, 40, s.TableStride}).Draw(r, "shared blocks")
+				for i := range s.TableStride {
+					if s.Table = append(s.Table, uint32(i)); seq > 0 && i >= same {
+						s.Table[len(s.Table)-1] += uint32(1000 * seq)
+					}
+				}
+			}
+		}
 		if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
 			s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 			s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
@@ -52,28 +75,46 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 		require.Len(r, items, plan.Items)
 
 		covered, rows, parts, units := make([]map[int]int, len(ctx)), 0, 0, 0 // by sequence, query*3000+key
+		partial := map[int]bool{}                                             // rows that are written
 		for i := range covered {
 			covered[i] = map[int]int{}
 		}
 		for _, it := range items {
 			for q := it.q0; q < it.q1; q++ {
+				seq, query := it.seq, q
+				if it.many() {
+					m := listedOf(plan)[q]
+					seq, query = m.seq, m.query
+					step := int(queries[seq]) * s.QHeads
+					for row := range s.QHeads {
+						require.False(r, partial[m.row+it.part*step+row])
+						partial[m.row+it.part*step+row] = true
+					}
+				} else if it.parts > 1 {
+					row := it.base + (it.part*(it.q1-it.q0)+q-it.q0)*s.QHeads
+					for i := range s.QHeads {
+						require.False(r, partial[row+i])
+						partial[row+i] = true
+					}
+				}
 				for key := it.k0; key < it.k1; key++ {
-					covered[it.seq][q*3001+key]++
+					covered[seq][query*3001+key]++
 				}
 			}
-			few := s.Mass && (it.q1-it.q0)*group <= fewRows
+			few := s.Mass && ((it.q1-it.q0)*group <= fewRows || it.many())
 			require.Equal(r, few, it.kept > 0)
 			if few {
 				require.Equal(r, units+1, it.kept)
 				units += (it.chunks*(it.q1-it.q0)*s.QHeads*(chunk+1) + keptUnit - 1) / keptUnit
 			}
-			if it.parts > 1 {
-				require.Equal(r, rows-it.part*(it.q1-it.q0)*s.QHeads, it.base)
-				rows += (it.q1 - it.q0) * s.QHeads
-				parts++
+			if !it.many() && it.parts > 1 && it.part == it.parts-1 {
+				require.Equal(r, rows, it.base)
+				rows += it.parts * (it.q1 - it.q0) * s.QHeads
+				parts += it.parts
 			}
 		}
 		require.Equal(r, parts, plan.Parts)
+		require.Len(r, partial, rows, "no partial row is missing")
 		tokens := 0
 		for i, n := range queries {
 			tokens += int(n)

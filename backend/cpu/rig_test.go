@@ -73,9 +73,11 @@ type scene struct {
 	qHeads, kvHeads, kDim, vDim int
 	act, k, v                   backend.DType
 	ctx, queries                []int
-	block                       int  // 0: contiguous, without a table
-	threads                     int  // 0: 2
-	mask                        mask // of the call
+	block                       int      // 0: contiguous, without a table
+	threads                     int      // 0: 2
+	mask                        mask     // of the call
+	prefixes                    []prefix // by sequence; nil: none, and plans are told no table
+	minShared                   int      // of plans that are told the table
 	mass                        bool
 	int8Query                   bool // the reference has the rounded queries, and exact weights
 	options                     Options
@@ -86,6 +88,19 @@ type mask struct {
 	window, sinks int
 	softCap       float32
 	alibi, logits bool
+}
+
+// prefix is what a sequence has in common with an earlier one: its first tokens, as far as they
+// fill blocks of both.
+type prefix struct{ from, tokens int }
+
+// shared is the tokens that sequence i has in common with the one that its prefix names.
+func (c scene) shared(i int) int {
+	if c.prefixes == nil || c.block == 0 {
+		return 0
+	}
+	p := c.prefixes[i]
+	return min(p.tokens, c.ctx[i], c.ctx[p.from]) / c.block * c.block
 }
 
 // result is what a scene gives, as float32.
@@ -129,6 +144,12 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		st.keys = append(st.keys, randoms(rng, n*c.kvHeads*c.kDim))
 		st.values = append(st.values, randoms(rng, n*c.kvHeads*c.vDim))
 	}
+	for i := range c.ctx {
+		if n := c.shared(i); n > 0 {
+			copy(st.keys[i][:n*c.kvHeads*c.kDim], st.keys[c.prefixes[i].from])
+			copy(st.values[i][:n*c.kvHeads*c.vDim], st.values[c.prefixes[i].from])
+		}
+	}
 	st.q = rounded(c.act, randoms(rng, tokens*c.qHeads*c.kDim))
 	st.slopes, st.logits = randoms(rng, c.qHeads), randoms(rng, c.qHeads)
 	for i := range st.slopes { // as models have them: above a score of 100 a float32 is coarser than the tolerance
@@ -160,7 +181,9 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		for pos := range n {
 			id := i
 			if stride > 0 {
-				id = order[i*stride+pos/block]
+				if id = order[i*stride+pos/block]; pos < c.shared(i) {
+					id = st.table[c.prefixes[i].from][pos/block]
+				}
 				ids[i*stride+pos/block] = uint32(id)
 			}
 			if pos%block == 0 {
@@ -216,6 +239,9 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 	st.shape = backend.AttendShape{QHeads: c.qHeads, KVHeads: c.kvHeads, KDim: c.kDim, VDim: c.vDim, BlockSize: block,
 		Format: backend.Format{Act: c.act, K: c.k, V: c.v}, ContextLens: lens, QueryLens: qlens,
 		NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, Mass: c.mass}
+	if c.prefixes != nil {
+		st.shape.Table, st.shape.TableStride, st.shape.MinShared = ids, stride, c.minShared
+	}
 	st.plan(t)
 	return st
 }
@@ -257,9 +283,8 @@ func (st *stage) attend(t testing.TB) result {
 // words of the contract.
 func (st *stage) reference(c scene) result {
 	var r result
-	group, token := c.qHeads/c.kvHeads, 0
+	group, token, masses := c.qHeads/c.kvHeads, 0, map[[2]int]float64{} // by slot and KV head
 	for i, ctx := range c.ctx {
-		mass := make([]float64, ctx*c.kvHeads)
 		for query := range c.queries[i] {
 			p := ctx - c.queries[i] + query
 			for h := range c.qHeads {
@@ -303,7 +328,7 @@ func (st *stage) reference(c scene) result {
 				}
 				for key, s := range scores {
 					if !math.IsInf(s, -1) {
-						mass[key*c.kvHeads+kv] += math.Exp(s-top) / sum
+						masses[[2]int{st.slot(i, key), kv}] += math.Exp(s-top) / sum
 					}
 				}
 				for _, x := range out {
@@ -316,13 +341,21 @@ func (st *stage) reference(c scene) result {
 			}
 			token++
 		}
-		if c.mass {
-			for _, m := range mass {
-				r.mass = append(r.mass, float32(m))
+	}
+	for i, ctx := range c.ctx {
+		for n := range ctx * c.kvHeads {
+			if c.mass {
+				r.mass = append(r.mass, float32(masses[[2]int{st.slot(i, n/c.kvHeads), n % c.kvHeads}]))
 			}
 		}
 	}
 	return r
+}
+
+// slot is where a token of a sequence lies.
+func (st *stage) slot(seq, pos int) int {
+	block := st.params.Cache.BlockSize
+	return st.table[seq][pos/block]*block + pos%block
 }
 
 // rounded is x as dt stores it.

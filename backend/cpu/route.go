@@ -20,7 +20,7 @@ type leg struct {
 type run struct{ block, offset, n int }
 
 // begin enters the keys of an item.
-func (r *route) begin(a *attention, t *tile, it item) {
+func (r *route) begin(a *attention, t *tile, it *item) {
 	r.at, r.key, r.end = 0, t.keys.From(it.k0), it.k1
 	for i := range r.legs {
 		r.enter(a, t, &r.legs[i])

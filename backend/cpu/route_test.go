@@ -31,11 +31,13 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 						require.NoError(t, a.check(&st.params))
 						a.small = dim == 16 // heads that walk side by side whatever the layout is
 						for work := a.items; len(work) > 0; work = work[itemWords:] {
-							it := decodeItem(work)
+							var it item
+							it.decode(work)
 							together := a.together((it.q1 - it.q0) * a.group)
 							for head := 0; head < a.kvHeads; head += together {
-								tile := a.tile(it.seq, it.q0, it.q1, head, min(together, a.kvHeads-head))
-								requireAhead(t, &a, &tile, it, w)
+								var tile tile
+								a.lay(&tile, &it, head, min(together, a.kvHeads-head))
+								requireAhead(t, &a, &tile, &it, w)
 							}
 						}
 					})
@@ -46,7 +48,7 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 }
 
 // requireAhead goes the way of a walk and compares what its rows say with the list of all.
-func requireAhead(t *testing.T, a *attention, tile *tile, it item, w *scratch) {
+func requireAhead(t *testing.T, a *attention, tile *tile, it *item, w *scratch) {
 	t.Helper()
 	var rows, ends []int // of the walk, in its order, and where its legs end in them
 	for key := tile.keys.From(it.k0); key < it.k1; {

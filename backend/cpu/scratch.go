@@ -6,10 +6,11 @@ import "unsafe"
 // an earlier use.
 type scratch struct {
 	size           extent
-	q, acc, scores []float32 // of a tile
-	top            []float32 // a row's largest score
-	sum            []float64 // and the sum of its weights
-	shrink         []float32 // factors of a head's rows
+	q, acc, scores []float32      // of a tile
+	top            []float32      // a row's largest score
+	sum            []float64      // and the sum of its weights
+	shrink         []float32      // factors of a head's rows
+	weights        [chunk]float32 // of partial results
 	vectors        []float32
 	panel          []float32 // keys of a tall tile, [dim, panel]
 	rounded        []byte    // query rows as Int8

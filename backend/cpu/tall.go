@@ -14,11 +14,14 @@ func (a *attention) tall(t *tile) bool {
 
 // walkTall is walk for a tall tile, which is of one head: over panels of keys, each as
 // float32 once for all rows.
-func (a *attention) walkTall(t *tile, it item, w *scratch) bool {
-	acc := w.start(t.rows, a.vDim)
-	for key := t.keys.From(it.k0); key < it.k1; {
+func (a *attention) walkTall(t *tile, it *item, w *scratch) bool {
+	acc, kept := w.start(t.rows, a.vDim), a.keptOf(it)
+	for c, key := 0, t.keys.From(it.k0); key < it.k1; c++ {
 		n := a.cut(key, it.k1, panel)
 		a.stepTall(t, key, n, w)
+		if kept.weights != nil {
+			kept.keep(t, 0, c, w.scores, n, w)
+		}
 		key = t.keys.From(key + n)
 	}
 	return a.k.finite(acc)

@@ -5,7 +5,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// tile is queries [q0, q1) of a sequence and KV heads [head, head+heads): the rows of a
+// tile is queries [q0, q1) of a sequence, or of several, and KV heads [head, head+heads): the rows of a
 // head, the group's query heads of one token after another, walk its keys together.
 type tile struct {
 	seq, q0, q1 int
@@ -14,15 +14,43 @@ type tile struct {
 	ctx, n      int // tokens and queries of the sequence
 	rows        int // of a head
 	table       blockTable
-	keys        plan.Keys // of all rows together
+	keys        plan.Keys // that any of the rows sees
+	seen        plan.Keys // that all of them do
+	many        bool      // of several sequences: q0 and q1 are of the plan's list, and seq, first, ctx and n are not set
 }
 
-func (a *attention) tile(seq, q0, q1, head, heads int) tile {
-	t := tile{seq: seq, head: head, heads: heads, q0: q0, q1: q1, ctx: int(a.lens[seq]), rows: (q1 - q0) * a.group, table: a.table(seq)}
-	t.first, t.n = a.tokensOf(seq)
-	t.keys = a.see.Of(t.ctx, t.n, q0, q1)
-	return t
+// lay sets t, which is zero, to the tile of an item for some heads.
+func (a *attention) lay(t *tile, it *item, head, heads int) {
+	t.head, t.heads, t.q0, t.q1, t.rows = head, heads, it.q0, it.q1, (it.q1-it.q0)*a.group
+	if it.many() {
+		a.layMany(t, it)
+		return
+	}
+	t.seq, t.ctx, t.table = it.seq, int(a.lens[it.seq]), a.table(it.seq)
+	t.first, t.n = a.tokensOf(it.seq)
+	t.keys = a.see.Of(t.ctx, t.n, t.q0, t.q1)
+	t.seen = a.see.Of(t.ctx, t.n, t.q0, t.q0+1)
+	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > t.seen.Lo {
+		t.seen.Lo, t.seen.Sinks = last.Lo, min(last.Sinks, t.seen.Sinks)
+	}
 }
+
+// query is one of a tile's: its token in the call, its number in its sequence, and that one's
+// tokens and queries.
+type query struct{ token, number, ctx, n int }
+
+// query is number i of a tile's.
+func (a *attention) query(t *tile, i int) query {
+	if !t.many {
+		return query{t.first + t.q0 + i, t.q0 + i, t.ctx, t.n}
+	}
+	m := a.listedAt(t.q0 + i)
+	first, n := a.tokensOf(m.seq)
+	return query{first + m.query, m.query, int(a.lens[m.seq]), n}
+}
+
+// sees is the keys that a query sees.
+func (a *attention) sees(q *query) plan.Keys { return a.see.Of(q.ctx, q.n, q.number, q.number+1) }
 
 // together is how many KV heads walk the keys of a tile of so many rows side by side. Of a small
 // call all do: one walk begins and ends sooner than several.
@@ -33,10 +61,9 @@ func (a *attention) together(rows int) int {
 	return a.workload.together(rows)
 }
 
-// row is the token, the query head and the query's number of a head's row.
-func (a *attention) row(t *tile, head, r int) (token, qHead, query int) {
-	query = t.q0 + r/a.group
-	return t.first + query, head*a.group + r%a.group, query
+// row is the query and the query head of a head's row.
+func (a *attention) row(t *tile, head, r int) (q query, qHead int) {
+	return a.query(t, r/a.group), head*a.group + r%a.group
 }
 
 // queries is the query rows of one head of a tile.
@@ -64,7 +91,7 @@ func (a *attention) load(t *tile, w *scratch) {
 	for h := 0; h < t.heads; h += heads {
 		rows := w.q[h*t.rows*a.keys.dim:]
 		for i := range t.q1 - t.q0 {
-			a.q.load(rows[i*width:][:heads*width], t.first+t.q0+i, (t.head+h)*width)
+			a.q.load(rows[i*width:][:heads*width], a.query(t, i).token, (t.head+h)*width)
 		}
 	}
 	if !a.int8Query {

@@ -13,30 +13,32 @@ var negInf = float32(math.Inf(-1))
 // the tiles of a prompt find its keys in the cache.
 func (a *attention) part(i int, w *scratch) {
 	items := len(a.items) / itemWords
-	it := decodeItem(a.items[i%items*itemWords:])
+	var it item
+	it.decode(a.items[i%items*itemWords:])
 	head, heads := i/items, a.together((it.q1-it.q0)*a.group)
 	if head%heads != 0 {
 		return
 	}
-	t := a.tile(it.seq, it.q0, it.q1, head, min(heads, a.kvHeads-head))
+	var t tile
+	a.lay(&t, &it, head, min(heads, a.kvHeads-head))
 	a.load(&t, w)
 	done := false
 	if a.tall(&t) {
-		done = a.walkTall(&t, it, w)
+		done = a.walkTall(&t, &it, w)
 	} else {
-		done = a.walk(&t, it, a.k, w)
+		done = a.walk(&t, &it, a.k, w)
 	}
 	if !done {
-		a.walk(&t, it, a.k.careful, w) // something was not finite
+		a.walk(&t, &it, a.k.careful, w) // something was not finite
 	}
 	w.forget()
-	a.finish(&t, it, w)
+	a.finish(&t, &it, w)
 }
 
 // walk is softmax over an item's keys, chunk by chunk, online: the largest score so far, the
 // sum and the output are rescaled when it grows. It is false, and the result of no use,
 // where the result is not finite and k is not exact about that.
-func (a *attention) walk(t *tile, it item, k *kernels, w *scratch) bool {
+func (a *attention) walk(t *tile, it *item, k *kernels, w *scratch) bool {
 	acc, kept, r := w.start(t.heads*t.rows, a.vDim), a.keptOf(it), &w.route
 	r.begin(a, t, it)
 	if a.small && r.leg(0).n > 0 && r.leg(1).n == 0 && kept.weights == nil {
@@ -128,23 +130,19 @@ func (a *attention) mix(acc, shrink, weights []float32, k *kernels, w *scratch) 
 // settle makes the scores of a tile's rows for n keys from key on final, but for the factor
 // that it returns.
 func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32) {
-	narrow := a.see.Of(t.ctx, t.n, t.q0, t.q0+1) // what the first row sees
-	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > narrow.Lo {
-		narrow.Lo, narrow.Sinks = last.Lo, min(last.Sinks, narrow.Sinks)
-	}
 	shaped := a.softCap > 0 || a.slopes != nil
-	all := key >= narrow.Lo && key+n <= narrow.Hi || key+n <= narrow.Sinks // see them
+	all := key >= t.seen.Lo && key+n <= t.seen.Hi || key+n <= t.seen.Sinks // see them
 	if all && !shaped {
 		return a.scale
 	}
 	for r := range t.rows {
-		_, qHead, query := a.row(t, head, r)
+		q, qHead := a.row(t, head, r)
 		row := scores.data[r*scores.stride:][:n]
 		if shaped {
-			a.shape(t, qHead, query, key, row)
+			a.shape(&q, qHead, key, row)
 		}
 		if !all {
-			hide(row, key, a.see.Of(t.ctx, t.n, query, query+1))
+			hide(row, key, a.sees(&q))
 		}
 	}
 	if shaped {
@@ -154,14 +152,14 @@ func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32
 }
 
 // shape scales, caps and biases the scores of one row and keys from key on.
-func (a *attention) shape(t *tile, qHead, query, key int, row []float32) {
+func (a *attention) shape(q *query, qHead, key int, row []float32) {
 	if limit := a.softCap; limit > 0 {
 		a.k.softcap(row, a.scale, limit)
 	} else {
 		scale(row, a.scale)
 	}
 	if a.slopes != nil {
-		slope, distance := a.slopes[qHead], key-(t.ctx-t.n+query)
+		slope, distance := a.slopes[qHead], key-(q.ctx-q.n+q.number)
 		for j := range row {
 			row[j] += slope * float32(distance+j)
 		}

@@ -51,10 +51,10 @@ func (p *planner) measure(kind Kind) (total, most int) {
 			note(p.keysOf(seq, row, min(row+step, rows)).Count())
 		}
 	}
-	for i := range p.sharing.groups {
-		if g := &p.sharing.groups[i]; g.kind == kind {
-			for range g.tiles() {
-				note(g.end - g.key)
+	for i := range p.sharing.Groups {
+		if g := &p.sharing.Groups[i]; p.kindOf(g) == kind {
+			for range ceilDiv(g.Rows, step) {
+				note(g.End - g.Key)
 			}
 		}
 	}

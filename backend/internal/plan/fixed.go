@@ -27,7 +27,7 @@ func (p *planner) room(s *backend.AttendShape, capacity Capacity) (r room) {
 		r.merges += tiles
 		most[kind] = max(most[kind], min(rows, tileRows[kind]))
 	}
-	if shares(s) {
+	if Shares(s) {
 		kind := largest(p.format)
 		r.items[kind] += len(p.queries) // see pays
 		r.shared = len(p.queries) * tileRows[kind]

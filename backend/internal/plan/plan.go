@@ -5,12 +5,16 @@
 // an item holds.
 //
 // A plan depends on its shape and the capacities of the device only.
+//
+// What sequences of a step have in common (Sharing), which keys a query sees (Visibility) and
+// what recognises a plan (Fingerprint) are the same for every kind of device; the CPU has its own items.
 package plan
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -45,7 +49,7 @@ func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error
 	}
 	p.sharing = sharings.Get().(*sharing)
 	defer sharings.Put(p.sharing)
-	p.share(&s)
+	p.sharing.Find(&s, rules)
 	p.work = c.header(s.Work[:0])
 	var chunks [Kinds]int
 	for kind := range Kinds {
@@ -90,6 +94,16 @@ type planner struct {
 	partialRows int // of one KV head
 }
 
+// sharing is who shares what in a plan, and other memory that is kept to be used again.
+type sharing struct {
+	Sharing
+	lengths []uint32 // of the tiles of a kind, in keys
+	keys    []uint64 // by which items are sorted
+	items   []abi.AttendItem
+}
+
+var sharings = sync.Pool{New: func() any { return new(sharing) }}
+
 // count is the number of tokens, of a step whose numbers the work can hold.
 func (p *planner) count() (tokens int, err error) {
 	tiles := 0
@@ -123,7 +137,7 @@ func (p *planner) keysOf(seq, row, end int) Keys {
 		keys.Lo = keys.Lo / abi.LeafKeys * abi.LeafKeys
 		keys.Sinks = min(roundUp(keys.Sinks, abi.LeafKeys), keys.Lo)
 	}
-	keys.Lo = max(keys.Lo, p.sharing.members[seq].begin)
+	keys.Lo = max(keys.Lo, p.sharing.Members[seq].Begin)
 	return keys
 }
 
@@ -158,19 +172,19 @@ func (sh *sharing) sort(items []abi.AttendItem) {
 // tile appends the items of rows [row, end) of a sequence. Rows that see no key
 // have an item too, which writes zeros.
 func (p *planner) tile(seq, row, end, chunk int) {
-	keys, rows, m := p.keysOf(seq, row, end), end-row, &p.sharing.members[seq]
+	keys, rows, m := p.keysOf(seq, row, end), end-row, &p.sharing.Members[seq]
 	parts, size := p.partsOf(keys.Count(), rows, chunk)
-	all := m.parts + parts
+	all := m.Parts + parts
 	for part := range parts {
 		last := keys.Hi
 		if part < parts-1 {
 			last = keys.At((part + 1) * size)
 		}
 		p.work = append(p.work, uint32(seq), uint32(row), uint32(rows), uint32(keys.At(part*size)), uint32(last),
-			uint32(p.partialRows), uint32(m.parts+part), uint32(all))
+			uint32(p.partialRows), uint32(m.Parts+part), uint32(all))
 	}
 	if all > 1 {
-		m.base = p.partialRows
+		m.Base = p.partialRows
 		p.parts += all
 		p.partialRows += all * rows
 	}
@@ -192,7 +206,7 @@ func (p *planner) partsOf(keys, rows, chunk int) (parts, size int) {
 func (p *planner) merges(room int) uint32 {
 	first := len(p.work)
 	for _, item := range itemsOf(p.work[abi.WorkHeader:]) {
-		if item.Parts > 1 && item.Seq != abi.ManySeqs && item.Part == uint32(p.sharing.members[item.Seq].parts) {
+		if item.Parts > 1 && item.Seq != abi.ManySeqs && item.Part == uint32(p.sharing.Members[item.Seq].Parts) {
 			p.work = append(p.work, item.Seq, item.Row, item.Rows, item.Key, item.KeyEnd, item.Base, item.Part, item.Parts)
 		}
 	}

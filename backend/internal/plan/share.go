@@ -3,117 +3,130 @@ package plan
 import (
 	"bytes"
 	"slices"
-	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-const (
-	// leastSaved is the bytes of keys and values that a group has to save its step where
-	// the caller does not say what pays, beside those of its partial rows: about what the launch of
-	// its items and of the merge takes in time.
-	leastSaved = 8 << 20
-	// maxNested is how many groups a sequence is in, on average at most: each has partial rows for
-	// all of its rows.
-	maxNested = 4
-)
+// maxNested is how many groups a sequence is in, on average at most: each has partial rows for
+// all of its rows.
+const maxNested = 4
 
-// A group is sequences whose tables are the same over a run of keys, all of which are
+// Rules are what a device says of sharing. Rows are a sequence's queries times the query heads
+// of a KV head, and a tile is as many of them as meet a key at once.
+type Rules struct {
+	// Tile is the rows of a tile of a sequence that has so many of them, GroupTile of a group
+	// of sequences.
+	Tile, GroupTile func(s *backend.AttendShape, rows int) int
+	// Pays reports whether a group is to be, where the caller does not say how many keys pay.
+	Pays func(s *backend.AttendShape, g Sizes) bool
+}
+
+// Sizes are those of what may become a group: its sequences, their rows together, the tiles that
+// these are, and the keys that it would read once for each tile.
+type Sizes struct{ Seqs, Rows, Tiles, Keys int }
+
+// A Group is sequences whose tables are the same over a run of keys, all of which are
 // before their queries. Its keys are read once for all of their rows, as parts of each of
 // them (ChunkAttention, arXiv:2402.15220; Hydragen, arXiv:2402.05099). Groups nest: what
 // some of a group share beyond it is a group of their own.
-type group struct {
+type Group struct {
 	members  []uint64 // sequences, in the lower halves
-	key, end int
-	kind     Kind
-	rows     int // of all members
-	first    int // of them in the list of shared rows
-	part     int // the number of its first part in each member's parts
-	parts    int
-	size     int // keys of all parts but the last
+	Key, End int      // its keys
+	Rows     int      // of all members
+	First    int      // of its rows, in the list of those of all groups
+	Part     int      // the number of its first part in each member's parts, see Cut
+	Parts    int
+	Size     int // keys of all parts but the last
 }
 
-// tiles is how many tiles the group's rows are.
-func (g *group) tiles() int { return ceilDiv(g.rows, tileRows[g.kind]) }
+// Seqs is how many sequences the group has.
+func (g *Group) Seqs() int { return len(g.members) }
 
-// member is what a plan knows of a sequence besides its lengths.
-type member struct {
-	begin int // the first key that no group has
-	parts int // of its groups
-	base  int // the first of its partial rows
+// Seq is the i-th of them.
+func (g *Group) Seq(i int) int { return int(uint32(g.members[i])) }
+
+// Member is what a plan knows of a sequence besides its lengths.
+type Member struct {
+	Begin int // the first key that no group has
+	Parts int // of its groups
+	Base  int // the first of its partial rows, for the planner to set
+
+	rows   int
+	common int // blocks that others may share
 }
 
-// sharing is who shares what in a plan, and other memory that is kept to be used again.
-type sharing struct {
-	order   []uint64 // sequences side by side that share; above 32 bits, what they are sorted by
-	members []member // [seqs]
-	groups  []group  // those that others lie in come first
-	rows    int      // of all groups, and the most there may be
-	most    int
-	tiles   int
-	lengths []uint32 // of the tiles of a kind, in keys
-	keys    []uint64 // by which items are sorted
-	items   []abi.AttendItem
+// Sharing is which sequences of a step share what. Its memory is kept to be used again.
+type Sharing struct {
+	Groups  []Group  // those that others lie in come first
+	Members []Member // [seqs]
+
+	step  backend.AttendShape
+	rules Rules
+	order []uint64 // sequences side by side that share; above 32 bits, what they are sorted by
+	rows  int      // of all groups, and the most there may be
+	most  int
+	tiles int
 }
 
-var sharings = sync.Pool{New: func() any { return new(sharing) }}
-
-// begin empties sh for n sequences.
-func (sh *sharing) begin(n int) {
-	sh.order, sh.groups, sh.rows, sh.most, sh.tiles = sh.order[:0], sh.groups[:0], 0, 0, 0
-	sh.members = slices.Grow(sh.members[:0], n)[:n]
-	clear(sh.members)
-}
-
-// shares reports whether a step may have groups. A window cuts off what is shared, and
+// Shares reports whether a step may have groups. A window cuts off what is shared, and
 // who lies in one block shares no whole one.
-func shares(s *backend.AttendShape) bool {
+func Shares(s *backend.AttendShape) bool {
 	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && len(s.QueryLens) > 1
 }
 
-// share finds the groups of a step.
-func (p *planner) share(s *backend.AttendShape) {
-	p.sharing.begin(len(s.QueryLens))
-	if !shares(s) {
+// Find finds the groups of a step, of which nothing is retained.
+func (sh *Sharing) Find(s *backend.AttendShape, rules Rules) {
+	sh.order, sh.Groups, sh.rows, sh.most, sh.tiles = sh.order[:0], sh.Groups[:0], 0, 0, 0
+	sh.Members = slices.Grow(sh.Members[:0], len(s.QueryLens))[:len(s.QueryLens)]
+	clear(sh.Members)
+	if !Shares(s) {
 		return
 	}
-	sh := p.sharing
-	for seq, queries := range s.QueryLens {
-		if p.common(seq) > 0 {
+	sh.step, sh.rules = *s, rules
+	group := s.QHeads / s.KVHeads
+	for seq := range sh.Members {
+		m := &sh.Members[seq]
+		m.rows = int(s.QueryLens[seq]) * group
+		if m.common = sh.common(seq, m.rows); m.common > 0 {
 			sh.order = append(sh.order, uint64(seq))
-			sh.most += maxNested * int(queries) * p.group
+			sh.most += maxNested * m.rows
 		}
 	}
-	p.descend(s, sh.order, 0, 0)
+	sh.descend(sh.order, 0, 0)
+	sh.step = backend.AttendShape{}
 }
 
 // common is how many blocks of a sequence others may share: whole ones before its queries, if
 // it is a single tile. One of more tiles reads its keys for a tile's worth of rows anyway.
-func (p *planner) common(seq int) int {
-	rows := int(p.queries[seq]) * p.group
-	if rows == 0 || rows > tileRows[kindOf(p.format, rows)] {
+func (sh *Sharing) common(seq, rows int) int {
+	if rows == 0 || rows > sh.rules.Tile(&sh.step, rows) {
 		return 0
 	}
-	return max(int(p.contexts[seq])-int(p.queries[seq]), 0) / p.block
+	before := int(sh.step.ContextLens[seq]) - int(sh.step.QueryLens[seq])
+	return min(max(before, 0)/sh.step.BlockSize, sh.step.TableStride)
+}
+
+// tableOf is the blocks of a sequence from the one at depth on.
+func (sh *Sharing) tableOf(seq uint64, depth int) []uint32 {
+	return sh.step.Table[int(uint32(seq))*sh.step.TableStride:][depth:sh.step.TableStride]
 }
 
 // descend makes groups of sequences whose blocks up to depth are the same, and of which
 // no group has those from block begin on.
-func (p *planner) descend(s *backend.AttendShape, seqs []uint64, begin, depth int) {
-	if p.sharing.rows == p.sharing.most || p.sharing.tiles == len(p.queries) {
+func (sh *Sharing) descend(seqs []uint64, begin, depth int) {
+	if sh.rows == sh.most || sh.tiles == len(sh.Members) {
 		return
 	}
 	n := 0 // those that go on, by their next block; groups have the others, too
 	for i, seq := range seqs {
-		if seq = uint64(uint32(seq)); p.common(int(seq)) > depth {
-			seqs[i], seqs[n] = seqs[n], uint64(s.Table[int(seq)*s.TableStride+depth])<<32|seq
+		if seq = uint64(uint32(seq)); sh.Members[seq].common > depth {
+			seqs[i], seqs[n] = seqs[n], uint64(sh.tableOf(seq, depth)[0])<<32|seq
 			n++
 		}
 	}
 	seqs = seqs[:n]
 	if n > 0 && !slices.ContainsFunc(seqs, func(seq uint64) bool { return seq>>32 != seqs[0]>>32 }) {
-		p.meet(s, seqs, begin, depth)
+		sh.meet(seqs, begin, depth)
 		return
 	}
 	slices.Sort(seqs)
@@ -122,62 +135,64 @@ func (p *planner) descend(s *backend.AttendShape, seqs []uint64, begin, depth in
 		for last < n && seqs[last]>>32 == seqs[first]>>32 {
 			last++
 		}
-		p.meet(s, seqs[first:last], begin, depth)
+		sh.meet(seqs[first:last], begin, depth)
 		first = last
 	}
 }
 
 // meet finds how far the tables of sequences go together that are the same up to block
 // depth and in it, makes them a group if that pays, and goes on from there.
-func (p *planner) meet(s *backend.AttendShape, seqs []uint64, begin, depth int) {
+func (sh *Sharing) meet(seqs []uint64, begin, depth int) {
 	if len(seqs) < 2 {
 		return
 	}
-	rows, end := 0, p.common(int(uint32(seqs[0])))
-	first := s.Table[int(uint32(seqs[0]))*s.TableStride:]
+	rows, end := 0, sh.Members[uint32(seqs[0])].common
+	first := sh.tableOf(seqs[0], depth)
 	for _, seq := range seqs {
-		i := int(uint32(seq))
-		rows += int(p.queries[i]) * p.group
-		end = min(end, p.common(i))
-		end = depth + alike(first[depth:end], s.Table[i*s.TableStride+depth:][:end-depth])
+		m := &sh.Members[uint32(seq)]
+		rows += m.rows
+		end = min(end, m.common)
+		end = depth + alike(first[:end-depth], sh.tableOf(seq, depth)[:end-depth])
 	}
-	if p.pays(s, len(seqs), rows, (end-begin)*p.block) {
-		p.sharing.groups = append(p.sharing.groups, group{members: seqs, key: begin * p.block, end: end * p.block,
-			kind: p.groupKind(rows), rows: rows, first: p.sharing.rows})
-		g := &p.sharing.groups[len(p.sharing.groups)-1]
-		p.sharing.rows += rows
-		p.sharing.tiles += g.tiles()
+	block := sh.step.BlockSize
+	if sh.pays(len(seqs), rows, (end-begin)*block) {
+		sh.Groups = append(sh.Groups, Group{members: seqs, Key: begin * block, End: end * block, Rows: rows, First: sh.rows})
+		sh.rows += rows
+		sh.tiles += sh.tilesOf(rows)
 		for _, seq := range seqs {
-			p.sharing.members[uint32(seq)].begin = g.end
+			sh.Members[uint32(seq)].Begin = end * block
 		}
 		begin = end
 	}
-	p.descend(s, seqs, begin, end)
+	sh.descend(seqs, begin, end)
 }
 
-// groupKind is the kind of a group's tiles. In a plan of fixed size all groups have the
-// largest tiles, so that they are one launch.
-func (p *planner) groupKind(rows int) Kind {
-	if p.fixed {
-		return largest(p.format)
-	}
-	return kindOf(p.format, rows)
+// tilesOf is how many tiles a group of so many rows has.
+func (sh *Sharing) tilesOf(rows int) int {
+	return ceilDiv(rows, sh.rules.GroupTile(&sh.step, rows))
 }
 
 // pays reports whether sequences are to be read as one over keys. There are never more tiles
 // of groups than of sequences.
-func (p *planner) pays(s *backend.AttendShape, seqs, rows, keys int) bool {
-	tiles := ceilDiv(rows, tileRows[p.groupKind(rows)])
-	if keys < 1 || tiles >= seqs || p.sharing.tiles+tiles > len(p.queries) || p.sharing.rows+rows > p.sharing.most {
+func (sh *Sharing) pays(seqs, rows, keys int) bool {
+	tiles := sh.tilesOf(rows)
+	if keys < 1 || tiles >= seqs || sh.tiles+tiles > len(sh.Members) || sh.rows+rows > sh.most {
 		return false
 	}
-	if s.MinShared > 0 {
-		return keys >= s.MinShared
+	if least := sh.step.MinShared; least > 0 {
+		return keys >= least
 	}
-	const written = 2 * 4 // partial rows are f32, and read again
-	heads, key := float64(s.KVHeads), float64(s.KDim*s.Format.K.Bits()+s.VDim*s.Format.V.Bits())/8
-	saved, cost := heads*key*float64(keys)*float64(seqs-tiles), heads*written*float64(rows)*float64(s.VDim)
-	return keys >= minKeys && saved >= leastSaved+cost
+	return sh.rules.Pays(&sh.step, Sizes{seqs, rows, tiles, keys})
+}
+
+// Cut divides the keys of group i into parts of size keys, but for the last: they are parts
+// of each of its members, after those of the groups that it lies in. Groups are cut in their order.
+func (sh *Sharing) Cut(i, parts, size int) {
+	g := &sh.Groups[i]
+	g.Part, g.Parts, g.Size = sh.Members[g.Seq(0)].Parts, parts, size
+	for _, seq := range g.members {
+		sh.Members[uint32(seq)].Parts += parts
+	}
 }
 
 // alike is how many elements a and b, which are as long, have in common from the start.
@@ -191,49 +206,4 @@ func alike(a, b []uint32) int {
 		n++
 	}
 	return n
-}
-
-// cut divides the keys of the groups into parts of at most so many keys, by their kinds.
-func (p *planner) cut(chunks *[Kinds]int) {
-	for i := range p.sharing.groups {
-		g := &p.sharing.groups[i]
-		g.part = p.sharing.members[uint32(g.members[0])].parts
-		g.parts, g.size = p.partsOf(g.end-g.key, g.rows, chunks[g.kind])
-		for _, seq := range g.members {
-			p.sharing.members[uint32(seq)].parts += g.parts
-		}
-	}
-}
-
-// sharedItems appends the items of the groups of a kind.
-func (p *planner) sharedItems(kind Kind) {
-	for i := range p.sharing.groups {
-		g := &p.sharing.groups[i]
-		if g.kind != kind {
-			continue
-		}
-		for row := 0; row < g.rows; row += tileRows[kind] {
-			for part := range g.parts {
-				begin := g.key + part*g.size
-				p.work = append(p.work, abi.ManySeqs, uint32(g.first+row), uint32(min(tileRows[kind], g.rows-row)),
-					uint32(begin), uint32(min(begin+g.size, g.end)), 0, uint32(g.part+part), uint32(g.part+g.parts+1))
-			}
-		}
-	}
-}
-
-// sharedRows appends the list of the groups' rows, now that their sequences' partial rows
-// are known, and empty ones up to room. It returns their number.
-func (p *planner) sharedRows(room int) uint32 {
-	first := len(p.work)
-	for i := range p.sharing.groups {
-		for _, m := range p.sharing.groups[i].members {
-			seq := uint32(m)
-			rows := p.queries[seq] * uint32(p.group)
-			for row := range rows {
-				p.work = append(p.work, seq, row, uint32(p.sharing.members[seq].base)+row, rows)
-			}
-		}
-	}
-	return p.pad(first, abi.RowWords, room)
 }
