@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // groups is how many items of several sequences a stage's plan has.
@@ -250,7 +251,7 @@ func TestSharedWhereItPays(t *testing.T) {
 
 // A step that is read as one is planned, and attends, without allocations.
 func TestSharedAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector empties pools")
 	}
 	st := longShared().set(t, 1)

@@ -224,7 +224,7 @@ func TestMillionOperations(t *testing.T) {
 // are or more.
 func TestOperationsWithBlocksAway(t *testing.T) {
 	operations := 50_000
-	if raceEnabled {
+	if race.Enabled {
 		operations /= 10
 	}
 	for p := Adaptive; p <= lastPolicy; p++ {
