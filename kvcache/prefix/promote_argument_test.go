@@ -113,7 +113,7 @@ func TestArgumentsOfBlocksAway(t *testing.T) {
 	tree, err := New(alloc, Config{BlockSize: 1, Demote: func(block.Block, Key) bool { panic("asked without MaxAway") }})
 	require.NoError(t, err)
 	r := &rig{t: t, tree: tree, alloc: alloc, root: fingerprint.Root(Scope{})}
-	b := r.cache(r.root, span(0, 4))
+	r.cache(r.root, span(0, 4))
 	require.True(t, tree.Evict(4, r.root))
 	require.Zero(t, tree.Stats().Away)
 	require.Zero(t, tree.Drop(Key{}))
@@ -123,7 +123,7 @@ func TestArgumentsOfBlocksAway(t *testing.T) {
 	if tree.away.most = int(most); tree.away.most == 0 {
 		return // no allocator can, where int has 32 bits
 	}
-	b = r.fresh(r.root, 1)
+	b := r.fresh(r.root, 1)
 	_, _, err = tree.Insert(nil, Path{Root: r.root}, span(0, 1), b)
 	require.ErrorIs(t, err, ErrArgument{})
 	_, err = tree.Promote(block.Block{}, []Key{{1}}, b, Keep{})
