@@ -67,7 +67,7 @@ func TestCacheGivesItsMemoryBack(t *testing.T) {
 		require.Positive(t, r.Limit)
 		require.Equal(t, 1, be.Info().Buffers, "that of the limits")
 	}
-	shape.Batch, shape.Context = 1<<10, 1<<20
+	shape.Batch, shape.Context, shape.BlockSize, shape.QHeads, shape.KVHeads, shape.HeadDim = 64, 1<<20, 0, 64, 64, 256 // terabytes
 	_, err = c.Attend(t.Context(), shape, 1, time.Millisecond)
 	require.ErrorIs(t, err, backend.ErrOutOfMemory)
 	require.NoError(t, c.Close())

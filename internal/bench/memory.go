@@ -16,6 +16,7 @@ type memory[B backend.Buffer] struct {
 	stream backend.Stream
 	owned  []B
 	err    error
+	random map[backend.DType][]byte // what memory is filled with
 }
 
 // close frees everything.
@@ -60,12 +61,23 @@ func (m *memory[B]) filled(dt backend.DType, n int) B {
 	b := m.alloc(dt, n)
 	first := min(n, patternLen)
 	if m.err == nil {
-		m.err = m.be.Upload(m.stream, b, 0, random(dt)[:(first*dt.Bits()+7)/8])
+		m.err = m.be.Upload(m.stream, b, 0, m.pattern(dt)[:(first*dt.Bits()+7)/8])
 	}
 	for have := first; have < n && m.err == nil; have *= 2 {
 		m.err = m.be.Copy(m.stream, b, have, b, 0, min(have, n-have))
 	}
 	return b
+}
+
+// pattern is random numbers of a type, made once.
+func (m *memory[B]) pattern(dt backend.DType) []byte {
+	if m.random == nil {
+		m.random = map[backend.DType][]byte{}
+	}
+	if m.random[dt] == nil {
+		m.random[dt] = random(dt)
+	}
+	return m.random[dt]
 }
 
 // upload is alloc with contents.
