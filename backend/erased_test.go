@@ -33,6 +33,9 @@ func (r *recorder) Attend(_ backend.Stream, p backend.AttendParams[*named]) erro
 func (r *recorder) Merge(_ backend.Stream, p backend.MergeParams[*named]) error   { return r.keep(p) }
 func (r *recorder) Gather(_ backend.Stream, p backend.GatherParams[*named]) error { return r.keep(p) }
 func (r *recorder) Rotate(_ backend.Stream, p backend.RotateParams[*named]) error { return r.keep(p) }
+func (r *recorder) ClearMass(_ backend.Stream, p backend.ClearMassParams[*named]) error {
+	return r.keep(p)
+}
 func (r *recorder) CopyBlocks(_ backend.Stream, p backend.CopyBlocksParams[*named]) error {
 	return r.keep(p)
 }
@@ -131,7 +134,7 @@ func TestErasedPassesAllOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := &recorder{}
 	ops := operations(r)
-	require.Len(t, ops, 8)
+	require.Len(t, ops, 9)
 	for _, op := range ops {
 		for i := range 50 {
 			typed, erased := reflect.New(op.typed).Elem(), reflect.New(op.erased).Elem()
