@@ -104,7 +104,7 @@ func (c *KvCache[B]) alone(op string) error {
 // refresh brings the fields up to date.
 func (c *KvCache[B]) refresh() {
 	p := c.seq.pool
-	view := p.layers[c.layer].view
+	view := p.kept.layers[c.layer].view
 	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, c.seq.len, p.cfg.Capacity
 	c.KScales, c.VScales = view.K.Scales, view.V.Scales
 	c.NumKVHeads, c.HeadDim, c.BlockSize = p.cfg.KVHeads, p.cfg.HeadDim, p.cfg.BlockSize
@@ -112,7 +112,7 @@ func (c *KvCache[B]) refresh() {
 	c.BlockTable, c.ContextLens = backend.Opt[B]{}, backend.Opt[B]{}
 	if c.own != nil && c.own.queries > 0 && c.BlockSize != 0 {
 		// A step of one sequence has its table and length as the step's own.
-		c.BlockTable, c.ContextLens = c.own.step.index.tables.buf, c.own.step.index.lens.buf
+		c.BlockTable, c.ContextLens = c.own.step.index.fresh.tables.buf, c.own.step.index.lens.buf
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *Sequence[B]) Fence(stream backend.Stream) error {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if err := firstOf(s.idle("fence"), s.whole("fence")); err != nil {
+	if err := s.idle("fence"); err != nil {
 		return err
 	}
 	if stream == nil {
@@ -70,10 +70,10 @@ func (s *Sequence[B]) syncTable(stream backend.Stream) error {
 		return errNoStream("layers")
 	}
 	if err := s.fence.Order(stream); err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
 	if err := s.uploadTable(stream); err != nil {
-		return errors.Join(p.blocks.Observe(err), s.touched(stream))
+		return errors.Join(p.fences.Observe(err), s.touched(stream))
 	}
 	return s.touched(stream)
 }
@@ -107,10 +107,10 @@ func (s *Sequence[B]) gather(stream backend.Stream, layer int, k, v B) error {
 		return err
 	}
 	err := p.be.Gather(stream, backend.GatherParams[B]{
-		Cache: p.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
+		Cache: p.kept.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
 	})
 	if err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
 	return s.touched(stream)
 }
@@ -133,7 +133,7 @@ func (s *Sequence[B]) touch(b *Batch[B], stream backend.Stream) error {
 // whoever waits for the new fence waits for those, too.
 func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
 	if err := s.fence.Order(stream); err != nil {
-		return errors.Join(s.pool.blocks.Observe(err), residency.Drain(stream))
+		return errors.Join(s.pool.fences.Observe(err), residency.Drain(stream))
 	}
 	return s.touched(stream)
 }
@@ -142,9 +142,9 @@ func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
 // put behind the one before. Where no fence can be had it waits. The caller holds
 // the lock.
 func (s *Sequence[B]) touched(stream backend.Stream) error {
-	f, err := s.pool.blocks.Record(s.pool.be, stream)
+	f, err := s.pool.fences.Record(s.pool.be, stream)
 	if err != nil {
-		return errors.Join(s.pool.blocks.Observe(err), residency.Drain(stream))
+		return errors.Join(s.pool.fences.Observe(err), residency.Drain(stream))
 	}
 	s.used(f)
 	return nil
@@ -159,12 +159,12 @@ func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 	if err := from.fence.Order(stream); err != nil {
 		return err
 	}
-	blocks, err := s.take(s.blocks, 1)
+	blocks, err := s.take(s.kept.blocks, 1)
 	if err != nil {
 		return err
 	}
-	s.blocks = blocks
-	p.logical++
+	s.kept.blocks = blocks
+	p.kept.logical++
 	if err := p.copyTokens(stream, from.pool, from.len); err != nil {
 		return fmt.Errorf("kvcache: grow: %w", err)
 	}
@@ -174,8 +174,8 @@ func (s *Sequence[B]) adopt(stream backend.Stream, from *Sequence[B]) error {
 
 // copyTokens copies the first n tokens of another pool's only block into this one's.
 func (p *Pool[B]) copyTokens(stream backend.Stream, of *Pool[B], n int) error {
-	for l := range p.layers {
-		to, from := &p.layers[l], &of.layers[l]
+	for l := range p.kept.layers {
+		to, from := &p.kept.layers[l], &of.kept.layers[l]
 		for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.view.K, from.view.K}, {to.view.V, from.view.V}} {
 			if err := p.copyRows(stream, plane.dst.Data, plane.src.Data, of, plane.dst.Dim, n); err != nil {
 				return err
