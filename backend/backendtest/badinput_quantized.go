@@ -15,6 +15,8 @@ func quantizedRefusals[B backend.Buffer]() []check[B] {
 	out = append(out, refusals(attends, scaleSpoils(attendCache[B]))...)
 	out = append(out, refusals(gathers, scaleSpoils(gatherCache[B]))...)
 	out = append(out, refusals(copies, scaleSpoils(copyCache[B]))...)
+	out = append(out, refusals(copies, []spoil[B, backend.CopyBlocksParams[B]]{{"keys of which some are turned",
+		func(_ *rig[B], p *backend.CopyBlocksParams[B]) { p.From.K.Hadamard = true }}})...)
 	out = append(out, refusals(moves, scaleSpoils(moveCache[B]))...)
 	out = append(out, refusals(rotates, scaleSpoils(rotateCache[B]))...)
 	out = append(out, refusals(converts, convertSpoils[B]())...)
@@ -100,7 +102,7 @@ func checkScalesOfAnother[B backend.Buffer](r *rig[B]) {
 		errs := map[string]error{
 			"scales":            r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: view, Pairs: pairs, N: 1}),
 			"mass of slots":     r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: c.view(), Mass: backend.Some(b), Pairs: pairs, N: 1}),
-			"mass of blocks":    r.be.CopyBlocks(r.s, backend.CopyBlocksParams[B]{Cache: c.view(), Mass: backend.Some(b), Pairs: blocks, N: 1}),
+			"mass of blocks":    r.be.CopyBlocks(r.s, backend.CopyBlocksParams[B]{From: c.view(), To: c.view(), FromMass: backend.Some(b), ToMass: backend.Some(b), Pairs: blocks, N: 1}),
 			"scales to convert": r.be.ConvertBlocks(r.s, backend.ConvertBlocksParams[B]{From: c.view(), To: view, Pairs: blocks, N: 1}),
 		}
 		for name, err := range errs {

@@ -81,12 +81,15 @@ func (c *cache[B]) move(from, to int) {
 	}
 }
 
-// moveBlock copies a block over another in the image.
-func (c *cache[B]) moveBlock(from, to int) {
-	for _, p := range c.planes() {
-		p.shareScales(from, to)
-	}
-	for i := range c.block {
-		c.move(from*c.block+i, to*c.block+i)
+// copyBlock copies a block over one of dst, which may be c, in the images.
+func (c *cache[B]) copyBlock(dst *cache[B], from, to int) {
+	onto := dst.moving()
+	for i, p := range c.moving() {
+		p.shareScales(onto[i], from, to)
+		for slot := range c.block {
+			for head := range c.kvHeads {
+				onto[i].take(p.now(), from*c.block+slot, to*c.block+slot, head)
+			}
+		}
 	}
 }

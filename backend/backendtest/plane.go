@@ -179,12 +179,12 @@ func (p *plane[B]) same(a, b stored, slot, head int) bool {
 // clone is a content that later changes of the image leave alone.
 func (s stored) clone() stored { return stored{slices.Clone(s.data), slices.Clone(s.scales)} }
 
-// shareScales copies the scales that all slots of a block share over those of another
-// block in the image.
-func (p *plane[B]) shareScales(from, to int) {
+// shareScales copies the scales that all slots of a block share over those of a block of
+// dst in the images.
+func (p *plane[B]) shareScales(dst *plane[B], from, to int) {
 	if byChannel(p.dt) {
 		for head := range p.kvHeads {
-			p.setWords(to*p.block, head, p.words(p.now(), from*p.block, head))
+			dst.setWords(to*p.block, head, p.words(p.now(), from*p.block, head))
 		}
 	}
 }

@@ -42,10 +42,8 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 		return err
 	}
 	pairs := view[uint32](p.Pairs)[:2*p.N]
-	for i, id := range pairs {
-		if blocks := [...]int{p.From.Blocks, p.To.Blocks}[i%2]; uint64(id) >= uint64(blocks) {
-			return backend.ErrShape{Op: "convert blocks", What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
-		}
+	if err := blocksOf("convert blocks", pairs, p.From.Blocks, p.To.Blocks); err != nil {
+		return err
 	}
 	keys := conversion{planeOf(p.From, p.From.K), planeOf(p.To, p.To.K), p.From.K.Hadamard != p.To.K.Hadamard}
 	values := conversion{from: planeOf(p.From, p.From.V), to: planeOf(p.To, p.To.V)}

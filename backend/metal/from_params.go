@@ -39,8 +39,9 @@ func (be *Backend) ClearMass(s backend.Stream, p backend.ClearMassParams[*Buffer
 	return be.dev.ClearMass(s, &p)
 }
 
-// CopyBlocks copies whole blocks within a cache, a launch for the planes and others for
-// scales and attention mass. A pair with a block outside it is skipped.
+// CopyBlocks copies whole blocks within a cache, or from one to another of the same types, a
+// launch for the planes and others for scales and attention mass. A pair with a block outside
+// its cache is skipped.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	return be.dev.CopyBlocks(s, &p)
 }
