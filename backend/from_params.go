@@ -221,6 +221,12 @@ func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) err
 	var own ConvertBlocksParams[B]
 	u.cacheView(&own.From, &p.From)
 	u.cacheView(&own.To, &p.To)
+	if p.FromMass.Set {
+		own.FromMass = Some(u.buf(p.FromMass.Buf))
+	}
+	if p.ToMass.Set {
+		own.ToMass = Some(u.buf(p.ToMass.Buf))
+	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
 	own.Saturate = p.Saturate

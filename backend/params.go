@@ -285,9 +285,12 @@ type MoveSlotsParams[B Buffer] struct {
 // smaller as they grow old, or exact before they are written again. Pairs is U32
 // [N, 2]; a destination may appear once. One cache is of Act, in both planes, and the
 // other of quantized types that Caps lists with it. Keys are turned where one of
-// the two has Hadamard. Values that are not finite: as in AppendParams.
+// the two has Hadamard. Values that are not finite: as in AppendParams. The attention mass of
+// the slots (see Outputs) goes along where that of both caches is set, in two buffers.
 type ConvertBlocksParams[B Buffer] struct {
 	From, To CacheView[B]
+	FromMass Opt[B]
+	ToMass   Opt[B]
 	Pairs    B
 	N        int
 	Saturate bool

@@ -133,7 +133,7 @@ func checkGatherOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 func checkConvertOutside[B backend.Buffer](r *rig[B]) {
 	kDim, vDim := r.dims(64, 64)
 	for _, unpack := range []bool{false, true} {
-		a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, unpack: unpack})
+		a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, unpack: unpack, mass: true})
 		pairs := []uint32{uint32(a.from.blocks), 1, 2, uint32(a.to.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
 		a.params.Pairs, a.params.N = constant(r, "pairs outside", backend.U32, pairs).buf, len(pairs)/2
 		r.push()

@@ -57,7 +57,7 @@ func convertOperation[B backend.Buffer]() operation[B, backend.ConvertBlocksPara
 		name: "convert blocks",
 		good: func(r *rig[B]) backend.ConvertBlocksParams[B] {
 			kDim, vDim := r.dims(64, 64)
-			a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim})
+			a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, mass: true})
 			a.params.N = 2
 			a.params.Pairs = constant(r, "two pairs", backend.U32, []uint32{0, 2, 1, 3}).buf
 			return a.params
@@ -69,7 +69,12 @@ func convertOperation[B backend.Buffer]() operation[B, backend.ConvertBlocksPara
 func convertSpoils[B backend.Buffer]() []spoil[B, backend.ConvertBlocksParams[B]] {
 	type params = backend.ConvertBlocksParams[B]
 	out := pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
+	out = append(out, massSpoils("attention mass of the source", func(p *params) *backend.Opt[B] { return &p.FromMass })...)
+	out = append(out, massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.ToMass })...)
 	for name, do := range map[string]func(p *params){
+		"mass of the source only":  func(p *params) { p.ToMass = backend.Opt[B]{} },
+		"mass without its source":  func(p *params) { p.FromMass = backend.Opt[B]{} },
+		"mass in one buffer":       func(p *params) { p.FromMass = p.ToMass },
 		"other heads":              func(p *params) { p.From.KVHeads = 1 },
 		"another block size":       func(p *params) { p.To.BlockSize, p.To.Blocks = p.To.BlockSize/2, 2 },
 		"another key dim":          func(p *params) { p.From.K.Dim /= 2 },

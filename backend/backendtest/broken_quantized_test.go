@@ -152,6 +152,12 @@ var quantizedDefects = []defect{
 			return be.ConvertBlocks(s, p)
 		}
 	}},
+	{"leaves the mass of converted blocks behind", "convert", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			p.FromMass.Set, p.ToMass.Set = false, false
+			return be.ConvertBlocks(s, p)
+		}
+	}},
 	{"converts into old scales", "convert", func(b *broken, be device) {
 		b.convert = func(s backend.Stream, p convertP) error {
 			return keeping(be, s, p.To.V.Scales, func() error { return be.ConvertBlocks(s, p) })

@@ -83,13 +83,17 @@ func (c *cache[B]) move(from, to int) {
 
 // copyBlock copies a block over one of dst, which may be c, in the images.
 func (c *cache[B]) copyBlock(dst *cache[B], from, to int) {
-	onto := dst.moving()
-	for i, p := range c.moving() {
+	onto := dst.planes()
+	for i, p := range c.planes() {
 		p.shareScales(onto[i], from, to)
-		for slot := range c.block {
-			for head := range c.kvHeads {
-				onto[i].take(p.now(), from*c.block+slot, to*c.block+slot, head)
-			}
-		}
+		p.copyBlock(onto[i], from, to)
+	}
+	c.copyMass(dst, from, to)
+}
+
+// copyMass copies the attention mass, if there is any, of a block's slots in the images.
+func (c *cache[B]) copyMass(dst *cache[B], from, to int) {
+	if c.mass != nil {
+		c.mass.copyBlock(dst.mass, from, to)
 	}
 }

@@ -179,6 +179,16 @@ func (p *plane[B]) same(a, b stored, slot, head int) bool {
 // clone is a content that later changes of the image leave alone.
 func (s stored) clone() stored { return stored{slices.Clone(s.data), slices.Clone(s.scales)} }
 
+// copyBlock copies the rows of a block, with the scales that are their own, over those of a
+// block of dst in the images.
+func (p *plane[B]) copyBlock(dst *plane[B], from, to int) {
+	for slot := range p.block {
+		for head := range p.kvHeads {
+			dst.take(p.now(), from*p.block+slot, to*p.block+slot, head)
+		}
+	}
+}
+
 // shareScales copies the scales that all slots of a block share over those of a block of
 // dst in the images.
 func (p *plane[B]) shareScales(dst *plane[B], from, to int) {

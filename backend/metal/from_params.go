@@ -53,7 +53,7 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 }
 
 // ConvertBlocks copies whole blocks between caches of different storage types, a launch
-// for each plane. A pair with a block outside its cache is skipped. Sync reports values
+// for each plane and one for the attention mass. A pair with a block outside its cache is skipped. Sync reports values
 // that could not be quantized.
 func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[*Buffer]) error {
 	return be.dev.ConvertBlocks(s, &p)

@@ -99,7 +99,7 @@ func moveParams(f backend.Format) backend.MoveSlotsParams[*fake] {
 
 // convertParams quantizes blocks of a cache that stores what is computed with.
 func convertParams() backend.ConvertBlocksParams[*fake] {
-	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), Pairs: buf(backend.U32, 6), N: 3}
+	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), FromMass: some(backend.F32, 5*2*4), ToMass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
 }
 
 // exact runs a valid call, then with every buffer in turn one element short and of
@@ -148,7 +148,7 @@ func TestBuffersFitExactly(t *testing.T) {
 			p.From, p.To = p.To, p.From
 		}
 		exact(t, "convert blocks", func() error { return ConvertBlocks(&caps, &p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
-			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.Pairs)...)
+			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.FromMass.Buf, p.ToMass.Buf, p.Pairs)...)
 	}
 	z := clearParams()
 	exact(t, "clear mass", func() error { return ClearMass(&caps, &z) }, z.Mass, z.Slots)
@@ -404,6 +404,8 @@ func TestConvertedCaches(t *testing.T) {
 		"int8 and int4 to int8 and int4":            func(p con) { p.From = view(i8) },
 		"keys of f32 with values of f16":            func(p con) { p.From.K.Data = buf(backend.F32, 999) },
 		"heads of 6 key and 6 value dims":           func(p con) { p.From.K.Dim = 6 },
+		"attention mass: of one cache":              func(p con) { p.FromMass.Set = false },
+		"attention mass: of both caches in one":     func(p con) { p.ToMass = p.FromMass },
 	} {
 		p := convertParams()
 		spoil(&p)

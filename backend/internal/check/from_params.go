@@ -144,6 +144,8 @@ func (o *Operands[B, O]) MoveSlots(p *backend.MoveSlotsParams[B]) error {
 func (o *Operands[B, O]) ConvertBlocks(p *backend.ConvertBlocksParams[B]) error {
 	o.cacheView(&p.From)
 	o.cacheView(&p.To)
+	o.opt("from mass", p.FromMass)
+	o.opt("to mass", p.ToMass)
 	o.Buf("pairs", p.Pairs)
 	if o.Err != nil {
 		return o.Err

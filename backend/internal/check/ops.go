@@ -339,6 +339,10 @@ func ConvertBlocks[B backend.Buffer](caps *backend.Caps, p *backend.ConvertBlock
 	}
 	from, to := &p.From, &p.To
 	sameBlocks(c, from, to)
+	masses(c, p.FromMass, p.ToMass, from, to)
+	if p.FromMass.Set && any(p.FromMass.Buf) == any(p.ToMass.Buf) {
+		c.shape("attention mass: of both caches in one buffer")
+	}
 	plain, packed := from, to
 	if from.K.Data.DType().Quantized() {
 		plain, packed = to, from

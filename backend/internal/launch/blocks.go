@@ -14,7 +14,7 @@ func CopyBlocks[B Buffer](c *Calls, p *backend.CopyBlocksParams[B]) error {
 		return nil
 	}
 	a := arguments{op: "copy blocks"}
-	copies := blockCopies{pairs: p.Pairs.Place(), n: a.count("pairs", p.N), from: a.count("blocks", p.From.Blocks), to: a.count("blocks", p.To.Blocks)}
+	copies := copiesOf(&a, p.Pairs, p.N, &p.From, &p.To)
 	from, to := cargoOf(&a, &p.From, p.FromMass, p.From.KVHeads, p.From.BlockSize), cargoOf(&a, &p.To, p.ToMass, p.To.KVHeads, p.To.BlockSize)
 	if a.err != nil {
 		return a.err
@@ -29,6 +29,10 @@ func CopyBlocks[B Buffer](c *Calls, p *backend.CopyBlocksParams[B]) error {
 type blockCopies struct {
 	pairs       Place
 	n, from, to uint32 // pairs, and the blocks of both caches
+}
+
+func copiesOf[B Buffer](a *arguments, pairs B, n int, from, to *backend.CacheView[B]) blockCopies {
+	return blockCopies{pairs.Place(), a.count("pairs", n), a.count("blocks", from.Blocks), a.count("blocks", to.Blocks)}
 }
 
 // add launches the copies of one couple, which both caches have or none.
