@@ -163,7 +163,7 @@ type Backend[B Buffer] interface {
 	Gather(s Stream, p GatherParams[B]) error
 	// ClearMass sets the attention mass of single slots to 0.
 	ClearMass(s Stream, p ClearMassParams[B]) error
-	// CopyBlocks copies whole blocks within a cache.
+	// CopyBlocks copies whole blocks within a cache, or from one to another of the same types.
 	CopyBlocks(s Stream, p CopyBlocksParams[B]) error
 	// MoveSlots copies single slots within a cache, in the order given.
 	MoveSlots(s Stream, p MoveSlotsParams[B]) error

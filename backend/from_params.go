@@ -187,9 +187,13 @@ func (e erased[B]) ClearMass(s Stream, p ClearMassParams[AnyBuffer]) error {
 func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own CopyBlocksParams[B]
-	u.cacheView(&own.Cache, &p.Cache)
-	if p.Mass.Set {
-		own.Mass = Some(u.buf(p.Mass.Buf))
+	u.cacheView(&own.From, &p.From)
+	u.cacheView(&own.To, &p.To)
+	if p.FromMass.Set {
+		own.FromMass = Some(u.buf(p.FromMass.Buf))
+	}
+	if p.ToMass.Set {
+		own.ToMass = Some(u.buf(p.ToMass.Buf))
 	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
@@ -219,6 +223,12 @@ func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) err
 	var own ConvertBlocksParams[B]
 	u.cacheView(&own.From, &p.From)
 	u.cacheView(&own.To, &p.To)
+	if p.FromMass.Set {
+		own.FromMass = Some(u.buf(p.FromMass.Buf))
+	}
+	if p.ToMass.Set {
+		own.ToMass = Some(u.buf(p.ToMass.Buf))
+	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
 	own.Saturate = p.Saturate

@@ -274,14 +274,19 @@ type ClearMassParams[B Buffer] struct {
 	N                          int
 }
 
-// CopyBlocksParams copies block Pairs[i][0] to block Pairs[i][1]: keys, values, their
-// scales, and attention mass where it is set (see Outputs). Pairs is U32 [N, 2]. A
-// destination may appear once and may not be a source of the same call.
+// CopyBlocksParams copies block Pairs[i][0] of From to block Pairs[i][1] of To, which may be
+// the same cache and else is one of the same types, heads, block size, dims and Hadamard:
+// keys, values, their scales, and the attention mass of the slots (see Outputs), where that
+// of both caches is set. Pairs is U32 [N, 2]. A destination may appear once and, within
+// one cache, may not be a source of the same call. Scales that are given for a cache's
+// heads, those of 8-bit floats, stay as they are: the caller sees to it that both caches have
+// the same ones.
 type CopyBlocksParams[B Buffer] struct {
-	Cache CacheView[B]
-	Mass  Opt[B] `operand:"attention mass"`
-	Pairs B
-	N     int
+	From, To CacheView[B]
+	FromMass Opt[B]
+	ToMass   Opt[B]
+	Pairs    B
+	N        int
 }
 
 // MoveSlotsParams copies slot Pairs[i][0] to slot Pairs[i][1]. Pairs is I64
@@ -300,9 +305,12 @@ type MoveSlotsParams[B Buffer] struct {
 // smaller as they grow old, or exact before they are written again. Pairs is U32
 // [N, 2]; a destination may appear once. One cache is of Act, in both planes, and the
 // other of quantized types that Caps lists with it. Keys are turned where one of
-// the two has Hadamard. Values that are not finite: as in AppendParams.
+// the two has Hadamard. Values that are not finite: as in AppendParams. The attention mass of
+// the slots (see Outputs) goes along where that of both caches is set, in two buffers.
 type ConvertBlocksParams[B Buffer] struct {
 	From, To CacheView[B]
+	FromMass Opt[B]
+	ToMass   Opt[B]
 	Pairs    B
 	N        int
 	Saturate bool

@@ -21,7 +21,7 @@
 #endif
 
 /* Changes when a struct, an enum or the meaning of one does. */
-#define FKV_ABI_VERSION 6
+#define FKV_ABI_VERSION 7
 
 /*
  * The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -139,18 +139,18 @@ struct fkv_unpack_blocks_args {
 };
 
 /*
- * copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes. copy_blocks_narrow is
- * the same for planes of multiples of 4 bytes, of which V may be absent: scales, attention
- * mass, and rows that are no multiple of 16.
+ * copy_blocks: block pairs[i][0] of both planes K and V to block pairs[i][1] of TO_K and TO_V, which may be
+ * K and V. copy_blocks_narrow is the same for planes of multiples of 4 bytes, of which V may be absent: scales,
+ * attention mass, and rows that are no multiple of 16.
  */
-enum { FKV_COPY_BLOCKS_K, FKV_COPY_BLOCKS_V, FKV_COPY_BLOCKS_PAIRS, FKV_COPY_BLOCKS_BUFFERS };
+enum { FKV_COPY_BLOCKS_K, FKV_COPY_BLOCKS_V, FKV_COPY_BLOCKS_TO_K, FKV_COPY_BLOCKS_TO_V, FKV_COPY_BLOCKS_PAIRS,
+       FKV_COPY_BLOCKS_BUFFERS };
 
 struct fkv_copy_blocks_args {
     uint32_t size;
     uint32_t pairs;
     int64_t k_bytes, v_bytes; /* of one block, multiples of 16 (narrow: 4); 0: no plane */
-    uint32_t blocks;
-    uint32_t pad;
+    uint32_t from_blocks, to_blocks;
 };
 
 /*

@@ -12,8 +12,8 @@ import (
 type index[B backend.Buffer] struct {
 	slots     vector[B, int64]  // [tokens]
 	positions vector[B, uint32] // [tokens]
-	fresh     partial[B]           // of the store that the step writes to
-	kept      partial[B]           // of the other one, if there is one
+	fresh     partial[B]        // of the store that the step writes to
+	kept      partial[B]        // of the other one, if there is one
 	lens      vector[B, uint32] // [seqs]
 	offsets   vector[B, uint32] // [seqs+1]
 	pairs     vector[B, uint32] // [copies, 2]

@@ -295,7 +295,7 @@ func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
 	}
 	for i := range p.fresh.layers {
 		l := &p.fresh.layers[i]
-		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{Cache: l.view, Mass: l.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
+		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{From: l.view, To: l.view, FromMass: l.scores, ToMass: l.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (s *Sequence[B]) unwrite(from int) {
 func (s *Sequence[B]) withdraw() {
 	s.unwrite(s.len)
 	s.silent = s.silent || s.len < s.items // what follows may be without them
-	if !s.pool.windowed() { // else it is not written again
+	if !s.pool.windowed() {                // else it is not written again
 		s.pool.kept.Withdraw(s.tail())
 	}
 }

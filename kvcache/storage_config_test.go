@@ -47,10 +47,8 @@ func TestStorageConfigRejects(t *testing.T) {
 		{"Residual", kivi, func(c *Config) { c.Layout = Contiguous }},
 		{"Residual", kivi, func(c *Config) { c.K = backend.F16 }},
 		{"Residual", kivi, func(c *Config) { c.V = backend.F16 }},
-		{"Residual", kivi, func(c *Config) { c.SkipLayers = []int{0} }},
 		{"Residual", kivi, func(c *Config) { c.Hadamard = true }},
 		{"Residual", kivi, func(c *Config) { c.Scores = true }},
-		{"Masks[1]", kivi, func(c *Config) { c.Masks = []Mask{{}, {ALiBi: make([]float32, 8)}} }},
 	} {
 		cfg := c.base
 		c.change(&cfg)

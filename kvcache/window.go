@@ -34,7 +34,7 @@ func (p *Pool[B]) windowed() bool { return p != nil && p.kept != p.fresh }
 func (c Config) residual() Config {
 	c.Blocks = c.residualBlocks()
 	c.Residual, c.StepTokens = 0, 0
-	c.K, c.V, c.Saturate, c.KScales, c.VScales = c.Act, c.Act, false, nil, nil
+	c.K, c.V, c.SkipLayers, c.Saturate, c.KScales, c.VScales = c.Act, c.Act, nil, false, nil, nil
 	return c
 }
 
@@ -63,8 +63,6 @@ func (c Config) checkResidual() error {
 		return refuse("applies to the paged layout only")
 	case !c.K.Quantized() || !c.V.Quantized():
 		return refuse(fmt.Sprintf("is for quantized keys and values; K is %s, V is %s", c.K, c.V))
-	case len(c.SkipLayers) > 0:
-		return refuse("goes with no SkipLayers")
 	case c.Hadamard:
 		return refuse("does not go with Hadamard")
 	case c.Scores:
@@ -197,8 +195,13 @@ func (b *Batch[B]) seal(layer int) error {
 
 // convert stores blocks of a layer in another store.
 func (p *Pool[B]) convert(s backend.Stream, from, to *layer[B], pairs *vector[B, uint32]) error {
+	if from.view.K.Data.DType() == to.view.K.Data.DType() { // a layer that is not quantized: see Config.SkipLayers
+		return p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{
+			From: from.view, To: to.view, FromMass: from.scores, ToMass: to.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
+	}
 	return p.be.ConvertBlocks(s, backend.ConvertBlocksParams[B]{
-		From: from.view, To: to.view, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2, Saturate: p.cfg.Saturate})
+		From: from.view, To: to.view, FromMass: from.scores, ToMass: to.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2,
+		Saturate: p.cfg.Saturate})
 }
 
 // commitKept hands what was quantized to the sequence, and gives up what no query will read

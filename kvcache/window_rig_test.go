@@ -141,6 +141,7 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 	require.Equal(r.t, len(w.ids), seq.Len())
 	for l := range c.Layers {
 		want := pastOf(c, l, w.ids)
+		f := c.format(l)
 		compare := func(what string, want, got []float32, dt backend.DType, from, tokens, dim int, rounds []int) {
 			for i, x := range got {
 				head, token := i/dim/tokens, from+i/dim%tokens
@@ -152,9 +153,9 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 		}
 		older, recent := r.quantized(s, seq, l), r.recent(s, seq, l)
 		require.Equal(r.t, len(w.ids), max(older.n, recent.n+w.gone*c.BlockSize*min(recent.n, 1)))
-		compare("quantized key", want.k, older.k, c.K, 0, older.n, c.HeadDim, w.kept)
-		compare("quantized value", want.v, older.v, c.V, 0, older.n, c.VHeadDim, w.kept)
-		compare("recent key", want.k, recent.k, c.K, len(w.ids)-recent.n, recent.n, c.HeadDim, w.fresh)
-		compare("recent value", want.v, recent.v, c.V, len(w.ids)-recent.n, recent.n, c.VHeadDim, w.fresh)
+		compare("quantized key", want.k, older.k, f.K, 0, older.n, c.HeadDim, w.kept)
+		compare("quantized value", want.v, older.v, f.V, 0, older.n, c.VHeadDim, w.kept)
+		compare("recent key", want.k, recent.k, f.K, len(w.ids)-recent.n, recent.n, c.HeadDim, w.fresh)
+		compare("recent value", want.v, recent.v, f.V, len(w.ids)-recent.n, recent.n, c.VHeadDim, w.fresh)
 	}
 }

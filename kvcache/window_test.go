@@ -40,6 +40,11 @@ func (r *rig[B]) grown(seq *Sequence[buffer], w *remembered, steps ...int) {
 func TestWindowAttention(t *testing.T) {
 	for _, act := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
 		for _, f := range windowFormats(act) {
+			t.Run(fmt.Sprintf("%v/%v-%v/exact layer", act, f.K, f.V), func(t *testing.T) {
+				cfg := windowConfig(f)
+				cfg.SkipLayers = []int{1}
+				attendWindow(t, cfg)
+			})
 			for name, masks := range map[string][]Mask{
 				"causal":     nil,
 				"window":     {{Window: 5, SinkTokens: 2}, {Window: 11, SinkTokens: 9}},
@@ -50,14 +55,14 @@ func TestWindowAttention(t *testing.T) {
 				t.Run(fmt.Sprintf("%v/%v-%v/%s", act, f.K, f.V, name), func(t *testing.T) {
 					cfg := windowConfig(f)
 					cfg.Masks = masks
-					attendResidual(t, cfg)
+					attendWindow(t, cfg)
 				})
 			}
 		}
 	}
 }
 
-func attendResidual(t *testing.T, cfg Config) {
+func attendWindow(t *testing.T, cfg Config) {
 	r := deviceRig(t, cfg)
 	c := r.pool.Config()
 	a, b, fresh := r.open(), r.open(), r.open()

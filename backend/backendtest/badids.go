@@ -104,11 +104,19 @@ func checkMoveOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 
 func checkCopyOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 	c := r.smallCache(f)
-	pairs := []uint32{uint32(c.blocks), 1, 2, uint32(c.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
-	p := backend.CopyBlocksParams[B]{Cache: c.view(), Mass: c.massOperand(), Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
-	r.push()
-	r.reported(r.be.CopyBlocks(r.s, p))
-	r.verify()
+	more := c.geometry
+	more.blocks += 2
+	larger := r.cache(more).fill(r)
+	larger.addMass(r)
+	for _, way := range [][2]*cache[B]{{c, c}, {c, larger}, {larger, c}} {
+		from, to := way[0], way[1]
+		pairs := []uint32{uint32(from.blocks), 1, 2, uint32(to.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
+		p := backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromMass: from.massOperand(), ToMass: to.massOperand(),
+			Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
+		r.push()
+		r.reported(r.be.CopyBlocks(r.s, p))
+		r.verify()
+	}
 }
 
 func checkGatherOutside[B backend.Buffer](r *rig[B], f backend.Format) {
@@ -125,7 +133,7 @@ func checkGatherOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 func checkConvertOutside[B backend.Buffer](r *rig[B]) {
 	kDim, vDim := r.dims(64, 64)
 	for _, unpack := range []bool{false, true} {
-		a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, unpack: unpack})
+		a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, unpack: unpack, mass: true})
 		pairs := []uint32{uint32(a.from.blocks), 1, 2, uint32(a.to.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
 		a.params.Pairs, a.params.N = constant(r, "pairs outside", backend.U32, pairs).buf, len(pairs)/2
 		r.push()

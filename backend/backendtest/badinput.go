@@ -44,6 +44,8 @@ func badInputChecks[B backend.Buffer]() []check[B] {
 	out = append(out, refusals(gathers, cacheSpoils(gatherCache[B]))...)
 	out = append(out, refusals(copies, copySpoils[B]())...)
 	out = append(out, refusals(copies, cacheSpoils(copyCache[B]))...)
+	copies.name += " from a cache"
+	out = append(out, refusals(copies, cacheSpoils(copiedCache[B]))...)
 	out = append(out, refusals(moves, moveSpoils[B]())...)
 	out = append(out, refusals(moves, cacheSpoils(moveCache[B]))...)
 	out = append(out, refusals(rotates, rotateSpoils[B]())...)
@@ -57,8 +59,11 @@ func badInputChecks[B backend.Buffer]() []check[B] {
 func appendCache[B backend.Buffer](p *backend.AppendParams[B]) *backend.CacheView[B] { return &p.Cache }
 func attendCache[B backend.Buffer](p *backend.AttendParams[B]) *backend.CacheView[B] { return &p.Cache }
 func gatherCache[B backend.Buffer](p *backend.GatherParams[B]) *backend.CacheView[B] { return &p.Cache }
+func copiedCache[B backend.Buffer](p *backend.CopyBlocksParams[B]) *backend.CacheView[B] {
+	return &p.From
+}
 func copyCache[B backend.Buffer](p *backend.CopyBlocksParams[B]) *backend.CacheView[B] {
-	return &p.Cache
+	return &p.To
 }
 func moveCache[B backend.Buffer](p *backend.MoveSlotsParams[B]) *backend.CacheView[B] {
 	return &p.Cache

@@ -118,8 +118,8 @@ func copyOperation[B backend.Buffer](in kind[B]) operation[B, backend.CopyBlocks
 	return operation[B, backend.CopyBlocksParams[B]]{
 		name: "copy blocks" + in.name,
 		good: func(r *rig[B]) backend.CopyBlocksParams[B] {
-			c := r.smallCache(in.format(r))
-			return backend.CopyBlocksParams[B]{Cache: c.view(), Mass: c.massOperand(), N: 2,
+			from, to := r.smallCache(in.format(r)), r.smallCache(in.format(r))
+			return backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromMass: from.massOperand(), ToMass: to.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.U32, []uint32{0, 2, 1, 3}).buf}
 		},
 		call: func(r *rig[B], p backend.CopyBlocksParams[B]) error { return r.be.CopyBlocks(r.s, p) },
@@ -128,8 +128,20 @@ func copyOperation[B backend.Buffer](in kind[B]) operation[B, backend.CopyBlocks
 
 func copySpoils[B backend.Buffer]() []spoil[B, backend.CopyBlocksParams[B]] {
 	type params = backend.CopyBlocksParams[B]
-	return append(pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N }),
-		massSpoils(func(p *params) *backend.Opt[B] { return &p.Mass })...)
+	out := pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
+	out = append(out, massSpoils("attention mass of the source", func(p *params) *backend.Opt[B] { return &p.FromMass })...)
+	out = append(out, massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.ToMass })...)
+	for name, do := range map[string]func(p *params){
+		"other heads":                     func(p *params) { p.From.KVHeads = 1 },
+		"another block size":              func(p *params) { p.To.BlockSize, p.To.Blocks = p.To.BlockSize/2, 2 },
+		"another key dim":                 func(p *params) { p.From.K.Dim /= 2 },
+		"another value dim":               func(p *params) { p.To.V.Dim /= 2 },
+		"mass of the source only":         func(p *params) { p.ToMass = backend.Opt[B]{} },
+		"mass without that of the source": func(p *params) { p.FromMass = backend.Opt[B]{} },
+	} {
+		out = append(out, spoil[B, params]{name, func(_ *rig[B], p *params) { do(p) }})
+	}
+	return append(out, spoil[B, params]{"a quantized cache and one that is not", func(r *rig[B], p *params) { p.From = r.smallCache(r.quantized()).view() }})
 }
 
 func moveOperation[B backend.Buffer](in kind[B]) operation[B, backend.MoveSlotsParams[B]] {
@@ -147,12 +159,12 @@ func moveOperation[B backend.Buffer](in kind[B]) operation[B, backend.MoveSlotsP
 func moveSpoils[B backend.Buffer]() []spoil[B, backend.MoveSlotsParams[B]] {
 	type params = backend.MoveSlotsParams[B]
 	return append(pairSpoils(backend.I64, backend.U32, func(p *params) (*B, *int) { return &p.Pairs, &p.N }),
-		massSpoils(func(p *params) *backend.Opt[B] { return &p.Mass })...)
+		massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.Mass })...)
 }
 
-func massSpoils[B backend.Buffer, P any](mass func(p *P) *backend.Opt[B]) []spoil[B, P] {
+func massSpoils[B backend.Buffer, P any](of string, mass func(p *P) *backend.Opt[B]) []spoil[B, P] {
 	var out []spoil[B, P]
-	optSpoils(func(name string, do func(r *rig[B], p *P)) { out = append(out, spoil[B, P]{name, do}) }, "attention mass", mass)
+	optSpoils(func(name string, do func(r *rig[B], p *P)) { out = append(out, spoil[B, P]{name, do}) }, of, mass)
 	return out
 }
 

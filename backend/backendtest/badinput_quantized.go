@@ -15,6 +15,8 @@ func quantizedRefusals[B backend.Buffer]() []check[B] {
 	out = append(out, refusals(attends, scaleSpoils(attendCache[B]))...)
 	out = append(out, refusals(gathers, scaleSpoils(gatherCache[B]))...)
 	out = append(out, refusals(copies, scaleSpoils(copyCache[B]))...)
+	out = append(out, refusals(copies, []spoil[B, backend.CopyBlocksParams[B]]{{"keys of which some are turned",
+		func(_ *rig[B], p *backend.CopyBlocksParams[B]) { p.From.K.Hadamard = true }}})...)
 	out = append(out, refusals(moves, scaleSpoils(moveCache[B]))...)
 	out = append(out, refusals(rotates, scaleSpoils(rotateCache[B]))...)
 	out = append(out, refusals(converts, convertSpoils[B]())...)
@@ -55,7 +57,7 @@ func convertOperation[B backend.Buffer]() operation[B, backend.ConvertBlocksPara
 		name: "convert blocks",
 		good: func(r *rig[B]) backend.ConvertBlocksParams[B] {
 			kDim, vDim := r.dims(64, 64)
-			a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim})
+			a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, mass: true})
 			a.params.N = 2
 			a.params.Pairs = constant(r, "two pairs", backend.U32, []uint32{0, 2, 1, 3}).buf
 			return a.params
@@ -67,7 +69,12 @@ func convertOperation[B backend.Buffer]() operation[B, backend.ConvertBlocksPara
 func convertSpoils[B backend.Buffer]() []spoil[B, backend.ConvertBlocksParams[B]] {
 	type params = backend.ConvertBlocksParams[B]
 	out := pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
+	out = append(out, massSpoils("attention mass of the source", func(p *params) *backend.Opt[B] { return &p.FromMass })...)
+	out = append(out, massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.ToMass })...)
 	for name, do := range map[string]func(p *params){
+		"mass of the source only":  func(p *params) { p.ToMass = backend.Opt[B]{} },
+		"mass without its source":  func(p *params) { p.FromMass = backend.Opt[B]{} },
+		"mass in one buffer":       func(p *params) { p.FromMass = p.ToMass },
 		"other heads":              func(p *params) { p.From.KVHeads = 1 },
 		"another block size":       func(p *params) { p.To.BlockSize, p.To.Blocks = p.To.BlockSize/2, 2 },
 		"another key dim":          func(p *params) { p.From.K.Dim /= 2 },
@@ -100,7 +107,7 @@ func checkScalesOfAnother[B backend.Buffer](r *rig[B]) {
 		errs := map[string]error{
 			"scales":            r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: view, Pairs: pairs, N: 1}),
 			"mass of slots":     r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: c.view(), Mass: backend.Some(b), Pairs: pairs, N: 1}),
-			"mass of blocks":    r.be.CopyBlocks(r.s, backend.CopyBlocksParams[B]{Cache: c.view(), Mass: backend.Some(b), Pairs: blocks, N: 1}),
+			"mass of blocks":    r.be.CopyBlocks(r.s, backend.CopyBlocksParams[B]{From: c.view(), To: c.view(), FromMass: backend.Some(b), ToMass: backend.Some(b), Pairs: blocks, N: 1}),
 			"scales to convert": r.be.ConvertBlocks(r.s, backend.ConvertBlocksParams[B]{From: c.view(), To: view, Pairs: blocks, N: 1}),
 		}
 		for name, err := range errs {

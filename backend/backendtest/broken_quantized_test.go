@@ -38,7 +38,7 @@ func misreading(be device, edit func(p *attendP, words []uint32)) func(s backend
 var quantizedDefects = []defect{
 	{"forgets the scales of copied blocks", "move", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
-			return keeping(be, s, p.Cache.K.Scales, func() error { return be.CopyBlocks(s, p) })
+			return keeping(be, s, p.To.K.Scales, func() error { return be.CopyBlocks(s, p) })
 		}
 	}},
 	{"forgets the scales of moved slots", "move", func(b *broken, be device) {
@@ -48,7 +48,19 @@ var quantizedDefects = []defect{
 	}},
 	{"leaves the mass of blocks behind", "move", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
-			p.Mass.Set = false
+			p.FromMass.Set, p.ToMass.Set = false, false
+			return be.CopyBlocks(s, p)
+		}
+	}},
+	{"copies blocks within the cache that they are to leave", "move", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			p.To, p.ToMass = p.From, p.FromMass
+			return be.CopyBlocks(s, p)
+		}
+	}},
+	{"takes the mass of blocks from where it is to go", "move", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			p.FromMass = p.ToMass
 			return be.CopyBlocks(s, p)
 		}
 	}},
@@ -140,6 +152,12 @@ var quantizedDefects = []defect{
 			return be.ConvertBlocks(s, p)
 		}
 	}},
+	{"leaves the mass of converted blocks behind", "convert", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			p.FromMass.Set, p.ToMass.Set = false, false
+			return be.ConvertBlocks(s, p)
+		}
+	}},
 	{"converts into old scales", "convert", func(b *broken, be device) {
 		b.convert = func(s backend.Stream, p convertP) error {
 			return keeping(be, s, p.To.V.Scales, func() error { return be.ConvertBlocks(s, p) })
@@ -198,7 +216,7 @@ var quantizedDefects = []defect{
 	}},
 	{"does not miss scales", "bad input", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
-			if err := be.CopyBlocks(s, p); p.Cache.K.Scales.Set {
+			if err := be.CopyBlocks(s, p); p.To.K.Scales.Set {
 				return err
 			}
 			return nil

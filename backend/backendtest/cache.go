@@ -81,12 +81,19 @@ func (c *cache[B]) move(from, to int) {
 	}
 }
 
-// moveBlock copies a block over another in the image.
-func (c *cache[B]) moveBlock(from, to int) {
-	for _, p := range c.planes() {
-		p.shareScales(from, to)
+// copyBlock copies a block over one of dst, which may be c, in the images.
+func (c *cache[B]) copyBlock(dst *cache[B], from, to int) {
+	onto := dst.planes()
+	for i, p := range c.planes() {
+		p.shareScales(onto[i], from, to)
+		p.copyBlock(onto[i], from, to)
 	}
-	for i := range c.block {
-		c.move(from*c.block+i, to*c.block+i)
+	c.copyMass(dst, from, to)
+}
+
+// copyMass copies the attention mass, if there is any, of a block's slots in the images.
+func (c *cache[B]) copyMass(dst *cache[B], from, to int) {
+	if c.mass != nil {
+		c.mass.copyBlock(dst.mass, from, to)
 	}
 }

@@ -16,6 +16,7 @@ type convertSpec struct {
 	unpack     bool // from the quantized cache to the other
 	hadamard   bool
 	saturate   bool
+	mass       bool
 }
 
 func convertChecks[B backend.Buffer](caps backend.Caps) []check[B] {
@@ -41,6 +42,8 @@ func convertChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 			add("packs and turns"+with, f, func(s *convertSpec) { sized(s); s.hadamard = true })
 			add("unpacks and turns back"+with, f, func(s *convertSpec) { sized(s); s.unpack, s.hadamard = true, true })
 			add("saturates"+with, f, func(s *convertSpec) { sized(s); s.saturate = true })
+			add("packs with mass"+with, f, func(s *convertSpec) { sized(s); s.mass = true })
+			add("unpacks with mass"+with, f, func(s *convertSpec) { sized(s); s.unpack, s.mass = true, true })
 		}
 	}
 	var out []check[B]
@@ -75,8 +78,13 @@ func newConvert[B backend.Buffer](r *rig[B], s convertSpec) *convertRun[B] {
 	a.from = r.cache(geometry{2, block, 4, s.kDim, s.vDim, formats[0]})
 	a.to = r.cache(geometry{2, block, 7, s.kDim, s.vDim, formats[1]})
 	a.from.fill(r)
+	if s.mass {
+		a.from.addMass(r)
+		a.to.addMass(r)
+	}
 	a.from.k.hadamard, a.to.k.hadamard = s.unpack && s.hadamard, !s.unpack && s.hadamard
 	a.params = backend.ConvertBlocksParams[B]{From: a.from.view(), To: a.to.view(), N: len(a.pairs), Saturate: s.saturate,
+		FromMass: a.from.massOperand(), ToMass: a.to.massOperand(),
 		Pairs: constant(r, "pairs", backend.U32, flat(a.pairs)).buf}
 	return a
 }
@@ -116,6 +124,9 @@ func (a *convertRun[B]) accept(r *rig[B]) {
 				}
 			}
 		}
+	}
+	for _, pair := range a.pairs {
+		a.from.copyMass(a.to, int(pair[0]), int(pair[1]))
 	}
 }
 
@@ -190,7 +201,7 @@ func (p *plane[B]) settleBlock(got stored, block, head int, rows [][]float32, li
 // or later and groups that are NaN.
 func checkConvertNotFinite[B backend.Buffer](r *rig[B], f backend.Format, bad float32) {
 	kDim, vDim := r.dims(64, 64)
-	a := newConvert(r, convertSpec{format: f, kDim: kDim, vDim: vDim})
+	a := newConvert(r, convertSpec{format: f, kDim: kDim, vDim: vDim, mass: true})
 	const slot, head = 3, 1
 	from, to := a.from.planes(), a.to.planes()
 	for i, p := range from {

@@ -8,7 +8,8 @@ import (
 func moveChecks[B backend.Buffer]() []check[B] {
 	out := []check[B]{
 		{"no pairs", func(r *rig[B]) {
-			r.moved(r.plain(), false).copyBlocks(r, nil)
+			c := r.moved(r.plain(), false)
+			c.copyBlocks(r, c, nil)
 			r.moved(r.plain(), false).moveSlots(r, nil)
 		}},
 	}
@@ -32,8 +33,9 @@ func moveChecks[B backend.Buffer]() []check[B] {
 				name += " with mass"
 			}
 			out = append(out, check[B]{"blocks of " + name, func(r *rig[B]) {
-				r.moved(r.storing(dt), mass).copyBlocks(r, [][2]uint32{{0, 5}, {3, 2}, {0, 4}})
-			}})
+				c := r.moved(r.storing(dt), mass)
+				c.copyBlocks(r, c, [][2]uint32{{0, 5}, {3, 2}, {0, 4}})
+			}}, check[B]{"blocks of another cache of " + name, func(r *rig[B]) { checkCopyBetween(r, dt, mass) }})
 			for _, chain := range chains {
 				if !byChannel(dt) {
 					out = append(out, check[B]{chain.name + " of " + name, func(r *rig[B]) {
@@ -70,24 +72,37 @@ func flat[T uint32 | int64](pairs [][2]T) []T {
 }
 
 // moved is a filled cache of at least 48 slots and 6 blocks.
-func (r *rig[B]) moved(f backend.Format, mass bool) *cache[B] {
+func (r *rig[B]) moved(f backend.Format, mass bool) *cache[B] { return r.movedOf(f, mass, 0) }
+
+// movedOf is one with so many blocks more.
+func (r *rig[B]) movedOf(f backend.Format, mass bool, more int) *cache[B] {
 	kDim, vDim := r.dims(192, 128)
 	block := r.blockSize(8)
 	r.needs(f, kDim, vDim, block, true)
-	c := r.cache(geometry{3, block, max(6, 48/block), kDim, vDim, f}).fill(r)
+	c := r.cache(geometry{3, block, max(6, 48/block) + more, kDim, vDim, f}).fill(r)
 	if mass {
 		c.addMass(r)
 	}
 	return c
 }
 
-func (c *cache[B]) copyBlocks(r *rig[B], pairs [][2]uint32) {
-	p := backend.CopyBlocksParams[B]{Cache: c.view(), Mass: c.massOperand(), N: len(pairs),
+// checkCopyBetween copies to a cache that is larger, and back: blocks that only one of the
+// two has, and some that have the number of another pair's.
+func checkCopyBetween[B backend.Buffer](r *rig[B], dt backend.DType, mass bool) {
+	c, larger := r.moved(r.storing(dt), mass), r.movedOf(r.storing(dt), mass, 3)
+	last := uint32(larger.blocks - 1)
+	c.copyBlocks(r, larger, [][2]uint32{{0, last}, {3, 0}, {0, 3}, {5, 5}})
+	larger.copyBlocks(r, c, [][2]uint32{{last, 2}, {2, 1}, {1, 0}})
+}
+
+// copyBlocks copies blocks of c to to, which may be c.
+func (c *cache[B]) copyBlocks(r *rig[B], to *cache[B], pairs [][2]uint32) {
+	p := backend.CopyBlocksParams[B]{From: c.view(), To: to.view(), FromMass: c.massOperand(), ToMass: to.massOperand(), N: len(pairs),
 		Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.CopyBlocks(r.s, p))
 	for _, pair := range pairs {
-		c.moveBlock(int(pair[0]), int(pair[1]))
+		c.copyBlock(to, int(pair[0]), int(pair[1]))
 	}
 	r.verify()
 }

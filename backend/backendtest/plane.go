@@ -179,12 +179,22 @@ func (p *plane[B]) same(a, b stored, slot, head int) bool {
 // clone is a content that later changes of the image leave alone.
 func (s stored) clone() stored { return stored{slices.Clone(s.data), slices.Clone(s.scales)} }
 
-// shareScales copies the scales that all slots of a block share over those of another
-// block in the image.
-func (p *plane[B]) shareScales(from, to int) {
+// copyBlock copies the rows of a block, with the scales that are their own, over those of a
+// block of dst in the images.
+func (p *plane[B]) copyBlock(dst *plane[B], from, to int) {
+	for slot := range p.block {
+		for head := range p.kvHeads {
+			dst.take(p.now(), from*p.block+slot, to*p.block+slot, head)
+		}
+	}
+}
+
+// shareScales copies the scales that all slots of a block share over those of a block of
+// dst in the images.
+func (p *plane[B]) shareScales(dst *plane[B], from, to int) {
 	if byChannel(p.dt) {
 		for head := range p.kvHeads {
-			p.setWords(to*p.block, head, p.words(p.now(), from*p.block, head))
+			dst.setWords(to*p.block, head, p.words(p.now(), from*p.block, head))
 		}
 	}
 }

@@ -9,14 +9,20 @@ import (
 // blockTask copies whole blocks. Its parts are the heads of each pair's blocks, or as many
 // of them together as make a piece.
 type blockTask struct {
-	pairs        []uint32
-	keys, values plane
-	mass         []float32 // of each slot, nil: none
-	heads        int       // of a part
-	around       bool      // the copies go around the caches
+	pairs    []uint32
+	from, to carried
+	heads    int  // of a part
+	around   bool // the copies go around the caches
 }
 
-// CopyBlocks copies whole blocks within a cache. A block outside it is ErrShape.
+// carried is what of a cache goes along with a block.
+type carried struct {
+	keys, values plane
+	mass         []float32 // of each slot, nil: none
+}
+
+// CopyBlocks copies whole blocks within a cache, or from one to another of the same types. A
+// block outside its cache is ErrShape.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	ops, err := be.begin("copy blocks", s)
 	if err != nil {
@@ -27,44 +33,61 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 		return err
 	}
 	pairs := view[uint32](p.Pairs)[:2*p.N]
-	for i, id := range pairs {
-		if uint64(id) >= uint64(p.Cache.Blocks) {
-			return backend.ErrShape{Op: "copy blocks", What: fmt.Sprintf("pairs: element %d is block %d, the cache has %d", i, id, p.Cache.Blocks)}
-		}
+	if err := blocksOf("copy blocks", pairs, p.From.Blocks, p.To.Blocks); err != nil {
+		return err
 	}
 	c := be.pool.borrow(extent{})
 	defer giveBack(be.pool, c, &c.blocks)
 	t := &c.blocks
-	*t = blockTask{pairs: pairs, keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V), mass: optional[float32](p.Mass)}
-	head := t.keys.block * (t.keys.row + t.values.row)
-	t.heads = min(max(copyPiece/head, 1), t.keys.heads)
-	written := p.N * t.keys.heads * head
+	*t = blockTask{pairs: pairs,
+		from: carried{planeOf(p.From, p.From.K), planeOf(p.From, p.From.V), optional[float32](p.FromMass)},
+		to:   carried{planeOf(p.To, p.To.K), planeOf(p.To, p.To.V), optional[float32](p.ToMass)}}
+	keys := &t.from.keys
+	head := keys.block * (keys.row + t.from.values.row)
+	t.heads = min(max(copyPiece/head, 1), keys.heads)
+	written := p.N * keys.heads * head
 	t.around = written >= largeCopy
-	return be.pool.run(t, p.N*ceilDiv(t.keys.heads, t.heads), 2*written, c.scratch)
+	return be.pool.run(t, p.N*ceilDiv(keys.heads, t.heads), 2*written, c.scratch)
+}
+
+// blocksOf checks that pairs name blocks that two caches have.
+func blocksOf(op string, pairs []uint32, from, to int) error {
+	for i, id := range pairs {
+		if blocks := [...]int{from, to}[i%2]; uint64(id) >= uint64(blocks) {
+			return backend.ErrShape{Op: op, What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
+		}
+	}
+	return nil
 }
 
 func (t *blockTask) part(i int, _ *scratch) {
-	shares := ceilDiv(t.keys.heads, t.heads)
+	heads := t.from.keys.heads
+	shares := ceilDiv(heads, t.heads)
 	pair, head := t.pairs[i/shares*2:][:2], i%shares*t.heads
-	from, to, n := int(pair[0]), int(pair[1]), min(t.heads, t.keys.heads-head)
-	t.keys.copyHeads(to, from, head, n, t.around)
-	t.values.copyHeads(to, from, head, n, t.around)
-	if t.mass != nil {
-		slots := n * t.keys.block
-		copy(t.mass[t.keys.index(to*t.keys.block, head):][:slots], t.mass[t.keys.index(from*t.keys.block, head):])
-	}
+	from, to, n := int(pair[0]), int(pair[1]), min(t.heads, heads-head)
+	t.from.keys.copyHeads(&t.to.keys, from, to, head, n, t.around)
+	t.from.values.copyHeads(&t.to.values, from, to, head, n, t.around)
+	t.from.copyMass(&t.to, from, to, head, n)
 	if t.around {
-		t.keys.k.fence()
+		t.to.keys.k.fence()
 	}
 }
 
-// copyHeads copies n heads of a block from one on, and the scales in it.
-func (p *plane) copyHeads(to, from, head, n int, around bool) {
+// copyHeads copies n heads of a block from one on, and the scales in it, to a block of dst.
+func (p *plane) copyHeads(dst *plane, from, to, head, n int, around bool) {
 	bytes := n * p.block * p.row
-	p.k.move(p.mem[p.index(to*p.block, head)*p.row:][:bytes], p.mem[p.index(from*p.block, head)*p.row:][:bytes], around)
+	p.k.move(dst.mem[dst.number(to, head, 0)*p.row:][:bytes], p.mem[p.number(from, head, 0)*p.row:][:bytes], around)
 	if p.perBlock > 0 {
 		scales := n * p.perHead
-		copy(p.scales[to*p.perBlock+head*p.perHead:][:scales], p.scales[from*p.perBlock+head*p.perHead:])
+		copy(dst.scales[to*p.perBlock+head*p.perHead:][:scales], p.scales[from*p.perBlock+head*p.perHead:])
+	}
+}
+
+// copyMass copies the attention mass, if there is any, of n heads of a block from one on.
+func (c *carried) copyMass(dst *carried, from, to, head, n int) {
+	if c.mass != nil {
+		keys := &c.keys
+		copy(dst.mass[keys.number(to, head, 0):][:n*keys.block], c.mass[keys.number(from, head, 0):])
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 // convertTask stores blocks of one cache as blocks of another: its parts are the
 // heads of each block's keys and those of its values.
 type convertTask struct {
-	pairs        []uint32
-	keys, values conversion
-	saturate     bool
-	bad          firstRow // by pair and slot of its block
+	pairs            []uint32
+	keys, values     conversion
+	fromMass, toMass []float32 // of each slot, nil: none
+	saturate         bool
+	bad              firstRow // by pair and slot of its block
 }
 
 // conversion is the way of one plane.
@@ -31,7 +32,7 @@ func (c *conversion) rows() int {
 
 // ConvertBlocks copies whole blocks between caches of different storage types. A
 // block outside them is ErrShape, a row that is to be quantized and not finite
-// ErrNonFinite.
+// ErrNonFinite: then nothing is written.
 func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[*Buffer]) error {
 	ops, err := be.begin("convert blocks", s)
 	if err != nil {
@@ -42,17 +43,16 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 		return err
 	}
 	pairs := view[uint32](p.Pairs)[:2*p.N]
-	for i, id := range pairs {
-		if blocks := [...]int{p.From.Blocks, p.To.Blocks}[i%2]; uint64(id) >= uint64(blocks) {
-			return backend.ErrShape{Op: "convert blocks", What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
-		}
+	if err := blocksOf("convert blocks", pairs, p.From.Blocks, p.To.Blocks); err != nil {
+		return err
 	}
 	keys := conversion{planeOf(p.From, p.From.K), planeOf(p.To, p.To.K), p.From.K.Hadamard != p.To.K.Hadamard}
 	values := conversion{from: planeOf(p.From, p.From.V), to: planeOf(p.To, p.To.V)}
 	c := be.pool.borrow(extent{vectors: max(keys.rows()*keys.to.dim, values.rows()*values.to.dim)})
 	defer giveBack(be.pool, c, &c.convert)
 	t := &c.convert
-	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate}
+	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate,
+		fromMass: optional[float32](p.FromMass), toMass: optional[float32](p.ToMass)}
 	heads := p.From.KVHeads
 	parts, rows := 2*heads*p.N, heads*p.From.BlockSize*p.N
 	read := rows * (keys.from.row + values.from.row)
@@ -81,9 +81,13 @@ func (t *convertTask) share(i int) (c *conversion, pair, head int) {
 
 func (t *convertTask) part(i int, w *scratch) {
 	c, pair, head := t.share(i)
+	from, to := int(t.pairs[2*pair]), int(t.pairs[2*pair+1])
 	for slot := 0; slot < c.to.block; slot += c.rows() {
-		x := c.load(w, int(t.pairs[2*pair]), head, slot)
-		c.to.k.encode[c.to.dt](c.to.at(int(t.pairs[2*pair+1]), head, slot, len(x)/c.to.dim), x, t.saturate)
+		x := c.load(w, from, head, slot)
+		c.to.k.encode[c.to.dt](c.to.at(to, head, slot, len(x)/c.to.dim), x, t.saturate)
+	}
+	if t.fromMass != nil && c == &t.keys { // with which it goes
+		copy(t.toMass[c.to.number(to, head, 0):][:c.to.block], t.fromMass[c.from.number(from, head, 0):])
 	}
 }
 

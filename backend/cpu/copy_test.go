@@ -55,7 +55,7 @@ func (l *large) copy(t *testing.T, step int) {
 		for i := range min(step, blocks-begin) {
 			pairs = append(pairs, uint32(begin+i), uint32(l.view.Blocks-1-begin-i))
 		}
-		require.NoError(t, l.be.CopyBlocks(l.s, backend.CopyBlocksParams[*Buffer]{Cache: l.view, N: len(pairs) / 2, Pairs: numbers(t, l.be, l.s, backend.U32, pairs)}))
+		require.NoError(t, l.be.CopyBlocks(l.s, backend.CopyBlocksParams[*Buffer]{From: l.view, To: l.view, N: len(pairs) / 2, Pairs: numbers(t, l.be, l.s, backend.U32, pairs)}))
 	}
 }
 

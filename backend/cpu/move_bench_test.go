@@ -80,7 +80,8 @@ func (l *layers) appendNext() error { return l.be.Append(l.s, *l.layer()) }
 
 func (l *layers) copyNext() error {
 	p := l.copy
-	p.Cache = l.layer().Cache
+	p.From = l.layer().Cache
+	p.To = p.From
 	return l.be.CopyBlocks(l.s, p)
 }
 

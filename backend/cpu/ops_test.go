@@ -60,7 +60,7 @@ func newCached(t testing.TB, be *Backend, s backend.Stream, k, v backend.DType) 
 		rotate: backend.RotateParams[*Buffer]{Cache: view, N: 3, Rope: r,
 			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Deltas: numbers(t, be, s, backend.I32, []int32{9, 99, -9})},
 		move:   backend.MoveSlotsParams[*Buffer]{Cache: view, Mass: mass, N: 2, Pairs: numbers(t, be, s, backend.I64, []int64{1, 0, 2, 1})},
-		blocks: backend.CopyBlocksParams[*Buffer]{Cache: view, Mass: mass, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
+		blocks: backend.CopyBlocksParams[*Buffer]{From: view, To: view, FromMass: mass, ToMass: mass, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
 		pack:   backend.ConvertBlocksParams[*Buffer]{From: plain, To: view, N: 2, Pairs: numbers(t, be, s, backend.U32, []uint32{5, 1, 0, 4})},
 		gather: backend.GatherParams[*Buffer]{Cache: view, Begin: 3, Len: 9, Table: backend.Some(numbers(t, be, s, backend.U32, []uint32{4, 0})),
 			K: backend.Some(floats(t, be, backend.F32, make([]float32, 9*cacheHeads*cacheKDim))),

@@ -39,8 +39,9 @@ func (be *Backend) ClearMass(s backend.Stream, p backend.ClearMassParams[*Buffer
 	return be.dev.ClearMass(s, &p)
 }
 
-// CopyBlocks copies whole blocks within a cache, a launch for the planes and others for
-// scales and attention mass. A pair with a block outside it is skipped.
+// CopyBlocks copies whole blocks within a cache, or from one to another of the same types, a
+// launch for the planes and others for scales and attention mass. A pair with a block outside
+// its cache is skipped.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	return be.dev.CopyBlocks(s, &p)
 }
@@ -52,7 +53,7 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 }
 
 // ConvertBlocks copies whole blocks between caches of different storage types, a launch
-// for each plane. A pair with a block outside its cache is skipped. Sync reports values
+// for each plane and one for the attention mass. A pair with a block outside its cache is skipped. Sync reports values
 // that could not be quantized.
 func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[*Buffer]) error {
 	return be.dev.ConvertBlocks(s, &p)

@@ -103,7 +103,7 @@ func (d *recorder) Gather(_ backend.Stream, p backend.GatherParams[*buffer]) err
 }
 
 func (d *recorder) CopyBlocks(_ backend.Stream, p backend.CopyBlocksParams[*buffer]) error {
-	d.layer("cache", p.Cache)
+	d.layer("cache", p.From)
 	return nil
 }
 

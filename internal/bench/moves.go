@@ -66,7 +66,8 @@ func copiesBlocks[B backend.Buffer](half layer) move[B] {
 	return move[B]{half.bytes(), half.bytes(), func(m *memory[B], from source[B]) func(int) error {
 		list, cache := upload(m, backend.U32, pairs(half.blocks(), half.blocks())), from.layer(twice(half), toWrite)
 		return func(turn int) error {
-			return m.be.CopyBlocks(m.stream, backend.CopyBlocksParams[B]{Cache: cache(turn), Pairs: list, N: half.blocks()})
+			view := cache(turn)
+			return m.be.CopyBlocks(m.stream, backend.CopyBlocksParams[B]{From: view, To: view, Pairs: list, N: half.blocks()})
 		}
 	}}
 }

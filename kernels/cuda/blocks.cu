@@ -1,5 +1,5 @@
-// Copies within a cache, of whole blocks and of single slots, and attention mass of slots that begin
-// anew. Bytes move in pieces of 16, or of 4 in the narrow kernels; their type does not matter.
+// Copies of whole blocks, within a cache or to another, and of single slots within one, and attention
+// mass of slots that begin anew. Bytes move in pieces of 16, or of 4 in the narrow kernels; their type does not matter.
 #include "plane.cuh"
 #include "run.cuh"
 
@@ -33,13 +33,14 @@ template <class Piece> __device__ inline void copy_block(const Piece *from, Piec
 }
 
 template <class Piece>
-__device__ inline void copy_blocks(Piece *k, Piece *v, const uint32_t *pairs, const fkv_copy_blocks_args &args) {
+__device__ inline void copy_blocks(const Piece *k, const Piece *v, Piece *to_k, Piece *to_v, const uint32_t *pairs,
+                                   const fkv_copy_blocks_args &args) {
     const int64_t k_pieces = args.k_bytes / sizeof(Piece), v_pieces = args.v_bytes / sizeof(Piece);
     for (int64_t i = blockIdx.y; i < args.pairs; i += gridDim.y) {
         const int64_t from = pairs[2 * i], to = pairs[2 * i + 1];
-        if (from < args.blocks && to < args.blocks) {
-            copy_block(k + from * k_pieces, k + to * k_pieces, k_pieces);
-            copy_block(v + from * v_pieces, v + to * v_pieces, v_pieces);
+        if (from < args.from_blocks && to < args.to_blocks) {
+            copy_block(k + from * k_pieces, to_k + to * k_pieces, k_pieces);
+            copy_block(v + from * v_pieces, to_v + to * v_pieces, v_pieces);
         }
     }
 }
@@ -47,11 +48,11 @@ __device__ inline void copy_blocks(Piece *k, Piece *v, const uint32_t *pairs, co
 } // namespace
 
 // Grid: x over slices of a block, 1024 pieces a slice and plane; y over pairs. Any grid
-// is right. Both planes are aligned to their pieces.
+// is right. All planes are aligned to their pieces.
 #define COPY_BLOCKS(name, Piece)                                                                                  \
-    FKV_KERNEL(fkv_copy_blocks##name, THREADS, 0, Piece *k, Piece *v, const uint32_t *pairs,                      \
-               fkv_copy_blocks_args args) {                                                                       \
-        copy_blocks(k, v, pairs, args);                                                                           \
+    FKV_KERNEL(fkv_copy_blocks##name, THREADS, 0, const Piece *k, const Piece *v, Piece *to_k, Piece *to_v,       \
+               const uint32_t *pairs, fkv_copy_blocks_args args) {                                                \
+        copy_blocks(k, v, to_k, to_v, pairs, args);                                                               \
     }
 
 COPY_BLOCKS(, Wide)

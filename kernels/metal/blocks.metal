@@ -1,6 +1,5 @@
-// Copies within a cache, of whole blocks and of single slots, and attention mass of slots that begin
-// anew. Bytes move in pieces of 16,
-// or of 4 where there are no whole ones of 16; their type does not matter.
+// Copies of whole blocks, within a cache or to another, and of single slots within one, and attention
+// mass of slots that begin anew. Bytes move in pieces of 16, or of 4 where there are no whole ones of 16; their type does not matter.
 #include "plane.h"
 #include "run.h"
 
@@ -10,17 +9,17 @@ constant constexpr uint THREADS = 256;
 
 // copy_blocks copies blocks piece by piece. A plane of no bytes is not there.
 template <class Piece>
-inline void copy_blocks(device Piece *k, device Piece *v, const device uint32_t *pairs,
-                        constant fkv_copy_blocks_args &args, fkv::Here here) {
+inline void copy_blocks(const device Piece *k, const device Piece *v, device Piece *to_k, device Piece *to_v,
+                        const device uint32_t *pairs, constant fkv_copy_blocks_args &args, fkv::Here here) {
     const int64_t size = sizeof(Piece);
     const int64_t step = static_cast<int64_t>(here.groups.x) * THREADS;
     const int64_t first = static_cast<int64_t>(here.group.x) * THREADS + here.index;
     const int64_t k_pieces = args.k_bytes / size, v_pieces = args.v_bytes / size;
     for (int64_t i = here.group.y; i < args.pairs; i += here.groups.y) {
         const int64_t from = pairs[2 * i], to = pairs[2 * i + 1];
-        if (from < args.blocks && to < args.blocks) {
-            fkv::copy_all(k + from * k_pieces, k + to * k_pieces, k_pieces, first, step);
-            fkv::copy_all(v + from * v_pieces, v + to * v_pieces, v_pieces, first, step);
+        if (from < args.from_blocks && to < args.to_blocks) {
+            fkv::copy_all(k + from * k_pieces, to_k + to * k_pieces, k_pieces, first, step);
+            fkv::copy_all(v + from * v_pieces, to_v + to * v_pieces, v_pieces, first, step);
         }
     }
 }
@@ -28,24 +27,28 @@ inline void copy_blocks(device Piece *k, device Piece *v, const device uint32_t 
 } // namespace
 
 // Grid: x over slices of a block, 1024 pieces a slice and plane; y over pairs. Any grid
-// is right. Both planes are aligned to 16 bytes.
+// is right. All planes are aligned to 16 bytes.
 [[max_total_threads_per_threadgroup(THREADS)]] kernel void
-fkv_copy_blocks(device uint4 *k [[buffer(FKV_COPY_BLOCKS_K)]],
-                device uint4 *v [[buffer(FKV_COPY_BLOCKS_V)]],
+fkv_copy_blocks(const device uint4 *k [[buffer(FKV_COPY_BLOCKS_K)]],
+                const device uint4 *v [[buffer(FKV_COPY_BLOCKS_V)]],
+                device uint4 *to_k [[buffer(FKV_COPY_BLOCKS_TO_K)]],
+                device uint4 *to_v [[buffer(FKV_COPY_BLOCKS_TO_V)]],
                 const device uint32_t *pairs [[buffer(FKV_COPY_BLOCKS_PAIRS)]],
                 constant fkv_copy_blocks_args &args [[buffer(FKV_COPY_BLOCKS_BUFFERS)]],
                 FKV_BUILTINS) {
-    copy_blocks(k, v, pairs, args, FKV_HERE);
+    copy_blocks(k, v, to_k, to_v, pairs, args, FKV_HERE);
 }
 
 // The same in pieces of 4 bytes.
 [[max_total_threads_per_threadgroup(THREADS)]] kernel void
-fkv_copy_blocks_narrow(device uint *k [[buffer(FKV_COPY_BLOCKS_K)]],
-                       device uint *v [[buffer(FKV_COPY_BLOCKS_V)]],
+fkv_copy_blocks_narrow(const device uint *k [[buffer(FKV_COPY_BLOCKS_K)]],
+                       const device uint *v [[buffer(FKV_COPY_BLOCKS_V)]],
+                       device uint *to_k [[buffer(FKV_COPY_BLOCKS_TO_K)]],
+                       device uint *to_v [[buffer(FKV_COPY_BLOCKS_TO_V)]],
                        const device uint32_t *pairs [[buffer(FKV_COPY_BLOCKS_PAIRS)]],
                        constant fkv_copy_blocks_args &args [[buffer(FKV_COPY_BLOCKS_BUFFERS)]],
                        FKV_BUILTINS) {
-    copy_blocks(k, v, pairs, args, FKV_HERE);
+    copy_blocks(k, v, to_k, to_v, pairs, args, FKV_HERE);
 }
 
 namespace {

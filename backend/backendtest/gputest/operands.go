@@ -50,7 +50,10 @@ func testOperands[B launch.Buffer](t *testing.T, d *Device[B]) {
 	p.Cache.K.Data = imported(p.Cache.K.Data, 8, p.Cache.K.Data.Len()-4)
 	shape(be.Attend(c.s, p), "keys: address")
 	copied := c.copy
-	copied.Cache = p.Cache
+	copied.From = p.Cache
+	shape(be.CopyBlocks(c.s, copied), "keys: address")
+	copied = c.copy
+	copied.To = p.Cache
 	shape(be.CopyBlocks(c.s, copied), "keys: address")
 
 	p = c.attend

@@ -88,7 +88,7 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	}
 	c.gather = backend.GatherParams[B]{Cache: cache, Table: c.attend.Batch.Table, Len: 64, K: backend.Some(alloc(gathered, 64*stepHeads*stepDim)),
 		V: backend.Some(alloc(backend.F32, 64*stepHeads*stepDim))}
-	c.copy = backend.CopyBlocksParams[B]{Cache: cache, Pairs: u32([]uint32{0, 1, 2, 3}), N: 2}
+	c.copy = backend.CopyBlocksParams[B]{From: cache, To: cache, Pairs: u32([]uint32{0, 1, 2, 3}), N: 2}
 	c.move = backend.MoveSlotsParams[B]{Cache: cache, Pairs: none, N: 1}
 	c.convert = backend.ConvertBlocksParams[B]{From: cacheOf(f.Act, f.Act), To: cacheOf(backend.Int8, backend.Int8), Pairs: c.copy.Pairs, N: 2}
 	c.rotate = backend.RotateParams[B]{Cache: cache, Slots: none, Deltas: alloc(backend.I32, 1), N: 1, Rope: rope}

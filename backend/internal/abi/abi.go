@@ -6,7 +6,7 @@ import "unsafe"
 
 // Changes when a struct, an enum or the meaning of one does.
 const (
-	Version = 6
+	Version = 7
 )
 
 // The function constants of the Metal kernels, all of them bool: what a call has, so
@@ -222,23 +222,24 @@ func (a *UnpackBlocksArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
-// copy_blocks: block pairs[i][0] to block pairs[i][1] of both planes. copy_blocks_narrow is
-// the same for planes of multiples of 4 bytes, of which V may be absent: scales, attention
-// mass, and rows that are no multiple of 16.
+// copy_blocks: block pairs[i][0] of both planes K and V to block pairs[i][1] of TO_K and TO_V, which may be
+// K and V. copy_blocks_narrow is the same for planes of multiples of 4 bytes, of which V may be absent: scales,
+// attention mass, and rows that are no multiple of 16.
 const (
 	CopyBlocksK = iota
 	CopyBlocksV
+	CopyBlocksToK
+	CopyBlocksToV
 	CopyBlocksPairs
 	CopyBlocksBuffers
 )
 
 // CopyBlocksArgs is struct fkv_copy_blocks_args.
 type CopyBlocksArgs struct {
-	Size           uint32
-	Pairs          uint32
-	KBytes, VBytes int64 // of one block, multiples of 16 (narrow: 4); 0: no plane
-	Blocks         uint32
-	_              uint32
+	Size                 uint32
+	Pairs                uint32
+	KBytes, VBytes       int64 // of one block, multiples of 16 (narrow: 4); 0: no plane
+	FromBlocks, ToBlocks uint32
 }
 
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the

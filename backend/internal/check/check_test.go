@@ -90,7 +90,7 @@ func rotateParams(f backend.Format) backend.RotateParams[*fake] {
 
 // copyParams and moveParams also carry the attention mass of the slots.
 func copyParams(f backend.Format) backend.CopyBlocksParams[*fake] {
-	return backend.CopyBlocksParams[*fake]{Cache: view(f), Mass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
+	return backend.CopyBlocksParams[*fake]{From: view(f), To: view(f), FromMass: some(backend.F32, 5*2*4), ToMass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
 }
 
 func moveParams(f backend.Format) backend.MoveSlotsParams[*fake] {
@@ -99,7 +99,7 @@ func moveParams(f backend.Format) backend.MoveSlotsParams[*fake] {
 
 // convertParams quantizes blocks of a cache that stores what is computed with.
 func convertParams() backend.ConvertBlocksParams[*fake] {
-	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), Pairs: buf(backend.U32, 6), N: 3}
+	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), FromMass: some(backend.F32, 5*2*4), ToMass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
 }
 
 // exact runs a valid call, then with every buffer in turn one element short and of
@@ -137,7 +137,8 @@ func TestBuffersFitExactly(t *testing.T) {
 		g := gatherParams(f)
 		exact(t, "gather", func() error { return Gather(&caps, &g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf, g.Mass.Buf, g.Scores.Buf)...)
 		c := copyParams(f)
-		exact(t, "copy blocks", func() error { return CopyBlocks(&caps, &c) }, append(scaleBuffers(c.Cache), c.Cache.V.Data, c.Mass.Buf, c.Pairs)...)
+		exact(t, "copy blocks", func() error { return CopyBlocks(&caps, &c) }, append(append(scaleBuffers(c.From), scaleBuffers(c.To)...),
+			c.From.V.Data, c.To.K.Data, c.FromMass.Buf, c.ToMass.Buf, c.Pairs)...)
 		m := moveParams(f)
 		exact(t, "move slots", func() error { return MoveSlots(&caps, &m) }, append(scaleBuffers(m.Cache), m.Cache.V.Data, m.Mass.Buf, m.Pairs)...)
 	}
@@ -147,7 +148,7 @@ func TestBuffersFitExactly(t *testing.T) {
 			p.From, p.To = p.To, p.From
 		}
 		exact(t, "convert blocks", func() error { return ConvertBlocks(&caps, &p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
-			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.Pairs)...)
+			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.FromMass.Buf, p.ToMass.Buf, p.Pairs)...)
 	}
 	z := clearParams()
 	exact(t, "clear mass", func() error { return ClearMass(&caps, &z) }, z.Mass, z.Slots)
@@ -318,10 +319,11 @@ func TestScalesFitExactly(t *testing.T) {
 	} {
 		plane := backend.Plane[*fake]{Data: buf(dt, slots*dim), Dim: dim, Scales: backend.Some(want)}
 		p := backend.CopyBlocksParams[*fake]{Pairs: buf(backend.U32, 0),
-			Cache: backend.CacheView[*fake]{Blocks: blocks, KVHeads: heads, BlockSize: block, K: plane, V: plane}}
-		p.Cache.V.Scales = backend.Some(buf(want.dt, want.n))
+			From: backend.CacheView[*fake]{Blocks: blocks, KVHeads: heads, BlockSize: block, K: plane, V: plane}}
+		p.From.V.Scales = backend.Some(buf(want.dt, want.n))
+		p.To = p.From
 		wide := backend.Caps{Formats: []backend.Format{{Act: backend.F32, K: dt, V: dt}}}
-		exact(t, dt.String(), func() error { return CopyBlocks(&wide, &p) }, plane.Data, want, p.Cache.V.Scales.Buf)
+		exact(t, dt.String(), func() error { return CopyBlocks(&wide, &p) }, plane.Data, want, p.From.V.Scales.Buf)
 	}
 }
 
@@ -340,11 +342,11 @@ func TestQuantizedPlanes(t *testing.T) {
 	} {
 		v := view(i8)
 		spoil(&v)
-		require.ErrorContains(t, CopyBlocks(&wide, &backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}), want)
+		require.ErrorContains(t, CopyBlocks(&wide, &backend.CopyBlocksParams[*fake]{From: v, To: v, Pairs: buf(backend.U32, 0)}), want)
 	}
 	v := view(f16)
 	v.K.Hadamard = true
-	require.ErrorContains(t, CopyBlocks(&caps, &backend.CopyBlocksParams[*fake]{Cache: v, Pairs: buf(backend.U32, 0)}),
+	require.ErrorContains(t, CopyBlocks(&caps, &backend.CopyBlocksParams[*fake]{From: v, To: v, Pairs: buf(backend.U32, 0)}),
 		"keys: f16 is not stored with a Hadamard rotation")
 }
 
@@ -356,7 +358,7 @@ func TestBlocksThatShareScales(t *testing.T) {
 	kivi.K = backend.Plane[*fake]{Data: buf(backend.Int4Channel, 40*8), Dim: 8, Scales: some(backend.U32, 5*2*8)}
 	kivi.V.Data, kivi.V.Scales = buf(backend.Int8, 40*6), some(backend.F32, 40)
 	a, m, r, g, c, p := appendParams(f16), moveParams(f16), rotateParams(f16), gatherParams(i8), copyParams(f16), convertParams()
-	a.Cache, m.Cache, r.Cache, g.Cache, c.Cache, p.To = kivi, kivi, kivi, kivi, kivi, kivi
+	a.Cache, m.Cache, r.Cache, g.Cache, c.From, c.To, p.To = kivi, kivi, kivi, kivi, kivi, kivi, kivi
 	for _, err := range []error{Append(&wide, &a), MoveSlots(&wide, &m), Rotate(&wide, &r)} {
 		require.ErrorIs(t, err, backend.ErrUnsupported{})
 		require.ErrorContains(t, err, "single slots of int4channel, whose blocks share scales; convert whole blocks")
@@ -366,6 +368,32 @@ func TestBlocksThatShareScales(t *testing.T) {
 	require.NoError(t, ConvertBlocks(&wide, &p))
 	p.From, p.To = p.To, p.From
 	require.NoError(t, ConvertBlocks(&wide, &p))
+}
+
+func TestCopiedCaches(t *testing.T) {
+	type cop = *backend.CopyBlocksParams[*fake]
+	for want, spoil := range map[string]func(p cop){
+		"blocks [1, 4, 8+6] and [2, 4, 8+6]":                              func(p cop) { p.From.KVHeads = 1 },
+		"blocks [2, 4, 8+6] and [2, 2, 8+6]":                              func(p cop) { p.To.BlockSize = 2 },
+		"keys of int8 and values of int4 in one, keys of f16 and":         func(p cop) { p.To = view(f16) },
+		"keys of f16 and values of f16 in one, turned keys of int8 and":   func(p cop) { p.From = view(f16) },
+		"of int4 in one, turned keys of int8 and":                         func(p cop) { p.From.K.Hadamard = false },
+		"turned keys of int8 and values of int4 in one, keys of int8 and": func(p cop) { p.To.K.Hadamard = false },
+		"attention mass: of one cache, need that of both":                 func(p cop) { p.FromMass.Set = false },
+		"attention mass: of one cache, need that of both or none":         func(p cop) { p.ToMass.Set = false },
+		"from mass: 40 elements, need 48": func(p cop) {
+			p.From.Blocks = 6
+			p.From.K.Data.n, p.From.V.Data.n = 999, 999
+			p.From.K.Scales.Buf.n, p.From.V.Scales.Buf.n = 99, 99
+		},
+	} {
+		p := copyParams(i8)
+		spoil(&p)
+		require.ErrorContains(t, CopyBlocks(&caps, &p), want)
+	}
+	p := copyParams(i8)
+	p.To.Blocks = 3
+	require.NoError(t, CopyBlocks(&caps, &p))
 }
 
 func TestConvertedCaches(t *testing.T) {
@@ -382,6 +410,8 @@ func TestConvertedCaches(t *testing.T) {
 		"int8 and int4 to int8 and int4":            func(p con) { p.From = view(i8) },
 		"keys of f32 with values of f16":            func(p con) { p.From.K.Data = buf(backend.F32, 999) },
 		"heads of 6 key and 6 value dims":           func(p con) { p.From.K.Dim = 6 },
+		"attention mass: of one cache":              func(p con) { p.FromMass.Set = false },
+		"attention mass: of both caches in one":     func(p con) { p.ToMass = p.FromMass },
 	} {
 		p := convertParams()
 		spoil(&p)

@@ -118,8 +118,10 @@ func (o *Operands[B, O]) ClearMass(p *backend.ClearMassParams[B]) error {
 
 // CopyBlocks checks the operands of Backend.CopyBlocks.
 func (o *Operands[B, O]) CopyBlocks(p *backend.CopyBlocksParams[B]) error {
-	o.cacheView(&p.Cache)
-	o.opt("attention mass", p.Mass)
+	o.cacheView(&p.From)
+	o.cacheView(&p.To)
+	o.opt("from mass", p.FromMass)
+	o.opt("to mass", p.ToMass)
 	o.Buf("pairs", p.Pairs)
 	if o.Err != nil {
 		return o.Err
@@ -142,6 +144,8 @@ func (o *Operands[B, O]) MoveSlots(p *backend.MoveSlotsParams[B]) error {
 func (o *Operands[B, O]) ConvertBlocks(p *backend.ConvertBlocksParams[B]) error {
 	o.cacheView(&p.From)
 	o.cacheView(&p.To)
+	o.opt("from mass", p.FromMass)
+	o.opt("to mass", p.ToMass)
 	o.Buf("pairs", p.Pairs)
 	if o.Err != nil {
 		return o.Err

@@ -53,9 +53,9 @@ func checkedCalls() map[string]checked {
 		"merge":          {&m, func(o *Operands[*fake, asking]) error { return o.Merge(&m) }, []string{"in", "log-sum-exp", "out", "out log-sum-exp"}},
 		"gather":         {&g, func(o *Operands[*fake, asking]) error { return o.Gather(&g) }, with("block table", "k", "v", "attention mass", "scores")},
 		"clear mass":     {&z, func(o *Operands[*fake, asking]) error { return o.ClearMass(&z) }, []string{"attention mass", "slots"}},
-		"copy blocks":    {&b, func(o *Operands[*fake, asking]) error { return o.CopyBlocks(&b) }, with("attention mass", "pairs")},
+		"copy blocks":    {&b, func(o *Operands[*fake, asking]) error { return o.CopyBlocks(&b) }, with(append(slices.Clone(cache), "from mass", "to mass", "pairs")...)},
 		"move slots":     {&s, func(o *Operands[*fake, asking]) error { return o.MoveSlots(&s) }, with("attention mass", "pairs")},
-		"convert blocks": {&c, func(o *Operands[*fake, asking]) error { return o.ConvertBlocks(&c) }, append([]string{"keys", "values"}, with("pairs")...)},
+		"convert blocks": {&c, func(o *Operands[*fake, asking]) error { return o.ConvertBlocks(&c) }, append([]string{"keys", "values"}, with("from mass", "to mass", "pairs")...)},
 		"rotate":         {&r, func(o *Operands[*fake, asking]) error { return o.Rotate(&r) }, with("slots", "deltas", "rope table")},
 	}
 }

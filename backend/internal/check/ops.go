@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -114,7 +115,7 @@ func Attend[B backend.Buffer](caps *backend.Caps, p *backend.AttendParams[B]) er
 		operand(c, "log-sum-exp", p.Out.LSE.Buf, backend.F32,
 			c.sum("log-sum-exp", p.Out.LSEOffset, c.product("log-sum-exp", tokens, p.QHeads)))
 	}
-	mass(c, p.Out.Mass, &p.Cache)
+	mass(c, "attention mass", p.Out.Mass, &p.Cache)
 	if k := p.Cache.K.Data.DType(); p.Int8Query && !slices.Contains(caps.Int8Query, k) {
 		c.unsupported("queries rounded to int8 with keys of %s", k)
 	}
@@ -228,7 +229,7 @@ func Gather[B backend.Buffer](caps *backend.Caps, p *backend.GatherParams[B]) er
 	}
 	gathered(c, "k", p.K, &p.Cache, &p.Cache.K, p.Len)
 	gathered(c, "v", p.V, &p.Cache, &p.Cache.V, p.Len)
-	mass(c, p.Mass, &p.Cache)
+	mass(c, "attention mass", p.Mass, &p.Cache)
 	if c.least("scores offset", p.ScoresOffset, 0); p.Scores.Set && c.err == nil {
 		if !p.Mass.Set {
 			c.shape("scores: set without attention mass")
@@ -267,10 +268,42 @@ func gathered[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *ba
 // CopyBlocks checks p against its buffers and caps.
 func CopyBlocks[B backend.Buffer](caps *backend.Caps, p *backend.CopyBlocksParams[B]) error {
 	c := &checker{op: "copy blocks"}
-	cache(c, caps, &p.Cache)
-	mass(c, p.Mass, &p.Cache)
+	cache(c, caps, &p.From)
+	cache(c, caps, &p.To)
+	from, to := &p.From, &p.To
+	sameBlocks(c, from, to)
+	if from.K.Data.DType() != to.K.Data.DType() || from.V.Data.DType() != to.V.Data.DType() || from.K.Hadamard != to.K.Hadamard {
+		c.shape("caches: %s in one, %s in the other, need equal ones; convert the blocks", holding(from), holding(to))
+	}
+	masses(c, p.FromMass, p.ToMass, from, to)
 	pairs(c, p.Pairs, backend.U32, p.N)
 	return c.err
+}
+
+// holding is what a cache has, in words.
+func holding[B backend.Buffer](v *backend.CacheView[B]) string {
+	turned := ""
+	if v.K.Hadamard {
+		turned = "turned "
+	}
+	return fmt.Sprintf("%skeys of %s and values of %s", turned, v.K.Data.DType(), v.V.Data.DType())
+}
+
+// sameBlocks checks that blocks of two caches have the same rows.
+func sameBlocks[B backend.Buffer](c *checker, from, to *backend.CacheView[B]) {
+	if from.KVHeads != to.KVHeads || from.BlockSize != to.BlockSize || from.K.Dim != to.K.Dim || from.V.Dim != to.V.Dim {
+		c.shape("caches: blocks [%d, %d, %d+%d] and [%d, %d, %d+%d], need equal ones", from.KVHeads, from.BlockSize, from.K.Dim, from.V.Dim,
+			to.KVHeads, to.BlockSize, to.K.Dim, to.V.Dim)
+	}
+}
+
+// masses checks the attention mass of two caches' slots, which both have or none.
+func masses[B backend.Buffer](c *checker, fromMass, toMass backend.Opt[B], from, to *backend.CacheView[B]) {
+	if fromMass.Set != toMass.Set {
+		c.shape("attention mass: of one cache, need that of both or none")
+	}
+	mass(c, "from mass", fromMass, from)
+	mass(c, "to mass", toMass, to)
 }
 
 // MoveSlots checks p against its buffers and caps.
@@ -278,7 +311,7 @@ func MoveSlots[B backend.Buffer](caps *backend.Caps, p *backend.MoveSlotsParams[
 	c := &checker{op: "move slots"}
 	cache(c, caps, &p.Cache)
 	slotwise(c, &p.Cache)
-	mass(c, p.Mass, &p.Cache)
+	mass(c, "attention mass", p.Mass, &p.Cache)
 	pairs(c, p.Pairs, backend.I64, p.N)
 	return c.err
 }
@@ -289,9 +322,9 @@ func pairs[B backend.Buffer](c *checker, b B, dt backend.DType, n int) {
 }
 
 // mass checks the attention mass of a cache's slots.
-func mass[B backend.Buffer](c *checker, o backend.Opt[B], v *backend.CacheView[B]) {
+func mass[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *backend.CacheView[B]) {
 	if o.Set {
-		operand(c, "attention mass", o.Buf, backend.F32, c.volume("attention mass", v.Blocks, v.KVHeads, v.BlockSize))
+		operand(c, name, o.Buf, backend.F32, c.volume(name, v.Blocks, v.KVHeads, v.BlockSize))
 	}
 }
 
@@ -305,9 +338,10 @@ func ConvertBlocks[B backend.Buffer](caps *backend.Caps, p *backend.ConvertBlock
 		return c.err
 	}
 	from, to := &p.From, &p.To
-	if from.KVHeads != to.KVHeads || from.BlockSize != to.BlockSize || from.K.Dim != to.K.Dim || from.V.Dim != to.V.Dim {
-		c.shape("caches: blocks [%d, %d, %d+%d] and [%d, %d, %d+%d], need equal ones", from.KVHeads, from.BlockSize, from.K.Dim, from.V.Dim,
-			to.KVHeads, to.BlockSize, to.K.Dim, to.V.Dim)
+	sameBlocks(c, from, to)
+	masses(c, p.FromMass, p.ToMass, from, to)
+	if p.FromMass.Set && any(p.FromMass.Buf) == any(p.ToMass.Buf) {
+		c.shape("attention mass: of both caches in one buffer")
 	}
 	plain, packed := from, to
 	if from.K.Data.DType().Quantized() {

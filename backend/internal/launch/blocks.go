@@ -5,36 +5,50 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// CopyBlocks copies whole blocks within a cache, a launch for the planes and others for
-// scales and attention mass. A pair with a block outside it is skipped.
+// CopyBlocks copies whole blocks within a cache, or from one to another of the same types, a
+// launch for the planes and others for scales and attention mass. A pair with a block outside
+// its cache is skipped.
 func CopyBlocks[B Buffer](c *Calls, p *backend.CopyBlocksParams[B]) error {
 	c.clear()
 	if p.N == 0 {
 		return nil
 	}
-	v := &p.Cache
 	a := arguments{op: "copy blocks"}
-	args := abi.CopyBlocksArgs{Pairs: a.count("pairs", p.N), Blocks: a.count("blocks", v.Blocks)}
-	couples := cargoOf(&a, v, p.Mass, v.KVHeads, v.BlockSize)
+	copies := copiesOf(&a, p.Pairs, p.N, &p.From, &p.To)
+	from, to := cargoOf(&a, &p.From, p.FromMass, p.From.KVHeads, p.From.BlockSize), cargoOf(&a, &p.To, p.ToMass, p.To.KVHeads, p.To.BlockSize)
 	if a.err != nil {
 		return a.err
 	}
-	for _, couple := range couples {
-		if couple.empty() {
-			continue
-		}
-		args.KBytes, args.VBytes = couple[0].bytes, couple[1].bytes
-		op, piece := OpCopyBlocks, int64(vectorBytes)
-		if couple.narrow() {
-			op, piece = OpCopyBlocksNarrow, narrowBytes
-		}
-		buffers := [abi.CopyBlocksBuffers]Place{
-			abi.CopyBlocksK: couple[0].at, abi.CopyBlocksV: couple[1].at, abi.CopyBlocksPairs: p.Pairs.Place(),
-		}
-		grid := gridOf(max(args.KBytes, args.VBytes), blockPieces*piece, int64(p.N), 1)
-		c.add(Kernel{Op: op}, grid, 0, args.Encode(), buffers[:]...)
+	for i := range from {
+		copies.add(c, &from[i], &to[i])
 	}
 	return nil
+}
+
+// blockCopies is what the launches that copy blocks have in common.
+type blockCopies struct {
+	pairs       Place
+	n, from, to uint32 // pairs, and the blocks of both caches
+}
+
+func copiesOf[B Buffer](a *arguments, pairs B, n int, from, to *backend.CacheView[B]) blockCopies {
+	return blockCopies{pairs.Place(), a.count("pairs", n), a.count("blocks", from.Blocks), a.count("blocks", to.Blocks)}
+}
+
+// add launches the copies of one couple, which both caches have or none.
+func (b *blockCopies) add(c *Calls, from, to *couple) {
+	if from.empty() {
+		return
+	}
+	args := abi.CopyBlocksArgs{Pairs: b.n, KBytes: from[0].bytes, VBytes: from[1].bytes, FromBlocks: b.from, ToBlocks: b.to}
+	op, piece := OpCopyBlocks, int64(vectorBytes)
+	if from.narrow() || to.narrow() {
+		op, piece = OpCopyBlocksNarrow, narrowBytes
+	}
+	buffers := [abi.CopyBlocksBuffers]Place{abi.CopyBlocksK: from[0].at, abi.CopyBlocksV: from[1].at,
+		abi.CopyBlocksToK: to[0].at, abi.CopyBlocksToV: to[1].at, abi.CopyBlocksPairs: b.pairs}
+	grid := gridOf(max(args.KBytes, args.VBytes), blockPieces*piece, int64(b.n), 1)
+	c.add(Kernel{Op: op}, grid, 0, args.Encode(), buffers[:]...)
 }
 
 // MoveSlots copies single slots within a cache, with the result of one after

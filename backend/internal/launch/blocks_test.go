@@ -45,18 +45,19 @@ func TestWhatMoves(t *testing.T) {
 			for i := range calls.List() {
 				call := &calls.List()[i]
 				require.NotContains(t, call.Buffers(), Place{}, "memory behind every argument")
-				require.Equal(t, pairs.at, call.Buffers()[abi.CopyBlocksPairs])
 				if op := call.Kernel.Op; op == blocks || op == narrowBlocks {
+					require.Equal(t, pairs.at, call.Buffers()[abi.CopyBlocksPairs])
 					args := argsOf[abi.CopyBlocksArgs](call)
 					did = append(did, moved{op, args.KBytes, args.VBytes})
 				} else {
+					require.Equal(t, pairs.at, call.Buffers()[abi.MoveSlotsPairs])
 					args := argsOf[abi.MoveSlotsArgs](call)
 					did = append(did, moved{op, int64(args.KBytes), int64(args.VBytes)})
 				}
 			}
 			return did
 		}
-		require.Equal(t, c.blocks, list(CopyBlocks(calls, &backend.CopyBlocksParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
+		require.Equal(t, c.blocks, list(CopyBlocks(calls, &backend.CopyBlocksParams[*buffer]{From: cache, To: cache, FromMass: mass, ToMass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
 		require.Equal(t, c.slots, list(MoveSlots(calls, &backend.MoveSlotsParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
 	}
 }
@@ -67,7 +68,7 @@ func TestNarrowBlocks(t *testing.T) {
 	s, c := &step{}, newCalls()
 	cache := s.cache(backend.Int4Channel, backend.Int4, 80)
 	cache.KVHeads, cache.BlockSize = 1, 1
-	p := backend.CopyBlocksParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.U32), N: 1}
+	p := backend.CopyBlocksParams[*buffer]{From: cache, To: cache, Pairs: s.buffer(backend.U32), N: 1}
 	require.NoError(t, CopyBlocks(c, &p))
 	require.Len(t, c.List(), 2)
 	for i, want := range [][2]int64{{40, 40}, {320, 12}} {
@@ -77,8 +78,8 @@ func TestNarrowBlocks(t *testing.T) {
 		require.Equal(t, want, [2]int64{args.KBytes, args.VBytes})
 	}
 
-	p.Cache = s.cache(backend.Int8, backend.Int8, 64)
-	p.Cache.V.Scales.Buf.at.At = 4
+	p.From, p.To = s.cache(backend.Int8, backend.Int8, 64), s.cache(backend.Int8, backend.Int8, 64)
+	p.To.V.Scales.Buf.at.At = 4
 	require.NoError(t, CopyBlocks(c, &p))
 	require.Equal(t, OpCopyBlocks, c.List()[0].Kernel.Op)
 	require.Equal(t, OpCopyBlocksNarrow, c.List()[1].Kernel.Op)
@@ -87,12 +88,14 @@ func TestNarrowBlocks(t *testing.T) {
 // A grid has a block for every 1024 pieces, however wide they are.
 func TestBlockGrids(t *testing.T) {
 	s, c := &step{}, newCalls()
-	p := backend.CopyBlocksParams[*buffer]{Cache: s.cache(backend.F32, backend.F32, 128), Pairs: s.buffer(backend.U32), N: 3}
-	p.Cache.BlockSize = 64 // 64 KiB a block
+	p := backend.CopyBlocksParams[*buffer]{From: s.cache(backend.F32, backend.F32, 128), Pairs: s.buffer(backend.U32), N: 3}
+	p.From.BlockSize = 64 // 64 KiB a block
+	p.To = p.From
 	require.NoError(t, CopyBlocks(c, &p))
 	require.Equal(t, [3]uint32{4, 3, 1}, c.List()[0].Grid)
-	p.Cache = s.cache(backend.Int4, backend.Int4, 80)
-	p.Cache.KVHeads, p.Cache.BlockSize = 1, 207 // 8280 bytes a block
+	p.From = s.cache(backend.Int4, backend.Int4, 80)
+	p.From.KVHeads, p.From.BlockSize = 1, 207 // 8280 bytes a block
+	p.To = p.From
 	require.NoError(t, CopyBlocks(c, &p))
 	require.Equal(t, [3]uint32{3, 3, 1}, c.List()[0].Grid)
 }

@@ -86,7 +86,7 @@ func newStep(t rapid.TB, f backend.Format) *step {
 	if f.K.Quantized() {
 		s.gather.K = s.some(backend.F32)
 	}
-	s.blocks = backend.CopyBlocksParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.U32), N: 2}
+	s.blocks = backend.CopyBlocksParams[*buffer]{From: cache, To: cache, Pairs: s.buffer(backend.U32), N: 2}
 	s.slots = backend.MoveSlotsParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.I64), N: 2}
 	s.convert = backend.ConvertBlocksParams[*buffer]{From: s.cache(act, act, 64), To: s.cache(backend.Int8, backend.Int4, 64), Pairs: s.buffer(backend.U32), N: 2}
 	s.rotate = backend.RotateParams[*buffer]{Cache: cache, Slots: s.buffer(backend.I64), Deltas: s.buffer(backend.I32), N: 2, Rope: s.rope(64)}

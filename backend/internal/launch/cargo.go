@@ -28,19 +28,29 @@ func cargoOf[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B
 	rows := int64(heads) * int64(slots)
 	all[0] = couple{{plane(a, "keys", v.K), rows * rowBytes(v.K)}, {plane(a, "values", v.V), rows * rowBytes(v.V)}}
 	all[1] = couple{scalesOf(v.K, heads, slots), scalesOf(v.V, heads, slots)}
-	if mass.Set {
-		all[2][0] = cargo{mass.Buf.Place(), rows * elementSize(backend.F32)}
-	}
-	for i := range all {
-		c := &all[i]
-		if c[0].bytes == 0 {
-			c[0], c[1] = c[1], cargo{}
-		}
-		if c[1].bytes == 0 {
-			c[1].at = c[0].at // Metal wants memory behind every argument
-		}
-	}
+	all[0].fill()
+	all[1].fill()
+	all[2] = massOf(mass, heads, slots)
 	return all
+}
+
+// massOf is the attention mass that moves, if there is any.
+func massOf[B Buffer](mass backend.Opt[B], heads, slots int) (c couple) {
+	if mass.Set {
+		c[0] = cargo{mass.Buf.Place(), int64(heads) * int64(slots) * elementSize(backend.F32)}
+	}
+	c.fill()
+	return c
+}
+
+// fill puts what there is first, and memory behind every argument, as Metal wants it.
+func (c *couple) fill() {
+	if c[0].bytes == 0 {
+		c[0], c[1] = c[1], cargo{}
+	}
+	if c[1].bytes == 0 {
+		c[1].at = c[0].at
+	}
 }
 
 // scalesOf is the scales of a plane that move with its data.

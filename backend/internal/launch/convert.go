@@ -6,7 +6,7 @@ import (
 )
 
 // ConvertBlocks copies whole blocks between caches of different storage types, a launch
-// for each plane. A pair with a block outside its cache is skipped. Sync reports values
+// for each plane and one for the attention mass. A pair with a block outside its cache is skipped. Sync reports values
 // that could not be quantized.
 func ConvertBlocks[B Buffer](c *Calls, p *backend.ConvertBlocksParams[B]) error {
 	c.clear()
@@ -18,6 +18,11 @@ func ConvertBlocks[B Buffer](c *Calls, p *backend.ConvertBlocksParams[B]) error 
 		packBlocks(c, &a, p)
 	} else {
 		unpackBlocks(c, &a, p)
+	}
+	if p.FromMass.Set {
+		copies := copiesOf(&a, p.Pairs, p.N, &p.From, &p.To)
+		from, to := massOf(p.FromMass, p.From.KVHeads, p.From.BlockSize), massOf(p.ToMass, p.To.KVHeads, p.To.BlockSize)
+		copies.add(c, &from, &to)
 	}
 	if a.err != nil {
 		c.clear()

@@ -178,7 +178,16 @@ func TestConvertCalls(t *testing.T) {
 	p := s.convert
 	p.To.Blocks, p.To.K.Hadamard, p.Saturate = 5, true, true
 	packed := &p.To
+	p.FromMass, p.ToMass = s.some(backend.F32), s.some(backend.F32)
+	carried := func(from, to uint32) { // the attention mass, in a launch of its own
+		require.Len(t, c.List(), 3)
+		call, want := &c.List()[2], abi.CopyBlocksArgs{Pairs: 2, KBytes: 2 * 16 * 4, FromBlocks: from, ToBlocks: to}
+		want.Encode()
+		require.Equal(t, want, argsOf[abi.CopyBlocksArgs](call))
+		require.Equal(t, []Place{p.FromMass.Buf.at, p.FromMass.Buf.at, p.ToMass.Buf.at, p.ToMass.Buf.at, p.Pairs.at}, call.Buffers())
+	}
 	require.NoError(t, ConvertBlocks(c, &p))
+	carried(8, 5)
 	for i, want := range []abi.PackBlocksArgs{
 		{Storage: abi.Storage(backend.Int8), Flags: abi.Hadamard | abi.Saturate, Of: abi.Keys},
 		{Storage: abi.Storage(backend.Int4), Flags: abi.Saturate, Of: abi.Values},
@@ -196,6 +205,7 @@ func TestConvertCalls(t *testing.T) {
 	p.From, p.To = p.To, p.From
 	packed = &p.From
 	require.NoError(t, ConvertBlocks(c, &p))
+	carried(5, 8)
 	for i, want := range []abi.UnpackBlocksArgs{{Storage: abi.Storage(backend.Int8), Flags: abi.Hadamard}, {Storage: abi.Storage(backend.Int4)}} {
 		call := &c.List()[i]
 		want.Pairs, want.FromBlocks, want.ToBlocks, want.KVHeads, want.BlockSize, want.Dim = 2, 5, 8, 2, 16, 64

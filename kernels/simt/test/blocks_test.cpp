@@ -100,25 +100,37 @@ void copy_row(std::vector<unsigned char> &plane, size_t from, size_t to, size_t 
 // variant is the ending of the kernel for rows of so many bytes.
 std::string variant(size_t k_bytes, size_t v_bytes) { return (k_bytes | v_bytes) % 16 == 0 && v_bytes != 0 ? "" : "_narrow"; }
 
-void check_copy_blocks(size_t k_bytes, size_t v_bytes) {
-    where = "copy blocks of " + std::to_string(k_bytes) + " and " + std::to_string(v_bytes) + " bytes";
-    constexpr uint32_t blocks = 12;
-    Planes planes(blocks * k_bytes, blocks * v_bytes);
-    const std::vector<uint32_t> pairs = {0, 5, 3, 2, blocks, 7, 0,  4,          1,  blocks, 0xffffffff,
-                                         8, 6, 6, 1, 0x7fffffff, 11, 10};
+// copy_blocks_between copies blocks of one cache to another, or within one where both are the same.
+void copy_blocks_between(Planes &from, uint32_t from_blocks, Planes &to, uint32_t to_blocks, const std::vector<uint32_t> &pairs,
+                         size_t k_bytes, size_t v_bytes) {
     Memory<uint32_t> list(pairs.size());
     list.set(pairs);
     fkv_copy_blocks_args args{};
     args.pairs = static_cast<uint32_t>(pairs.size() / 2);
-    args.k_bytes = static_cast<int64_t>(k_bytes), args.v_bytes = static_cast<int64_t>(v_bytes), args.blocks = blocks;
-    launch("fkv_copy_blocks" + variant(k_bytes, v_bytes), grid(), {planes.k.data(), planes.v.data(), list.data()}, args);
+    args.k_bytes = static_cast<int64_t>(k_bytes), args.v_bytes = static_cast<int64_t>(v_bytes);
+    args.from_blocks = from_blocks, args.to_blocks = to_blocks;
+    launch("fkv_copy_blocks" + variant(k_bytes, v_bytes), grid(),
+           {from.k.data(), from.v.data(), to.k.data(), to.v.data(), list.data()}, args);
     for (size_t i = 0; i < pairs.size(); i += 2) {
-        if (pairs[i] < blocks && pairs[i + 1] < blocks) {
-            copy_row(planes.want_k, pairs[i], pairs[i + 1], k_bytes);
-            copy_row(planes.want_v, pairs[i], pairs[i + 1], v_bytes);
+        if (pairs[i] < from_blocks && pairs[i + 1] < to_blocks) {
+            std::memmove(&to.want_k[pairs[i + 1] * k_bytes], &from.want_k[pairs[i] * k_bytes], k_bytes);
+            std::memmove(to.want_v.data() + pairs[i + 1] * v_bytes, from.want_v.data() + pairs[i] * v_bytes, v_bytes);
         }
     }
-    planes.expect();
+    from.expect();
+    to.expect();
+}
+
+void check_copy_blocks(size_t k_bytes, size_t v_bytes) {
+    where = "copy blocks of " + std::to_string(k_bytes) + " and " + std::to_string(v_bytes) + " bytes";
+    constexpr uint32_t blocks = 12, fewer = 7;
+    Planes planes(blocks * k_bytes, blocks * v_bytes), other(fewer * k_bytes, fewer * v_bytes);
+    const std::vector<uint32_t> pairs = {0, 5, 3, 2, blocks, 7, 0,  4,          1,  blocks, 0xffffffff,
+                                         8, 6, 6, 1, 0x7fffffff, 11, 10};
+    copy_blocks_between(planes, blocks, planes, blocks, pairs, k_bytes, v_bytes);
+    where += ", to another cache"; // in which some of the destinations are the numbers of sources
+    copy_blocks_between(planes, blocks, other, fewer, {0, 3, 3, 0, 11, 6, 5, fewer, blocks, 1, 2, 2}, k_bytes, v_bytes);
+    copy_blocks_between(other, fewer, planes, blocks, {0, 11, fewer, 5, 6, 0, 3, blocks, 8, 8}, k_bytes, v_bytes);
 }
 
 using Pairs = std::vector<int64_t>; // source, destination, source, …
