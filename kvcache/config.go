@@ -58,9 +58,10 @@ type Config struct {
 	KScales, VScales []float32
 	// Residual is the last tokens, at least, that a query reads in Act where K and V are
 	// quantized; older ones are quantized in whole blocks (KIVI, arXiv:2402.02750). K of
-	// Int4Channel needs it. Steps have together room for StepTokens new tokens besides, twice,
-	// 0: DefaultStepTokens; a longer prompt is cut. Paged, with none of SkipLayers, Hadamard and
-	// Scores.
+	// Int4Channel needs it. Which tokens those are is a function of the query's position, however
+	// a prompt is cut into steps. For the new tokens of two steps at once there are exact blocks
+	// besides, StepTokens each, 0: DefaultStepTokens; a longer prompt is cut (ErrOutOfBlocks). Paged,
+	// with neither Hadamard nor Scores.
 	Residual, StepTokens int
 	// Saturate makes finite what is not, where it is quantized (see
 	// backend.AppendParams); without it that is an error.

@@ -13,7 +13,6 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 )
 
@@ -117,7 +116,7 @@ func byType(cfg kvcache.Config, caps backend.Caps) (all []typeStatus) {
 		c.K, _ = backend.ParseDType(name) // it is the name of one
 		c.V = c.K.Coding().Values
 		if c.K.Coding().Scope == backend.ByChannel {
-			c.Residual, c.Prefix = max(c.Residual, 1), prefix.Off
+			c.Residual = max(c.Residual, 1)
 		}
 		if !c.K.Quantized() {
 			c.Hadamard, c.Residual, c.StepTokens = false, 0, 0

@@ -15,12 +15,12 @@ import (
 // inputs finds what checks depend on, and asks for nothing twice: git and go list take seconds.
 type inputs struct {
 	mu       sync.Mutex
-	folders  map[string][]string // of packages and tags
-	versions map[string]string   // of tools
+	folders  map[string][2][]string // of packages and tags
+	versions map[string]string      // of tools
 }
 
 func newInputs() *inputs {
-	return &inputs{folders: map[string][]string{}, versions: map[string]string{}}
+	return &inputs{folders: map[string][2][]string{}, versions: map[string]string{}}
 }
 
 // chosen are variables by which a person has tests try less, more or something else.
@@ -43,16 +43,21 @@ func (in *inputs) hash(c check) (string, error) {
 			specs = append(specs, word)
 		}
 	}
-	folders, err := in.packageFolders(c)
+	own, imported, err := in.packageFolders(c)
 	if err != nil {
 		return "", err
 	}
-	for _, f := range folders {
-		specs = append(specs, ":(glob)"+f+"/*", f+"/testdata")
-	}
-	files, err := tracked(specs)
+	files, err := tracked(append(specs, globs(own)...))
 	if err != nil {
 		return "", err
+	}
+	if len(imported) > 0 {
+		more, err := tracked(globs(imported))
+		if err != nil {
+			return "", err
+		}
+		more = slices.DeleteFunc(more, func(f string) bool { return strings.HasSuffix(f, "_test.go") }) // which this check does not compile
+		files = slices.Compact(slices.Sorted(slices.Values(append(files, more...))))
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q\n", c.command, c.env, c.tags)
@@ -88,39 +93,52 @@ func tracked(specs []string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// packageFolders is the folders of a check's packages and of those in this module that they,
+// globs are the files in folders, and their test data, for git.
+func globs(folders []string) (specs []string) {
+	for _, f := range folders {
+		specs = append(specs, ":(glob)"+f+"/*", f+"/testdata")
+	}
+	return specs
+}
+
+// packageFolders is the folders of a check's packages, and of those in this module that they,
 // and their tests, import.
-func (in *inputs) packageFolders(c check) ([]string, error) {
+func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 	if len(c.packages) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	key := fmt.Sprint(c.packages, c.tags)
 	if known, ok := in.folders[key]; ok {
-		return known, nil
+		return known[0], known[1], nil
 	}
-	args := append([]string{"list", "-deps", "-test", "-tags", c.tags, "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}"}, c.packages...)
+	args := append([]string{"list", "-deps", "-test", "-tags", c.tags, "-f", "{{with .Module}}{{if .Main}}{{$.DepOnly}}\t{{$.Dir}}{{end}}{{end}}"}, c.packages...)
 	out, err := output("go", args...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	root, err := os.Getwd()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var folders []string
-	for _, dir := range strings.Fields(out) {
+	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
+		depends, dir, ok := strings.Cut(line, "\t")
+		if !ok { // of another module
+			continue
+		}
 		rel, err := filepath.Rel(root, dir)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		folders = append(folders, filepath.ToSlash(rel))
+		if rel = filepath.ToSlash(rel); depends == "true" {
+			imported = append(imported, rel)
+		} else {
+			own = append(own, rel)
+		}
 	}
-	slices.Sort(folders)
-	folders = slices.Compact(folders)
-	in.folders[key] = folders
-	return folders, nil
+	in.folders[key] = [2][]string{own, imported}
+	return own, imported, nil
 }
 
 // toolVersion is what a tool says of itself, in a line; empty where it is not installed.

@@ -20,6 +20,7 @@ func TestHashFollowsInputs(t *testing.T) {
 		{"a package that it does not import", func() { g.write("c/c.go", "package c // more\n") }, false},
 		{"what git ignores", func() { g.write("build/x", "1") }, false},
 		{"an imported package", func() { g.write("b/b.go", "package b // more\n") }, true},
+		{"a test of it", func() { g.write("b/b_test.go", "package b\n") }, false},
 		{"its test data", func() { g.write("b/testdata/x/y.txt", "2\n") }, true},
 		{"a new test that imports another package", func() { g.write("a/a_test.go", "package a\n\nimport _ \"example.org/m/c\"\n") }, true},
 		{"that package", func() { g.write("c/c.go", "package c // still more\n") }, true},
