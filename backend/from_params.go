@@ -52,6 +52,8 @@ func (u *unwrapper[B]) mask(to *Mask[B], from *Mask[AnyBuffer]) {
 	to.NonCausal = from.NonCausal
 	to.Window = from.Window
 	to.SinkTokens = from.SinkTokens
+	to.Part = from.Part
+	to.Recent = from.Recent
 	to.SoftCap = from.SoftCap
 	if from.ALiBi.Set {
 		to.ALiBi = Some(u.buf(from.ALiBi.Buf))

@@ -125,14 +125,17 @@ type AttendShape struct {
 	// Window and SinkTokens are the widest of the masks that the plan will serve; a
 	// layer may use it with a narrower window.
 	Window, SinkTokens int
-	Mass               bool     // AttendParams.Out.Mass may be set
-	Work               []uint32 // scratch the plan may append to and return
+	// Part and Recent are those of all masks that the plan will serve, and BlockSize is the cache's.
+	Part   Part
+	Recent int
+	Mass   bool     // AttendParams.Out.Mass may be set
+	Work   []uint32 // scratch the plan may append to and return
 
 	// Table, on the host what Ragged.Table is on the device, U32 [seqs, TableStride], lets a
 	// device read once what sequences have in common: those whose tables begin with the
 	// same blocks attend to them as one, and merge (cascade attention). Such a plan is for
 	// calls with this very table; the CPU refuses others (ErrShape). nil: each sequence reads all
-	// that it sees. A plan with a Window has none of it.
+	// that it sees. A plan with a Window has none of it, nor has one of RecentKeys.
 	Table       []uint32
 	TableStride int
 	// MinShared is the fewest tokens that sequences are read as one for; 0: as many as
@@ -156,6 +159,15 @@ type AttendPlan struct {
 	Mass      bool     // good for calls that accumulate attention mass
 }
 
+// Part is one of the parts into which Mask.Recent divides what a query sees.
+type Part uint8
+
+const (
+	AllKeys    Part = iota
+	OlderKeys       // before the query's edge
+	RecentKeys      // from it on
+)
+
 // Mask says which keys a query sees and how its scores are changed. The zero
 // value is causal: token i of n sees keys up to position context − n + i.
 // Scores are scale*q·k, then SoftCap, then ALiBi, then the mask.
@@ -166,7 +178,15 @@ type Mask[B Buffer] struct {
 	Window int
 	// … and the first SinkTokens keys (StreamingLLM, arXiv:2309.17453).
 	SinkTokens int
-	SoftCap    float32 // > 0: score = SoftCap * tanh(score/SoftCap)
+	// Part shows a query one part of the keys that it would see: those before its edge, or the
+	// others. The edge of the query at position p is max(0, p + 1 − Recent), rounded down to whole
+	// blocks of the cache, which depends on p alone, however a prompt is cut. So two caches hold a
+	// sequence, the older tokens quantized and the recent ones exact (KIVI, arXiv:2402.02750), both at
+	// the tokens' places in the whole sequence; blocks that a part does not show are never read. Merge
+	// makes one result of the two. Recent is at least 1 and the mask causal; with AllKeys it is 0.
+	Part    Part
+	Recent  int
+	SoftCap float32 // > 0: score = SoftCap * tanh(score/SoftCap)
 	// ALiBi is f32 [QHeads], slopes: score += slope * (key − query position).
 	ALiBi Opt[B] `operand:"ALiBi slopes"`
 	// SinkLogits is f32 [QHeads]: a logit that takes probability and gives no value.

@@ -27,7 +27,7 @@ func testFormats() []backend.Format {
 type attention struct {
 	out, lse []float64 // [tokens, query heads, V dim], [tokens, query heads]
 	mass     []float64 // [blocks, KV heads, block]
-	mask     Mask      // soft-cap and sink logits of it
+	mask     Mask
 }
 
 // past is what a layer has of a sequence: keys and values [KV heads, tokens, dim].
@@ -55,9 +55,6 @@ func pastOf(c Config, layer int, ids []uint32) past {
 // gathered is a layer as it is stored.
 func (r *rig[B]) gathered(seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	if seq.recent != nil {
-		return r.bothTiers(r.s, seq, layer)
-	}
 	c, n := r.pool.Config(), seq.Len()
 	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
 	require.NoError(r.t, err)
@@ -80,6 +77,12 @@ func (a *attention) add(c Config, q []float32, h int, p past, seen int, slots []
 		}
 		if m := float64(a.mask.SoftCap); m > 0 {
 			scores[i] = m * math.Tanh(scores[i]/m)
+		}
+		if len(a.mask.ALiBi) > 0 {
+			scores[i] += float64(a.mask.ALiBi[h]) * float64(i-seen+1)
+		}
+		if a.mask.Window > 0 && i+a.mask.Window < seen && i >= a.mask.SinkTokens {
+			scores[i] = math.Inf(-1)
 		}
 		top = max(top, scores[i])
 	}

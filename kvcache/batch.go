@@ -16,7 +16,7 @@ import (
 type Batch[B backend.Buffer] struct {
 	pool    *Pool[B]
 	entries []entry[B]
-	taken   []block.Block // by all entries of the open step
+	taken   []block.Block // of the fresh store, by all entries of the open step
 	state   stepState
 	stream  backend.Stream
 	fence   *residency.Fence // of the last step: its index vectors may still be read
@@ -26,17 +26,19 @@ type Batch[B backend.Buffer] struct {
 	written []bool // layers that got their rows in this step
 	foreign bool   // kernels of the runner's own write, too: see Index
 	index   index[B]
-	tiers[B]
+	sealing sealing[B]
 }
 
 // entry is one sequence of a step.
 type entry[B backend.Buffer] struct {
-	seq     *Sequence[B]
-	tokens  int           // rows of this sequence in the step
-	write   bool          // the rows are new; else they are the sequence's last ones
-	blocks  []block.Block // part of Batch.taken
-	copies  bool          // blocks[0] replaces the shared block that the first row goes into
-	claimed int           // size of the claim before the step
+	seq      *Sequence[B]
+	tokens   int   // rows of this sequence in the step
+	write    bool  // the rows are new; else they are the sequence's last ones
+	fresh    owned // part of Batch.taken
+	copies   bool  // the first block behind the restored ones replaces the shared block that the first row goes into
+	restored int   // leading blocks that come before the segment's
+	full     int   // leading blocks of the kept segment that stay
+	kept     owned // part of sealing.taken: blocks behind those
 }
 
 type stepState uint8
@@ -59,9 +61,6 @@ func (p *Pool[B]) NewBatch() *Batch[B] {
 		b.state = stepClosed
 	} else {
 		p.batches[b] = struct{}{}
-		if p.recent != nil {
-			b.recent = p.recent.NewBatch()
-		}
 	}
 	return b
 }
@@ -125,13 +124,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 			return err
 		}
 	}
-	rows := write
 	switch {
-	case seq.recent != nil:
-		if err := b.addRecent(seq, tokens, n); err != nil {
-			return err
-		}
-		write = false // of the quantized tokens
 	case write && n > p.cfg.Capacity-seq.len:
 		return ErrCapacity{Have: seq.len + n, Max: p.cfg.Capacity}
 	case write && p.rope.Table.Set && n > p.cfg.Capacity-seq.places.next:
@@ -142,7 +135,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	if err := b.fixed.admits(len(b.entries), n); err != nil {
 		return err
 	}
-	if rows {
+	if write {
 		seq.note(tokens)
 	}
 	b.entries = append(b.entries, entry[B]{seq: seq, tokens: n, write: write})
@@ -163,11 +156,8 @@ func (b *Batch[B]) Reset() error {
 
 func (b *Batch[B]) reset() error {
 	var err error
-	if b.recent != nil {
-		err = b.recent.Reset()
-	}
 	if b.state == stepPlanned {
-		err = firstOf(err, b.abandon())
+		err = b.abandon()
 	}
 	for i := range b.entries {
 		if b.state != stepCommitted {
@@ -175,7 +165,7 @@ func (b *Batch[B]) reset() error {
 		}
 	}
 	clear(b.entries)
-	b.entries, b.taken, b.state = b.entries[:0], b.taken[:0], stepOpen
+	b.entries, b.taken, b.sealing.taken, b.state = b.entries[:0], b.taken[:0], b.sealing.taken[:0], stepOpen
 	return err
 }
 
@@ -193,9 +183,6 @@ func (b *Batch[B]) Append(layer int, k, v B) error {
 // AppendRows is Append for rows that do not fill a buffer of their own: those of a
 // fused projection [tokens, q+k+v] above all.
 func (b *Batch[B]) AppendRows(layer int, k, v backend.Rows[B]) error {
-	if b.recent != nil {
-		return b.recent.AppendRows(layer, k, v)
-	}
 	var p backend.AppendParams[B]
 	if err := b.appendParams(&p, layer, k, v); err != nil {
 		return err
@@ -212,9 +199,6 @@ func (b *Batch[B]) AppendQueries(layer int, q, k, v B) error {
 
 // AppendQueriesRows is AppendQueries for rows that do not fill a buffer of their own.
 func (b *Batch[B]) AppendQueriesRows(layer int, q, k, v backend.Rows[B]) error {
-	if b.recent != nil {
-		return b.recent.AppendQueriesRows(layer, q, k, v)
-	}
 	var p backend.AppendParams[B]
 	if err := b.appendParams(&p, layer, k, v); err != nil {
 		return err
@@ -231,9 +215,6 @@ func (b *Batch[B]) AppendRotated(layer int, q, k, v B) error {
 
 // AppendRotatedRows is AppendRotated for rows that do not fill a buffer of their own.
 func (b *Batch[B]) AppendRotatedRows(layer int, q, k, v backend.Rows[B]) error {
-	if b.recent != nil {
-		return b.recent.AppendRotatedRows(layer, q, k, v)
-	}
 	var p backend.AppendParams[B]
 	if err := b.appendParams(&p, layer, k, v); err != nil {
 		return err
@@ -261,6 +242,9 @@ func (b *Batch[B]) append(layer int, p *backend.AppendParams[B]) error {
 	if err := b.pool.be.Append(b.stream, *p); err != nil {
 		return b.enqueued(err)
 	}
+	if err := b.seal(layer); err != nil {
+		return b.enqueued(err)
+	}
 	b.written[layer] = true
 	return nil
 }
@@ -274,7 +258,7 @@ func (b *Batch[B]) appendParams(p *backend.AppendParams[B], layer int, k, v back
 		firstOf(b.pool.checkType("append", "k", k.Buf), b.pool.checkType("append", "v", v.Buf))); err != nil {
 		return err
 	}
-	p.Cache, p.Tokens, p.Slots = b.pool.layers[layer].view, b.index.tokens(), b.index.slots.buf.Buf
+	p.Cache, p.Tokens, p.Slots = b.pool.fresh.layers[layer].view, b.index.tokens(), b.index.slots.buf.Buf
 	p.K, p.V, p.Saturate = k, v, b.pool.cfg.Saturate
 	return nil
 }
@@ -308,26 +292,26 @@ func (b *Batch[B]) attend(layer int, q backend.Rows[B], out backend.Outputs[B]) 
 	if b.lacks(layer) {
 		return ErrStep{Op: "attend", Why: fmt.Sprintf("layer %d has no keys and values of the step's tokens; Append to it first", layer)}
 	}
-	if b.recent != nil {
-		return b.attendTiers(layer, q, out)
+	if p.windowed() {
+		return b.attendBoth(layer, q, out)
 	}
-	return b.attendOwn(layer, q, out)
+	return b.attendTo(p.fresh, &b.index.fresh, layer, q, out)
 }
 
-// attendOwn attends to the pool's own blocks.
-func (b *Batch[B]) attendOwn(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
+// attendTo attends to what lies in a store.
+func (b *Batch[B]) attendTo(st *store[B], part *partial[B], layer int, q backend.Rows[B], out backend.Outputs[B]) error {
 	p := b.pool
-	l := &p.layers[layer]
-	d := &b.index.divisions[l.format]
+	l := &st.layers[layer]
+	d := &part.divisions[l.format]
 	scored := b.mass && d.plan.Mass && !out.Mass.Set && l.scores.Set
 	if scored {
 		out.Mass = l.scores
 		p.scoring.Lock() // steps of forks add to the same slots: on the host, where Attend is done when it returns, one after another
 	}
 	err := p.be.Attend(b.stream, backend.AttendParams[B]{
-		Cache: l.view, Batch: b.index.ragged(),
+		Cache: l.view, Batch: b.index.ragged(part),
 		Q: q, QHeads: p.cfg.QHeads, Scale: p.cfg.Scale, Mask: l.mask, Out: out,
-		Plan: d.plan, Work: d.work.buf, Workspace: b.index.workspace.buf, Int8Query: p.cfg.Int8Query && p.formats[l.format].K.Quantized(),
+		Plan: d.plan, Work: d.work.buf, Workspace: b.index.workspace.buf, Int8Query: p.cfg.Int8Query && st.formats[l.format].K.Quantized(),
 	})
 	if scored {
 		p.scoring.Unlock()
@@ -350,27 +334,19 @@ func (b *Batch[B]) Commit() error {
 		return err
 	}
 	if err := b.orderKnown(); err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
-	f, err := p.blocks.Record(p.be, b.stream)
+	f, err := p.fences.Record(p.be, b.stream)
 	if err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
-	defer p.blocks.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
-	if b.recent != nil {          // last of what can fail: both parts are committed, or none
-		if err = b.recent.Commit(); b.recent.state != stepCommitted {
-			return err
-		}
-	}
+	defer p.fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
 	for i := range b.entries {
 		err = firstOf(err, b.entries[i].commit(f))
 	}
 	b.used(f)
 	b.state = stepCommitted
-	if b.recent != nil && err == nil {
-		b.sealEarly()
-	}
-	return firstOf(err, p.blocks.Reclaim())
+	return firstOf(err, p.reclaim())
 }
 
 // lacks reports whether a layer has no rows of the step's new tokens yet.
@@ -388,18 +364,30 @@ func (b *Batch[B]) complete() error {
 // commit hands the step's blocks to the sequence.
 func (e *entry[B]) commit(f *residency.Fence) error {
 	s := e.seq
+	st, g := s.pool.fresh, s.fresh()
 	var err error
-	fresh := e.blocks
-	if e.copies {
-		at := s.len / s.pool.cfg.slots()
-		err = s.pool.blocks.Retire(f, s.blocks[at:at+1]) // the step copies from it
-		s.blocks[at], fresh = fresh[0], fresh[1:]
+	fresh := e.fresh.blocks
+	if e.restored > 0 {
+		g.blocks, g.gone = slices.Insert(g.blocks, 0, fresh[:e.restored]...), g.gone-e.restored
+		fresh = fresh[e.restored:]
+		s.requantized()
 	}
-	s.blocks = append(s.blocks, fresh...)
-	s.pool.logical += len(fresh)
+	if e.copies {
+		at := s.len/s.pool.cfg.slots() - g.gone
+		err = st.Retire(f, g.blocks[at:at+1]) // the step copies from it
+		g.blocks[at], fresh = fresh[0], fresh[1:]
+	}
+	g.blocks = append(g.blocks, fresh...)
+	st.logical += len(e.fresh.blocks)
+	if e.copies {
+		st.logical--
+	}
 	if e.write {
 		s.len += e.tokens
 		s.places.grow(e.tokens)
+		if s.pool.windowed() {
+			err = firstOf(err, e.commitKept(f))
+		}
 		err = firstOf(err, s.publish(f))
 	}
 	s.computed()
@@ -410,7 +398,7 @@ func (e *entry[B]) commit(f *residency.Fence) error {
 
 // used replaces the batch's fence by that of a later step.
 func (b *Batch[B]) used(f *residency.Fence) {
-	b.pool.blocks.Replace(&b.fence, f)
+	b.pool.fences.Replace(&b.fence, f)
 }
 
 // Close resets the step and frees its index vectors, and what was captured.
@@ -425,10 +413,7 @@ func (b *Batch[B]) Close() error {
 	err := firstOf(forgotten, b.reset())
 	b.used(nil)
 	b.index.free(p.be) // the device waits as it must
-	b.tiers.free(p.be)
-	if b.recent != nil {
-		err = firstOf(err, b.recent.Close())
-	}
+	b.sealing.free(p.be)
 	b.state = stepClosed
 	delete(p.batches, b)
 	return err

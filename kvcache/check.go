@@ -6,27 +6,52 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
-// checkOwners counts what sequences and steps have of blocks, and of fences unless two pools have
-// them in common.
-func (p *Pool[B]) checkOwners(fences bool) error {
-	books := residency.Books{Elsewhere: !fences}
-	logical := 0
-	for s := range p.seqs {
-		books.Own(s.blocks)
-		books.Hold(s.fence)
-		logical += len(s.blocks)
-		if want := ceilDiv(s.len, p.cfg.slots()); len(s.blocks) != want {
-			return fmt.Errorf("kvcache: check: a sequence of %d tokens has %d blocks, not %d", s.len, len(s.blocks), want)
-		}
+// checkOwners counts what sequences and steps have of blocks and fences.
+func (p *Pool[B]) checkOwners() error {
+	holders := map[*residency.Fence]int{}
+	kept := residency.Books{Holders: holders}
+	fresh := &kept
+	if p.windowed() {
+		fresh = &residency.Books{Holders: holders}
 	}
-	if logical != p.logical {
-		return fmt.Errorf("kvcache: check: sequences have %d blocks, counted %d", logical, p.logical)
+	logical := [2]int{}
+	for s := range p.seqs {
+		kept.Own(s.kept.blocks)
+		kept.Hold(s.fence)
+		logical[0] += len(s.kept.blocks)
+		if g, want := s.fresh(), ceilDiv(s.len, p.cfg.slots()); g.end() != want {
+			return fmt.Errorf("kvcache: check: a sequence of %d tokens has blocks up to %d, not %d", s.len, g.end(), want)
+		}
+		if p.windowed() {
+			fresh.Own(s.recent.blocks)
+			logical[1] += len(s.recent.blocks)
+			if have := len(s.kept.blocks); have < s.recent.gone || have > s.recent.end() {
+				return fmt.Errorf("kvcache: check: of %d blocks of a sequence the first %d are quantized, and the first %d nowhere else", s.recent.end(), have, s.recent.gone)
+			}
+		}
 	}
 	for b := range p.batches {
-		books.Hold(b.fence)
+		kept.Hold(b.fence)
 		if b.state == stepPlanned {
-			books.Own(b.taken)
+			fresh.Own(b.taken)
+			kept.Own(b.sealing.taken)
 		}
 	}
-	return p.blocks.Check(books)
+	if err := p.kept.check(&kept, logical[0]); err != nil {
+		return err
+	}
+	if p.windowed() {
+		if err := p.fresh.check(fresh, logical[1]); err != nil {
+			return err
+		}
+	}
+	return p.fences.Check(holders)
+}
+
+// check verifies a store against the books of those who have its blocks.
+func (st *store[B]) check(books *residency.Books, logical int) error {
+	if logical != st.logical {
+		return fmt.Errorf("kvcache: check: sequences have %d blocks, counted %d", logical, st.logical)
+	}
+	return st.Check(books)
 }

@@ -35,7 +35,7 @@ type compaction[B backend.Buffer] struct {
 // content is undefined and it can only be released.
 func (c *compaction[B]) run() error {
 	s, p := c.seq, c.seq.pool
-	c.claimed = s.claim.Blocks()
+	c.claimed = s.kept.claim.Blocks()
 	c.lay()
 	if err := c.own(); err != nil {
 		return err
@@ -57,14 +57,14 @@ func (c *compaction[B]) run() error {
 		kept[b] = true
 	}
 	var gone []block.Block
-	for _, b := range s.blocks {
+	for _, b := range s.kept.blocks {
 		if !kept[b] {
 			gone = append(gone, b)
 		}
 	}
-	p.logical += len(c.blocks) - len(s.blocks)
-	s.blocks, s.len = append(s.blocks[:0], c.blocks...), c.len
-	return p.blocks.Retire(s.fence, gone)
+	p.kept.logical += len(c.blocks) - len(s.kept.blocks)
+	s.kept.blocks, s.len = append(s.kept.blocks[:0], c.blocks...), c.len
+	return p.kept.Retire(s.fence, gone)
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,
@@ -72,7 +72,7 @@ func (c *compaction[B]) run() error {
 // table: of sinks and a recent window no slot is moved. All others move within the
 // first blocks.
 func (c *compaction[B]) lay() {
-	slots, old := c.seq.pool.cfg.slots(), c.seq.blocks
+	slots, old := c.seq.pool.cfg.slots(), c.seq.kept.blocks
 	gap, tail := 0, c.len // tokens from tail on lie gap further up, in every list
 	if c.len > 0 {
 		gap = c.source(0, c.len-1) - (c.len - 1)
@@ -113,7 +113,7 @@ func (c *compaction[B]) lay() {
 		}
 	}
 	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is behind one leaves it
-		c.dirty[i] = c.dirty[i] || c.seq.pool.blocks.Published(c.blocks[i])
+		c.dirty[i] = c.dirty[i] || c.seq.pool.kept.Published(c.blocks[i])
 	}
 }
 
@@ -133,7 +133,7 @@ func (c *compaction[B]) own() error {
 		if !dirty {
 			continue
 		}
-		refs, err := p.blocks.Owners(c.blocks[i])
+		refs, err := p.kept.Owners(c.blocks[i])
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (c *compaction[B]) own() error {
 		return err
 	}
 	for _, i := range alone {
-		p.blocks.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
+		p.kept.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
 	}
 	for n, i := range shared {
 		c.pairs.host = append(c.pairs.host, c.blocks[i].ID, c.copied[n].ID)
@@ -163,8 +163,8 @@ func (c *compaction[B]) undo(err error) error {
 	if c.moved {
 		s.failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
 	}
-	err = errors.Join(p.blocks.Observe(err), residency.Drain(c.stream)) // nothing uses the copies any more
-	err = errors.Join(err, p.blocks.Retire(nil, c.copied))
+	err = errors.Join(p.fences.Observe(err), residency.Drain(c.stream)) // nothing uses the copies any more
+	err = errors.Join(err, p.kept.Retire(nil, c.copied))
 	return errors.Join(err, s.restore(c.claimed))
 }
 
@@ -195,8 +195,8 @@ func (c *compaction[B]) enqueue() error {
 			return err
 		}
 	}
-	for l := range p.layers {
-		if err := c.layer(&p.layers[l], &lists[min(l, c.lists-1)]); err != nil {
+	for l := range p.kept.layers {
+		if err := c.layer(&p.kept.layers[l], &lists[min(l, c.lists-1)]); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (c *compaction[B]) enqueue() error {
 func (c *compaction[B]) prepare(ch *changes[B], list int) error {
 	p := c.seq.pool
 	for i := c.from; i < c.len; i++ {
-		if from := c.slot(c.seq.blocks, c.source(list, i)); from != c.slot(c.before, i) {
+		if from := c.slot(c.seq.kept.blocks, c.source(list, i)); from != c.slot(c.before, i) {
 			ch.moves.host = append(ch.moves.host, from, c.slot(c.blocks, i))
 		}
 		if turn := c.turned(list, i); turn != 0 {

@@ -56,11 +56,11 @@ type Config struct {
 	// or [layers, KV heads]; none: 1. Values beyond 448 (FP8E4M3) or 57344 times a
 	// scale are saturated.
 	KScales, VScales []float32
-	// Residual is the last tokens of a sequence, about, that stay in Act where K and V
-	// are quantized; older ones are quantized in whole blocks (KIVI, arXiv:2402.02750). K
-	// of Int4Channel needs it. A step has then at most StepTokens new tokens, 0:
-	// DefaultStepTokens. Paged, with prefix.Off, and with none of SkipLayers, Hadamard,
-	// Scores, Int8Query, windows and ALiBi.
+	// Residual is the last tokens, at least, that a query reads in Act where K and V are
+	// quantized; older ones are quantized in whole blocks (KIVI, arXiv:2402.02750). K of
+	// Int4Channel needs it. Steps have together room for StepTokens new tokens besides, twice,
+	// 0: DefaultStepTokens; a longer prompt is cut. Paged, with none of SkipLayers, Hadamard and
+	// Scores.
 	Residual, StepTokens int
 	// Saturate makes finite what is not, where it is quantized (see
 	// backend.AppendParams); without it that is an error.
@@ -139,14 +139,10 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	settle(&c, setScale, &c.Scale, 0, float32(1/math.Sqrt(float64(c.HeadDim))))
 	if c.Layout == Paged {
 		settle(&c, setBlockSize, &c.BlockSize, 0, DefaultBlockSize)
-		policy := prefix.Adaptive
-		if c.Residual > 0 {
-			policy, env.Prefix = prefix.Off, 0
-			if c.StepTokens == 0 {
-				c.StepTokens = DefaultStepTokens
-			}
+		if c.Residual > 0 && c.StepTokens == 0 {
+			c.StepTokens = DefaultStepTokens
 		}
-		settle(&c, setPrefix, &c.Prefix, env.Prefix, policy)
+		settle(&c, setPrefix, &c.Prefix, env.Prefix, prefix.Adaptive)
 	} else {
 		settle(&c, setPrefix, &c.Prefix, 0, prefix.Off)
 	}

@@ -14,7 +14,7 @@ func (s *Sequence[B]) Fence(stream backend.Stream) error {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if err := firstOf(s.idle("fence"), s.whole("fence")); err != nil {
+	if err := s.idle("fence"); err != nil {
 		return err
 	}
 	if stream == nil {
@@ -28,7 +28,7 @@ func (s *Sequence[B]) Fence(stream backend.Stream) error {
 // whoever waits for the new fence waits for those, too.
 func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
 	if err := s.fence.Order(stream); err != nil {
-		return errors.Join(s.pool.blocks.Observe(err), residency.Drain(stream))
+		return errors.Join(s.pool.fences.Observe(err), residency.Drain(stream))
 	}
 	return s.touched(stream)
 }
@@ -37,9 +37,9 @@ func (s *Sequence[B]) fenceBehind(stream backend.Stream) error {
 // put behind the one before. Where no fence can be had it waits. The caller holds
 // the lock.
 func (s *Sequence[B]) touched(stream backend.Stream) error {
-	f, err := s.pool.blocks.Record(s.pool.be, stream)
+	f, err := s.pool.fences.Record(s.pool.be, stream)
 	if err != nil {
-		return errors.Join(s.pool.blocks.Observe(err), residency.Drain(stream))
+		return errors.Join(s.pool.fences.Observe(err), residency.Drain(stream))
 	}
 	s.used(f)
 	return nil

@@ -142,7 +142,7 @@ func (s *tables) step(args []golden.Arg) (string, error) {
 	for i, a := range args {
 		begin, end := ix.offsets.host[i], ix.offsets.host[i+1]
 		used := ceilDiv(int(ix.lens.host[i]), s.r.pool.cfg.slots())
-		fmt.Fprintf(&out, "%s: table %v, length %d, slots %s, positions %s\n", a.Key, ix.tables.host[i*ix.stride:][:used],
+		fmt.Fprintf(&out, "%s: table %v, length %d, slots %s, positions %s\n", a.Key, ix.fresh.tables.host[i*ix.fresh.stride:][:used],
 			ix.lens.host[i], spans(ix.slots.host[begin:end]), spans(ix.positions.host[begin:end]))
 	}
 	if n := len(ix.pairs.host); n > 0 {

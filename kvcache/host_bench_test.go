@@ -98,7 +98,7 @@ func BenchmarkHostStep(b *testing.B) {
 		do   func() error
 	}{
 		{"fill", func() error { r.step.index.fill(r.step); return nil }},
-		{"divide", func() error { return r.step.index.planAttend(r.pool, r.step.layerMask(), false, false) }},
+		{"divide", func() error { return r.step.planAttend() }},
 		{"upload", func() error { return r.step.index.upload(r.be, r.s) }},
 		{"append", func() error { return r.step.Append(0, k, k) }},
 		{"attend", func() error { return r.step.Attend(0, q, out) }},

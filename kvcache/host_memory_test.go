@@ -74,13 +74,13 @@ func TestListsGrowSeldom(t *testing.T) {
 		require.NoError(t, r.step.Reset())
 		require.NoError(t, r.step.Add(seq, []uint32{7}))
 		require.NoError(t, firstOf(r.step.Plan(r.s), r.commit()))
-		if has := [2]int{cap(seq.tokens), cap(seq.blocks)}; has != had {
+		if has := [2]int{cap(seq.tokens), cap(seq.kept.blocks)}; has != had {
 			grown, had = grown+1, has
 		}
 	}
 	require.Less(t, grown, 40)
 	require.LessOrEqual(t, cap(seq.tokens), 2*seq.Len())
-	require.LessOrEqual(t, cap(seq.blocks), 2*len(seq.blocks)+1)
+	require.LessOrEqual(t, cap(seq.kept.blocks), 2*len(seq.kept.blocks)+1)
 	require.True(t, slices.Equal(slices.Repeat([]uint32{7}, 3000), seq.tokens))
 	require.NoError(t, firstOf(r.step.Reset(), seq.Release()))
 	r.close()

@@ -108,12 +108,7 @@ func (s *Sequence[B]) evicted(from int) {
 }
 
 // Next is the position of the next token: Len, unless Keep has left positions as they were.
-func (s *Sequence[B]) Next() int {
-	if s.recent != nil {
-		return s.Len()
-	}
-	return s.places.next
-}
+func (s *Sequence[B]) Next() int { return s.places.next }
 
 // Positions appends the positions of the sequence's tokens in a layer to dst. ErrReleased
 // after Release.

@@ -51,10 +51,10 @@ func (s *Sequence[B]) syncTable(stream backend.Stream) error {
 		return errNoStream("layers")
 	}
 	if err := s.fence.Order(stream); err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
 	if err := s.uploadTable(stream); err != nil {
-		return errors.Join(p.blocks.Observe(err), s.touched(stream))
+		return errors.Join(p.fences.Observe(err), s.touched(stream))
 	}
 	return s.touched(stream)
 }
@@ -79,7 +79,7 @@ func (s *Sequence[B]) freeTable() {
 // view brings the fields of a layer's cache up to date, but for what is on the device.
 func (s *Sequence[B]) view(c *KvCache[B], layer int) {
 	p := s.pool
-	view := p.layers[layer].view
+	view := p.kept.layers[layer].view
 	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, s.len, p.cfg.Capacity
 	c.KScales, c.VScales = view.K.Scales, view.V.Scales
 	c.NumKVHeads, c.HeadDim, c.BlockSize = p.cfg.KVHeads, p.cfg.HeadDim, p.cfg.BlockSize
@@ -104,10 +104,10 @@ func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) error {
 		return err
 	}
 	err := p.be.Gather(stream, backend.GatherParams[B]{
-		Cache: p.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
+		Cache: p.kept.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
 	})
 	if err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
 	return s.touched(stream)
 }

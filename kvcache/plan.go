@@ -32,24 +32,15 @@ func (b *Batch[B]) Plan(stream backend.Stream) error {
 		return err
 	}
 	b.stream = stream
-	if b.recent == nil {
-		return lacking("plan", b.plan())
-	}
-	if err := b.planRecent(); err != nil {
-		return err
-	}
-	if err := b.plan(); err != nil {
-		return errors.Join(lacking("plan", err), b.recent.unplan())
-	}
-	return nil
+	return lacking("plan", b.plan())
 }
 
-// plan is Plan for the pool's own blocks.
+// plan is Plan under the pool's lock.
 func (b *Batch[B]) plan() error {
 	p := b.pool
 	if err := b.takeBlocks(); err != nil {
 		err = errors.Join(err, b.giveBack(nil))
-		if !p.blocks.Unpublish(err, tails(b.writers())) {
+		if !p.kept.Unpublish(err, tails(b.writers())) {
 			return err
 		}
 		if err := b.takeBlocks(); err != nil {
@@ -58,37 +49,20 @@ func (b *Batch[B]) plan() error {
 	}
 	b.writes = slices.ContainsFunc(b.entries, func(e entry[B]) bool { return e.write })
 	b.index.fill(b)
-	err := b.index.planAttend(p, b.layerMask(), b.mass, b.fixed.seqs > 0)
+	err := b.planAttend()
 	if err == nil {
 		err = b.order()
 	}
 	if err != nil { // nothing was enqueued that uses the blocks
-		return errors.Join(p.blocks.Observe(err), b.giveBack(nil))
+		return errors.Join(p.fences.Observe(err), b.giveBack(nil))
 	}
 	if err := b.enqueuePlan(); err != nil {
-		return errors.Join(p.blocks.Observe(err), b.abandon())
+		return errors.Join(p.fences.Observe(err), b.abandon())
 	}
-	b.written, b.foreign = slices.Grow(b.written[:0], len(p.layers))[:len(p.layers)], false
+	b.written, b.foreign = slices.Grow(b.written[:0], p.cfg.Layers)[:p.cfg.Layers], false
 	clear(b.written)
 	b.state = stepPlanned
 	return nil
-}
-
-// planRecent settles where the sequences' tokens lie and plans the part of the step that is
-// new.
-func (b *Batch[B]) planRecent() error {
-	if err := b.settleTiers(); err != nil {
-		return lacking("plan", err)
-	}
-	return b.recent.Plan(b.stream)
-}
-
-// unplan takes a plan back: the step can be planned again.
-func (b *Batch[B]) unplan() error {
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
-	b.state = stepOpen
-	return b.abandon()
 }
 
 // layerMask is the mask that the plan is made for: the widest of the layers'.
@@ -107,9 +81,14 @@ func (b *Batch[B]) layerMask() Mask {
 func (b *Batch[B]) takeBlocks() error {
 	p := b.pool
 	b.taken = b.taken[:0]
-	need, err := p.blocks.Fits(b.countBlocks) // before anything is evicted
+	need, err := p.fresh.Fits(b.countBlocks) // before anything is evicted
 	if err != nil {
 		return err
+	}
+	if p.windowed() {
+		if err := b.takeKept(); err != nil {
+			return err
+		}
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -130,7 +109,7 @@ func (b *Batch[B]) takeBlocks() error {
 	at := 0
 	for i := range b.entries {
 		n := b.entries[i].needs()
-		b.entries[i].blocks = b.taken[at : at+n : at+n]
+		b.entries[i].fresh.blocks = b.taken[at : at+n : at+n]
 		at += n
 	}
 	return nil
@@ -141,7 +120,10 @@ func (b *Batch[B]) takeBlocks() error {
 func (b *Batch[B]) countBlocks() (need, promised int, err error) {
 	for i := range b.entries {
 		e := &b.entries[i]
-		e.blocks, e.copies, e.claimed = nil, false, e.seq.claim.Blocks()
+		e.fresh, e.kept, e.copies = owned{claimed: e.seq.fresh().claim.Blocks()}, owned{claimed: e.seq.kept.claim.Blocks()}, false
+		if b.pool.windowed() {
+			e.window()
+		}
 		if e.seq.failed != nil { // since it was added
 			return 0, 0, fmt.Errorf("kvcache: plan: %w", e.seq.failed)
 		}
@@ -156,7 +138,7 @@ func (b *Batch[B]) countBlocks() (need, promised int, err error) {
 		if e.copies && b.keeps(e) {
 			e.copies = false
 		}
-		need, promised = need+e.needs(), promised+min(e.needs(), e.claimed)
+		need, promised = need+e.needs(), promised+min(e.needs(), e.fresh.claimed)
 	}
 	return need, promised, nil
 }
@@ -177,10 +159,10 @@ func (b *Batch[B]) writers() iter.Seq[*Sequence[B]] {
 // tokens in it, so that it writes behind all of theirs: should the step be
 // abandoned, nobody's tokens have changed.
 func (b *Batch[B]) keeps(e *entry[B]) bool {
-	if b.pool.blocks.Published(e.seq.tail()) {
+	if b.pool.fresh.Published(e.seq.tail()) {
 		return false
 	}
-	owners, err := b.pool.blocks.Owners(e.seq.tail())
+	owners, err := b.pool.fresh.Owners(e.seq.tail())
 	for i := range b.entries {
 		o := &b.entries[i]
 		if !o.copies || o.seq.tail() != e.seq.tail() {
@@ -202,35 +184,44 @@ func (e *entry[B]) context() int {
 	return e.seq.len
 }
 
-// needs is the number of blocks the entry has to take.
+// needs is the number of blocks the entry has to take of the fresh store.
 func (e *entry[B]) needs() int {
-	n := ceilDiv(e.context(), e.seq.pool.cfg.slots()) - len(e.seq.blocks)
+	n := ceilDiv(e.context(), e.seq.pool.cfg.slots()) - e.seq.fresh().end() + e.restored
 	if e.copies {
 		n++
 	}
 	return n
 }
 
-// block is the number of the entry's block at place i of its table, as it will be
+// block is the number of the entry's block at place i of its table of the fresh store, as it will be
 // once the step is committed.
 func (e *entry[B]) block(i int) uint32 {
-	fresh := e.blocks
+	g, fresh := e.seq.fresh(), e.fresh.blocks
+	if i < g.gone {
+		return fresh[i-g.gone+e.restored].ID
+	}
+	fresh = fresh[e.restored:]
 	if e.copies {
 		if i == e.seq.len/e.seq.pool.cfg.slots() {
 			return fresh[0].ID
 		}
 		fresh = fresh[1:]
 	}
-	if i < len(e.seq.blocks) {
-		return e.seq.blocks[i].ID
+	if i < g.end() {
+		return g.blocks[i-g.gone].ID
 	}
-	return fresh[i-len(e.seq.blocks)].ID
+	return fresh[i-g.end()].ID
 }
 
-// table writes the numbers of the entry's first len(row) blocks, as block has them.
+// table writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those
+// that the store does not have, which nobody sees.
 func (e *entry[B]) table(row []uint32) {
-	n := ids(row, e.seq.blocks)
-	fresh := e.blocks
+	g, fresh := e.seq.fresh(), e.fresh.blocks
+	at := min(g.gone-e.restored, len(row))
+	clear(row[:at])
+	at += ids(row[at:], fresh[:e.restored])
+	fresh = fresh[e.restored:]
+	n := at + ids(row[at:], g.blocks)
 	if e.copies {
 		row[e.seq.len/e.seq.pool.cfg.slots()], fresh = fresh[0].ID, fresh[1:]
 	}
@@ -274,8 +265,8 @@ func (b *Batch[B]) enqueuePlan() error {
 	if err := b.copyShared(); err != nil {
 		return err
 	}
-	if b.recent != nil {
-		return b.fitTiers()
+	if b.pool.windowed() {
+		return b.enqueueWindow()
 	}
 	if p := b.pool; p.cfg.Scores && b.writes { // tokens begin with none, whatever lay in their slots
 		return p.clearScores(b.stream, b.index.slots.buf.Buf, b.index.tokens())
@@ -289,7 +280,7 @@ func (b *Batch[B]) copyShared() error {
 	ix.pairs.host = ix.pairs.host[:0]
 	for i := range b.entries {
 		if e := &b.entries[i]; e.copies {
-			ix.pairs.host = append(ix.pairs.host, e.seq.tail().ID, e.blocks[0].ID)
+			ix.pairs.host = append(ix.pairs.host, e.seq.tail().ID, e.fresh.blocks[e.restored].ID)
 		}
 	}
 	if len(ix.pairs.host) == 0 {
@@ -302,7 +293,8 @@ func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
 	if err := pairs.upload(p.be, s); err != nil {
 		return err
 	}
-	for _, l := range p.layers {
+	for i := range p.fresh.layers {
+		l := &p.fresh.layers[i]
 		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{Cache: l.view, Mass: l.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
 		if err != nil {
 			return err
@@ -315,34 +307,32 @@ func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
 // enqueued for it.
 func (b *Batch[B]) abandon() error {
 	p := b.pool
-	f, err := p.blocks.Record(p.be, b.stream)
+	f, err := p.fences.Record(p.be, b.stream)
 	if err != nil {
-		return errors.Join(p.blocks.Observe(residency.Drain(b.stream)), b.giveBack(nil))
+		return errors.Join(p.fences.Observe(residency.Drain(b.stream)), b.giveBack(nil))
 	}
 	err = b.giveBack(f.Hold())
 	b.used(f)
 	for i := range b.entries {
 		b.entries[i].seq.used(f) // it may have written behind the tokens of the last block
 	}
-	p.blocks.Drop(f)
+	p.fences.Drop(f)
 	return err
 }
 
 // giveBack returns the step's blocks behind f and restores the claims.
 func (b *Batch[B]) giveBack(f *residency.Fence) error {
 	p := b.pool
-	err := p.blocks.Retire(f, b.taken)
-	b.taken = b.taken[:0]
+	err := p.fresh.Retire(f, b.taken)
+	err = firstOf(err, p.kept.Retire(f, b.sealing.taken))
+	b.taken, b.sealing.taken = b.taken[:0], b.sealing.taken[:0]
 	for i := range b.entries {
 		e := &b.entries[i]
-		e.blocks, e.copies = nil, false
-		if e.seq.claim.Blocks() >= e.claimed {
-			continue
+		e.copies, e.restored = false, 0
+		err = firstOf(err, p.fresh.giveBack(e.seq.fresh(), &e.fresh, f))
+		if p.windowed() {
+			err = firstOf(err, p.kept.giveBack(&e.seq.kept, &e.kept, f))
 		}
-		// The claim's blocks come back with the fence; the promise must not lapse meanwhile.
-		err = firstOf(err, f.Wait())
-		err = firstOf(err, p.blocks.Reclaim())
-		err = firstOf(err, e.seq.restore(e.claimed))
 	}
 	return err
 }

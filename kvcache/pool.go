@@ -15,37 +15,27 @@ import (
 )
 
 // Pool owns the keys and values of all layers of a model and the blocks they are
-// cut into. Block i of every layer belongs to the same owners.
+// cut into.
 type Pool[B backend.Buffer] struct {
-	be      backend.Backend[B]
-	cfg     Config
-	layers  []layer[B]
-	formats []backend.Format // of the layers
-	rope    backend.Rope[B]
-	owned   []B      // every buffer of the pool
-	recent  *Pool[B] // the last tokens of all sequences, with Config.Residual; nil: none
+	be    backend.Backend[B]
+	cfg   Config
+	kept  *store[B] // where tokens stay, and prefixes are found
+	fresh *store[B] // where steps write: the same, but with Config.Residual
+	rope  backend.Rope[B]
+	owned []B // every buffer of the pool
 
 	scoring sync.Mutex // held while attention mass is added, where sums would meet
 
 	mu      sync.Mutex
-	blocks  *residency.Blocks
+	fences  residency.Fences
 	seqs    map[*Sequence[B]]struct{}
 	spare   []lists // of sequences that were released
 	batches map[*Batch[B]]struct{}
-	logical int         // blocks of all sequences, shared ones counted for each owner
 	open    atomic.Bool // made by NewPool, and not closed since
 
 	tree   *prefix.Tree // of the blocks; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
-}
-
-// layer is the cache of one layer and how its queries see it.
-type layer[B backend.Buffer] struct {
-	view   backend.CacheView[B]
-	mask   backend.Mask[B]
-	format int            // of Pool.formats
-	scores backend.Opt[B] // f32 [blocks, KV heads, slots]
 }
 
 // NewPool allocates the cache that cfg describes on be. The backend stays the
@@ -70,25 +60,16 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 		return nil, err
 	}
 	p := &Pool[B]{be: be, cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	p.kept = &store[B]{}
+	p.fresh = p.kept
+	if cfg.Residual > 0 {
+		p.fresh = &store[B]{}
+	}
 	err = p.allocate()
-	if err == nil && cfg.Residual > 0 {
-		p.recent, err = NewPool(be, cfg.residual())
-	}
 	if err == nil { // not before: the device says whether so many blocks are reasonable
-		var tree *prefix.Config
-		if cfg.Prefix != prefix.Off {
-			tree = &prefix.Config{BlockSize: cfg.BlockSize, Policy: cfg.Prefix}
-		}
-		p.blocks, err = residency.New(cfg.Blocks, tree, p.fail)
-	}
-	if err == nil && cfg.Prefix != prefix.Off {
-		p.model, p.tree = cfg.fingerprint(), p.blocks.Tree()
-		p.common = p.model.Root(prefix.Scope{})
+		err = p.settleIn()
 	}
 	if err != nil {
-		if p.recent != nil {
-			_ = p.recent.Close() // err explains more
-		}
 		p.freeBuffers()
 		if errors.Is(err, backend.ErrOutOfMemory) {
 			need, _ := cfg.Bytes()
@@ -98,6 +79,25 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	}
 	p.open.Store(true)
 	return p, nil
+}
+
+// settleIn makes the residency of the stores' blocks.
+func (p *Pool[B]) settleIn() (err error) {
+	var tree *prefix.Config
+	if p.cfg.Prefix != prefix.Off {
+		tree = &prefix.Config{BlockSize: p.cfg.BlockSize, Policy: p.cfg.Prefix}
+	}
+	if p.kept.Blocks, err = residency.New(&p.fences, p.cfg.Blocks, tree, p.fail); err != nil {
+		return err
+	}
+	if tree != nil {
+		p.model, p.tree = p.cfg.fingerprint(), p.kept.Tree()
+		p.common = p.model.Root(prefix.Scope{})
+	}
+	if p.windowed() {
+		p.fresh.Blocks, err = residency.New(&p.fences, p.cfg.residualBlocks(), nil, nil)
+	}
+	return err
 }
 
 // lock and unlock guard the pool of a sequence or batch, if it has any: what no pool has made is
@@ -112,6 +112,15 @@ func (p *Pool[B]) unlock() {
 	if p != nil {
 		p.mu.Unlock()
 	}
+}
+
+// reclaim gives up what the device has finished with.
+func (p *Pool[B]) reclaim() error {
+	err := p.kept.Reclaim()
+	if p.windowed() {
+		err = firstOf(err, p.fresh.Reclaim())
+	}
+	return err
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
@@ -174,101 +183,6 @@ func listedDims(all [][2]int) string {
 	return strings.Join(words, ", ")
 }
 
-// allocate makes the pool's buffers. What was made before a failure is in p.owned.
-func (p *Pool[B]) allocate() error {
-	c := p.cfg
-	stream, err := p.be.NewStream()
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	alloc := func(dt backend.DType, n int) (B, error) {
-		b, err := p.be.Alloc(dt, n)
-		if err == nil {
-			p.owned = append(p.owned, b)
-		}
-		return b, err
-	}
-	vector := func(values []float32) (backend.Opt[B], error) {
-		if len(values) == 0 {
-			return backend.Opt[B]{}, nil
-		}
-		b, err := backend.AllocFrom(p.be, stream, backend.F32, values)
-		if err == nil {
-			p.owned = append(p.owned, b)
-		}
-		return backend.Some(b), err
-	}
-	masks := make([]backend.Mask[B], max(len(c.Masks), 1))
-	for i := range c.Masks {
-		m := &c.Masks[i]
-		masks[i] = backend.Mask[B]{Window: m.Window, SinkTokens: m.SinkTokens, SoftCap: m.SoftCap}
-		if masks[i].ALiBi, err = vector(m.ALiBi); err != nil {
-			return err
-		}
-		if c.Residual > 0 { // the older tokens: every query sees all, and the logit counts once
-			continue
-		}
-		if masks[i].SinkLogits, err = vector(m.SinkLogits); err != nil {
-			return err
-		}
-	}
-	for i := range masks {
-		masks[i].NonCausal = c.Residual > 0
-	}
-	// plane is the keys or values of a layer; perHead are the scales that 8-bit floats have.
-	plane := func(pl plane, perHead []float32) (of backend.Plane[B], err error) {
-		n, _ := c.planeLen(pl.dim) // Resolve checked that they fit
-		of.Dim = pl.dim
-		if of.Data, err = alloc(pl.dt, n); err != nil {
-			return of, err
-		}
-		switch dt, n, _ := pl.dt.Scales(c.Blocks, c.KVHeads, c.slots(), pl.dim); {
-		case pl.dt.Coding().Scope == backend.ByHead:
-			of.Scales, err = vector(perHead)
-		case n > 0:
-			of.Scales.Set = true
-			of.Scales.Buf, err = alloc(dt, n)
-		}
-		return of, err
-	}
-	p.formats, _ = c.formats()
-	for l := range c.Layers {
-		f := c.format(l)
-		view, planes := backend.CacheView[B]{Blocks: c.Blocks, KVHeads: c.KVHeads, BlockSize: c.slots()}, c.planes(f)
-		if view.K, err = plane(planes[0], c.headScales(c.KScales, l)); err != nil {
-			return err
-		}
-		if view.V, err = plane(planes[1], c.headScales(c.VScales, l)); err != nil {
-			return err
-		}
-		view.K.Hadamard = c.hadamard(l)
-		layer := layer[B]{view: view, mask: masks[min(l, len(masks)-1)], format: slices.Index(p.formats, f)}
-		if c.Scores {
-			layer.scores.Set = true
-			if layer.scores.Buf, err = alloc(backend.F32, c.Blocks*c.KVHeads*c.slots()); err != nil {
-				return err
-			}
-		}
-		p.layers = append(p.layers, layer)
-	}
-	if c.RoPE != nil && c.Residual == 0 { // else it is in the second pool, where keys are written
-		r, err := c.RoPE.Resolve(c.HeadDim)
-		if err != nil {
-			return err
-		}
-		table, err := r.Table(c.HeadDim, c.Capacity)
-		if err != nil {
-			return err
-		}
-		p.rope = backend.Rope[B]{Positions: c.Capacity, Dims: r.Dims, Pairing: r.Pairing, Magnitude: float32(r.Attention)}
-		if p.rope.Table, err = vector(table); err != nil {
-			return err
-		}
-	}
-	return stream.Sync()
-}
-
 func (p *Pool[B]) freeBuffers() {
 	for _, b := range p.owned {
 		_ = p.be.Free(b) // the buffer is ours and live: a failure means the device is gone
@@ -279,8 +193,8 @@ func (p *Pool[B]) freeBuffers() {
 // lists are a sequence's blocks and tokens. They grow with what they hold, and go from one
 // sequence to the next, so that most sequences need not grow theirs.
 type lists struct {
-	blocks []block.Block
-	tokens []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
+	kept, recent []block.Block
+	tokens       []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
 }
 
 func (p *Pool[B]) newSequence() *Sequence[B] {
@@ -288,24 +202,18 @@ func (p *Pool[B]) newSequence() *Sequence[B] {
 	if n := len(p.spare); n > 0 {
 		l, p.spare = p.spare[n-1], p.spare[:n-1]
 	}
-	s := &Sequence[B]{pool: p, blocks: l.blocks, tokens: l.tokens}
+	s := &Sequence[B]{pool: p, kept: segment{blocks: l.kept}, recent: segment{blocks: l.recent}, tokens: l.tokens}
 	p.seqs[s] = struct{}{}
-	if p.recent != nil {
-		p.recent.mu.Lock()
-		s.recent = p.recent.newSequence()
-		p.recent.mu.Unlock()
-	}
 	return s
 }
 
 // dropSequence forgets a sequence that has no blocks.
 func (p *Pool[B]) dropSequence(s *Sequence[B]) {
 	delete(p.seqs, s)
-	s.recent = nil // released, or never used
 	if len(p.spare) < p.cfg.MaxSeqs {
-		p.spare = append(p.spare, lists{s.blocks[:0], s.tokens[:0]})
+		p.spare = append(p.spare, lists{s.kept.blocks[:0], s.recent.blocks[:0], s.tokens[:0]})
 	}
-	s.blocks, s.tokens = nil, nil
+	s.kept.blocks, s.recent.blocks, s.tokens = nil, nil, nil
 }
 
 // Config is the pool's configuration, filled in.
@@ -320,12 +228,12 @@ func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
 	if err := p.checkLayer("layer", layer); err != nil {
 		return backend.CacheView[B]{}, err
 	}
-	return p.layers[layer].view, nil
+	return p.kept.layers[layer].view, nil
 }
 
 func (p *Pool[B]) checkLayer(op string, layer int) error {
-	if layer < 0 || layer >= len(p.layers) {
-		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, len(p.layers))}
+	if layer < 0 || layer >= p.cfg.Layers {
+		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, p.cfg.Layers)}
 	}
 	return nil
 }
@@ -343,7 +251,7 @@ func (p *Pool[B]) usable() error {
 	if err := p.shut(); err != nil {
 		return fmt.Errorf("kvcache: pool: %w", err)
 	}
-	return p.blocks.Lost()
+	return p.fences.Lost()
 }
 
 // met passes on the backend's answer to a call that was made without the lock: it notes a lost device,
@@ -357,7 +265,7 @@ func (p *Pool[B]) met(err error) error {
 	if p.shut() != nil { // the buffers are gone
 		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
 	}
-	return p.blocks.Observe(err)
+	return p.fences.Observe(err)
 }
 
 // Close waits for the steps in flight and frees the pool's memory. Sequences and
@@ -371,15 +279,14 @@ func (p *Pool[B]) Close() error {
 	p.open.Store(false)
 	for b := range p.batches {
 		b.index.free(p.be)
-		b.tiers.free(p.be)
+		b.sealing.free(p.be)
 	}
 	for s := range p.seqs {
 		s.freeTable()
 	}
-	err := p.blocks.Close()
-	if p.recent != nil {
-		err = firstOf(err, p.recent.Close())
-	}
+	p.kept.Close()
+	p.fresh.Close() // where it is the same, once more is nothing
+	err := p.fences.Close()
 	p.freeBuffers()
 	p.batches, p.seqs, p.spare = nil, nil, nil
 	return err

@@ -25,15 +25,14 @@ type origin struct {
 	private   bool            // computes what others have, too
 }
 
-// full is the number of the sequence's full blocks once it has so many tokens.
-func (s *Sequence[B]) full(tokens int) int { return tokens / s.pool.cfg.slots() }
+// full is the number of the sequence's blocks that are full and stay as they are.
+func (s *Sequence[B]) full() int { return min(len(s.kept.blocks), s.len/s.pool.cfg.slots()) }
 
-// pending is what a sequence of so many tokens has to publish: its place in the tree
-// and the tokens of the blocks that are full and not there yet. What the tree did not
+// pending is what a sequence with so many full blocks has to publish: its place in the tree
+// and the tokens of those that are not there yet. What the tree did not
 // want is offered again with the next block, not with every token.
-func (s *Sequence[B]) pending(tokens int) (prefix.Path, []uint32) {
-	full := s.full(tokens)
-	if s.pool.tree == nil || s.pool.blocks.Lost() != nil || s.silent || full <= max(s.published, s.offered) {
+func (s *Sequence[B]) pending(full int) (prefix.Path, []uint32) {
+	if s.pool.tree == nil || s.pool.fences.Lost() != nil || s.silent || full <= max(s.published, s.offered) {
 		return prefix.Path{}, nil
 	}
 	at := prefix.Path{Root: s.root, Keep: s.keep, Fidelity: s.fidelity, Private: s.private}
@@ -41,7 +40,7 @@ func (s *Sequence[B]) pending(tokens int) (prefix.Path, []uint32) {
 		at.Private = true
 	}
 	if s.published > 0 {
-		at.Parent = s.blocks[s.published-1]
+		at.Parent = s.kept.blocks[s.published-1]
 	}
 	if s.published < len(s.extra) {
 		at.Extra = s.extra[s.published:]
@@ -57,26 +56,35 @@ func (b *Batch[B]) orderKnown() error {
 	p := b.pool
 	for i := range b.entries {
 		e := &b.entries[i]
-		at, tokens := e.seq.pending(e.context())
+		at, tokens := e.seq.pending(e.publishes())
 		if !e.write || len(tokens) == 0 || at.Private {
 			continue
 		}
-		if err := p.blocks.OrderKnown(at, tokens, b.stream); err != nil {
+		if err := p.kept.OrderKnown(at, tokens, b.stream); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// publishes is the number of the sequence's full blocks once the step is committed.
+func (e *entry[B]) publishes() int {
+	if e.seq.pool.windowed() {
+		return e.full + len(e.kept.blocks)
+	}
+	return e.context() / e.seq.pool.cfg.slots()
+}
+
 // publish puts the blocks that are full now into the tree, behind the step's fence.
 // Where the tree has equal ones, those take the place of the sequence's.
 func (s *Sequence[B]) publish(f *residency.Fence) error {
-	at, tokens := s.pending(s.len)
+	full := s.full()
+	at, tokens := s.pending(full)
 	if len(tokens) == 0 {
 		return nil
 	}
-	offered := s.blocks[s.published:s.full(s.len)]
-	n, err := s.pool.blocks.Publish(f, at, tokens, offered)
+	offered := s.kept.blocks[s.published:full]
+	n, err := s.pool.kept.Publish(f, at, tokens, offered)
 	if n == 0 && err != nil {
 		s.silent = true
 		if errors.Is(err, prefix.ErrDetached) { // the tree was cleared under the sequence
@@ -85,7 +93,7 @@ func (s *Sequence[B]) publish(f *residency.Fence) error {
 		return err
 	}
 	s.silent = at.Private && n < len(offered)
-	s.published, s.offered = s.published+n, s.full(s.len)
+	s.published, s.offered = s.published+n, full
 	return err
 }
 
@@ -93,7 +101,7 @@ func (s *Sequence[B]) publish(f *residency.Fence) error {
 // written. Their own steps may be fine, so that nobody else tells them.
 func (p *Pool[B]) fail(b block.Block, err error) {
 	for s := range p.seqs {
-		if s.failed == nil && slices.Contains(s.blocks, b) {
+		if s.failed == nil && slices.Contains(s.kept.blocks, b) {
 			s.failed = fmt.Errorf("content undefined after a failed step: %w", err)
 		}
 	}
@@ -101,7 +109,8 @@ func (p *Pool[B]) fail(b block.Block, err error) {
 
 // unwrite notes that the blocks are not full any more from a token on.
 func (s *Sequence[B]) unwrite(from int) {
-	s.published, s.offered = min(s.published, s.full(from)), min(s.offered, s.full(from))
+	full := from / s.pool.cfg.slots()
+	s.published, s.offered = min(s.published, full), min(s.offered, full)
 }
 
 // withdraw is for a sequence that has become shorter. Its last block may be one that
@@ -110,7 +119,9 @@ func (s *Sequence[B]) unwrite(from int) {
 func (s *Sequence[B]) withdraw() {
 	s.unwrite(s.len)
 	s.silent = s.silent || s.len < s.items // what follows may be without them
-	s.pool.blocks.Withdraw(s.tail())
+	if !s.pool.windowed() { // else it is not written again
+		s.pool.kept.Withdraw(s.tail())
+	}
 }
 
 // tails are the blocks that sequences write next.

@@ -304,10 +304,10 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	var low []*Sequence[buffer]
 	for range (1 << 16) / 4 {
 		s := r.open()
-		taken, err := s.take(s.blocks, 4)
+		taken, err := s.take(s.kept.blocks, 4)
 		require.NoError(t, err)
-		s.blocks, s.len = taken, 64
-		r.pool.logical += 4
+		s.kept.blocks, s.len = taken, 64
+		r.pool.kept.logical += 4
 		low = append(low, s)
 	}
 	a := r.open()
@@ -317,7 +317,7 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	q, out := r.vector(r.s, rows(sequence(90, 17), 0, 8, 256, false)), r.vector(r.s, make([]float32, 17*8*cfg.VHeadDim))
 	require.NoError(t, r.step.Attend(0, q, out))
 	require.NoError(t, r.step.Commit())
-	require.GreaterOrEqual(t, a.blocks[0].ID, uint32(1<<16))
+	require.GreaterOrEqual(t, a.kept.blocks[0].ID, uint32(1<<16))
 	r.expect(r.s, a, tokens(ids...))
 
 	got := make([]float32, 8*cfg.VHeadDim)

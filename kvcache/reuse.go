@@ -94,18 +94,21 @@ func (p *Pool[B]) Open(ctx context.Context, prompt []uint32, opts ...OpenOptions
 // reuse gives an empty sequence the blocks of what was found of its prompt.
 func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	p := s.pool
-	if err := p.blocks.Reclaim(); err != nil { // what a device failed to write goes
+	if err := p.kept.Reclaim(); err != nil { // what a device failed to write goes
 		return Match{}, err
 	}
-	blocks, found, err := p.tree.Take(s.blocks, s.root, q, s.keep, found)
+	blocks, found, err := p.tree.Take(s.kept.blocks, s.root, q, s.keep, found)
 	if err != nil {
 		return Match{}, err
 	}
-	s.blocks, s.len, s.published, s.fidelity = blocks, found.Tokens, found.Blocks, found.Fidelity
+	s.kept.blocks, s.len, s.published, s.fidelity = blocks, found.Tokens, found.Blocks, found.Fidelity
 	s.places.next = s.len
-	p.logical += len(blocks)
+	if p.windowed() {
+		s.recent.gone = len(blocks)
+	}
+	p.kept.logical += len(blocks)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
-		s.fence = p.blocks.Writer(blocks[n-1]).Hold()
+		s.fence = p.kept.Writer(blocks[n-1]).Hold()
 	}
 	return Match{Matched: found.Tokens, Recompute: len(q.Tokens) + 1 - found.Tokens, Lacks: found.Lacks().Told()}, nil
 }
@@ -223,7 +226,7 @@ func (p *Pool[B]) Clear(force bool) error {
 	if err := p.usable(); err != nil || p.tree == nil {
 		return err
 	}
-	if err := p.blocks.Reclaim(); err != nil { // what nobody uses any more does not count
+	if err := p.kept.Reclaim(); err != nil { // what nobody uses any more does not count
 		return err
 	}
 	if err := p.tree.Clear(force); err != nil {

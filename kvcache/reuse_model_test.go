@@ -194,7 +194,7 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 	defer p.mu.Unlock()
 	owners, used, writers := map[uint32]int{}, map[uint32]bool{}, map[uint32]int{}
 	for s := range p.seqs {
-		for _, b := range s.blocks {
+		for _, b := range s.kept.blocks {
 			used[b.ID] = true
 			owners[b.ID]++
 		}
@@ -208,7 +208,7 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 	have = p.cfg.Blocks - len(used)
 	for _, x := range parts {
 		s := x.seq
-		n := ceilDiv(s.len+len(x.ids), p.cfg.slots()) - len(s.blocks)
+		n := ceilDiv(s.len+len(x.ids), p.cfg.slots()) - len(s.kept.blocks)
 		if s.len%p.cfg.slots() != 0 {
 			tail := s.tail().ID
 			if writers[tail]++; owners[tail] > writers[tail] {
@@ -223,8 +223,8 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 // alone reports whether nobody else has blocks of a reader that are not in the tree:
 // those are published later, when they are his.
 func (m *reuseMachine[B]) alone(x *reader[B]) bool {
-	for _, b := range x.seq.blocks {
-		if owners, err := m.pool.blocks.Owners(b); (err != nil || owners > 1) && !m.pool.blocks.Published(b) {
+	for _, b := range x.seq.kept.blocks {
+		if owners, err := m.pool.kept.Owners(b); (err != nil || owners > 1) && !m.pool.kept.Published(b) {
 			return false
 		}
 	}

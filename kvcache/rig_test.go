@@ -62,10 +62,8 @@ func (r *rig[B]) close() {
 	require.Zero(r.t, st.Held, "blocks leaked")
 	require.Zero(r.t, st.Logical)
 	require.Equal(r.t, st.Blocks, st.Free+st.Cached)
-	if recent := r.pool.recent; recent != nil {
-		st, err := recent.Stats()
-		require.NoError(r.t, err)
-		require.Zero(r.t, st.Held+st.Logical+st.Sequences, "recent blocks leaked")
+	if r.pool.windowed() {
+		require.Zero(r.t, r.pool.fresh.Stats().Held+r.pool.fresh.logical, "recent blocks leaked")
 	}
 	require.NoError(r.t, r.pool.Close())
 	require.Zero(r.t, r.be.Info().Buffers, "device memory leaked")

@@ -39,17 +39,17 @@ func (s *Sequence[B]) gatherScores(stream backend.Stream, first int, dst []float
 		return nil
 	}
 	if err := s.scores.fit(p.be, len(dst)); err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
 	if err := s.syncTable(stream); err != nil {
 		return err
 	}
 	for i := range layers {
-		l := &p.layers[first+i]
+		l := &p.kept.layers[first+i]
 		err := p.be.Gather(stream, backend.GatherParams[B]{Cache: l.view, Table: s.table.blocks.buf, Len: s.len,
 			Mass: l.scores, Scores: s.scores.buf, ScoresOffset: i * each})
 		if err != nil {
-			return errors.Join(p.blocks.Observe(err), s.touched(stream))
+			return errors.Join(p.fences.Observe(err), s.touched(stream))
 		}
 	}
 	return s.touched(stream)
@@ -64,15 +64,15 @@ func (s *Sequence[B]) ClearScores(stream backend.Stream) error {
 	if err := s.scored("clear scores", stream, 0); err != nil {
 		return err
 	}
-	if len(s.blocks) == 0 {
+	if len(s.kept.blocks) == 0 {
 		return nil
 	}
 	if err := s.fence.Order(stream); err != nil {
-		return p.blocks.Observe(err)
+		return p.fences.Observe(err)
 	}
 	slots := p.cfg.slots()
 	s.slots.host = s.slots.host[:0]
-	for _, b := range s.blocks {
+	for _, b := range s.kept.blocks {
 		for i := range slots {
 			s.slots.host = append(s.slots.host, int64(b.ID)*int64(slots)+int64(i))
 		}
@@ -82,7 +82,7 @@ func (s *Sequence[B]) ClearScores(stream backend.Stream) error {
 		err = p.clearScores(stream, s.slots.buf.Buf, len(s.slots.host))
 	}
 	if err != nil {
-		return errors.Join(p.blocks.Observe(err), s.touched(stream))
+		return errors.Join(p.fences.Observe(err), s.touched(stream))
 	}
 	return s.touched(stream)
 }
@@ -99,8 +99,8 @@ func (s *Sequence[B]) scored(op string, stream backend.Stream, layer int) error 
 
 // clearScores sets the mass of n slots to 0, in all layers.
 func (p *Pool[B]) clearScores(stream backend.Stream, slots B, n int) error {
-	for i := range p.layers {
-		l := &p.layers[i]
+	for i := range p.kept.layers {
+		l := &p.kept.layers[i]
 		err := p.be.ClearMass(stream, backend.ClearMassParams[B]{Mass: l.scores.Buf, Blocks: p.cfg.Blocks, KVHeads: p.cfg.KVHeads,
 			BlockSize: p.cfg.slots(), Slots: slots, N: n})
 		if err != nil {

@@ -54,7 +54,7 @@ func (w *weigher) Step(t *rapid.T) {
 	q, out := w.vector(s, make([]float32, rows*c.QHeads*c.HeadDim)), w.vector(s, make([]float32, rows*c.QHeads*c.VHeadDim))
 	for l := range c.Layers {
 		for i, ms := range of {
-			table, had := ix.tables.host[i*ix.stride:][:ix.stride], ms.seq.Blocks(nil)
+			table, had := ix.fresh.tables.host[i*ix.fresh.stride:][:ix.fresh.stride], ms.seq.Blocks(nil)
 			for j := range ms.len() {
 				w.mass[w.at(l, table, j)] = w.mass[w.at(l, had, j)]
 			}
@@ -65,7 +65,7 @@ func (w *weigher) Step(t *rapid.T) {
 		for range l + 1 {
 			require.NoError(t, w.step.Attend(l, q, out))
 			for i, ms := range of {
-				table := ix.tables.host[i*ix.stride:][:ix.stride]
+				table := ix.fresh.tables.host[i*ix.fresh.stride:][:ix.fresh.stride]
 				for j := range feeds[i].ids {
 					seen := ms.len() + j + 1
 					for token := range seen {

@@ -15,14 +15,13 @@ import (
 // keeps it, until Release or Pool.Close: one that a program drops is never collected.
 type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
-	blocks   []block.Block
+	kept     segment
+	recent   segment // with Config.Residual: its last tokens
 	len      int
-	recent   *Sequence[B] // its last tokens, with Config.Residual: len counts those before
-	places   places       // where its tokens are in the text
-	origin                // where its blocks belong in the prefix tree
-	tokens   []uint32     // the sequence's, behind them the rest of its prompt, and those of an open step
-	prompt   int          // tokens of the prompt while some of it is left to compute, else 0
-	claim    block.Claim
+	places   places           // where its tokens are in the text
+	origin                    // where its blocks belong in the prefix tree
+	tokens   []uint32         // the sequence's, behind them the rest of its prompt, and those of an open step
+	prompt   int              // tokens of the prompt while some of it is left to compute, else 0
 	fence    *residency.Fence // the last step that used the sequence
 	step     *Batch[B]        // the open step it is part of
 	failed   error            // a device error left its content undefined
@@ -35,12 +34,7 @@ type Sequence[B backend.Buffer] struct {
 }
 
 // Len is the number of tokens, those of an open step not counted.
-func (s *Sequence[B]) Len() int {
-	if s.recent != nil {
-		return s.len + s.recent.len
-	}
-	return s.len
-}
+func (s *Sequence[B]) Len() int { return s.len }
 
 // Pool is what the sequence lies in.
 func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
@@ -49,7 +43,7 @@ func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 // step has taken are not among them before its Commit, nor those that it copies; Batch.Index has
 // the tables of the step. With Config.Residual they are the blocks of the quantized tokens.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
-	for _, b := range s.blocks {
+	for _, b := range s.kept.blocks {
 		dst = append(dst, b.ID)
 	}
 	return dst
@@ -95,44 +89,19 @@ func (s *Sequence[B]) Fork() (*Sequence[B], error) {
 	if err := p.usable(); err != nil {
 		return nil, err
 	}
-	child, err := s.twin()
-	if err == nil {
-		err = p.blocks.Share(s.blocks)
+	child := p.newSequence()
+	err := p.kept.share(&s.kept, &child.kept)
+	if err == nil && p.windowed() {
+		err = p.fresh.share(&s.recent, &child.recent)
 	}
 	if err != nil {
 		return nil, errors.Join(err, child.discard())
 	}
-	child.blocks = append(child.blocks, s.blocks...)
 	child.len, child.places = s.len, s.places.clone()
 	child.fence = s.fence.Hold()
 	child.origin = s.origin
 	child.tokens, child.prompt = append(child.tokens, s.tokens...), s.prompt
-	p.logical += len(child.blocks)
 	return child, nil
-}
-
-// twin is a new sequence, which shares the recent tokens.
-func (s *Sequence[B]) twin() (*Sequence[B], error) {
-	child := s.pool.newSequence()
-	if s.recent == nil {
-		return child, nil
-	}
-	recent, err := s.recent.Fork()
-	if err != nil {
-		return child, err
-	}
-	err = child.recent.Release()
-	child.recent = recent
-	return child, err
-}
-
-// discard ends a sequence that has no blocks.
-func (s *Sequence[B]) discard() (err error) {
-	if s.recent != nil {
-		err = s.recent.Release()
-	}
-	s.pool.dropSequence(s)
-	return err
 }
 
 // Truncate keeps the first n tokens and gives back the blocks behind them. A
@@ -151,9 +120,6 @@ func (s *Sequence[B]) Truncate(n int) error {
 		return backend.ErrShape{Package: "kvcache", Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.Len())}
 	}
 	s.forgetPrompt()
-	if s.recent != nil {
-		return s.truncateTiers(n)
-	}
 	err := s.giveBack(ceilDiv(n, p.cfg.slots()))
 	s.len = n
 	s.places.truncate(n)
@@ -164,10 +130,19 @@ func (s *Sequence[B]) Truncate(n int) error {
 // giveBack keeps the first blocks and gives up the references to the others once the
 // sequence's last step is done.
 func (s *Sequence[B]) giveBack(keep int) error {
-	gone := s.blocks[keep:]
-	s.blocks = s.blocks[:keep]
-	s.pool.logical -= len(gone)
-	return s.pool.blocks.Retire(s.fence, gone)
+	p := s.pool
+	err := p.kept.cut(&s.kept, keep, s.fence)
+	if p.windowed() {
+		err = firstOf(err, p.fresh.cut(&s.recent, keep, s.fence))
+	}
+	return err
+}
+
+// discard ends a sequence that no step used.
+func (s *Sequence[B]) discard() error {
+	err := s.giveBack(0)
+	s.pool.dropSequence(s)
+	return err
 }
 
 // Release gives the sequence's blocks back. Steps of it that are still on the
@@ -184,11 +159,9 @@ func (s *Sequence[B]) Release() error {
 		return err
 	}
 	err := s.giveBack(0)
-	if s.recent != nil {
-		err = firstOf(err, s.recent.Release())
-	}
-	p.blocks.Cancel(&s.claim)
-	p.blocks.Drop(s.fence)
+	p.kept.Cancel(&s.kept.claim)
+	p.fresh.Cancel(&s.fresh().claim)
+	p.fences.Drop(s.fence)
 	s.freeTable()
 	p.dropSequence(s)
 	s.len, s.fence, s.layers, s.released = 0, nil, nil, true
@@ -197,27 +170,29 @@ func (s *Sequence[B]) Release() error {
 
 // used replaces the sequence's fence by that of a later step.
 func (s *Sequence[B]) used(f *residency.Fence) {
-	s.pool.blocks.Replace(&s.fence, f)
+	s.pool.fences.Replace(&s.fence, f)
 }
 
-// tail is the block that the next token goes into, the zero Block if that is a new one.
+// tail is the block that the next token goes into, the zero Block if the step takes that.
 func (s *Sequence[B]) tail() block.Block {
-	if s.len%s.pool.cfg.slots() == 0 {
+	g, slots := s.fresh(), s.pool.cfg.slots()
+	i := s.len/slots - g.gone
+	if s.len%slots == 0 || i < 0 {
 		return block.Block{}
 	}
-	return s.blocks[s.len/s.pool.cfg.slots()]
+	return g.blocks[i]
 }
 
 // tailShared reports whether the block that the next token goes into is not the
 // sequence's alone to write: others own it, or the prefix tree offers it to them.
 func (s *Sequence[B]) tailShared() (bool, error) {
-	alone, err := s.pool.blocks.Writable(s.tail())
+	alone, err := s.pool.fresh.Writable(s.tail())
 	return !alone, err
 }
 
-// take appends n new blocks of the sequence's to dst, all or none.
+// take appends n new blocks, to write to, of the sequence's to dst, all or none.
 func (s *Sequence[B]) take(dst []block.Block, n int) ([]block.Block, error) {
-	return s.pool.blocks.Take(&s.claim, s.root, dst, n)
+	return s.pool.fresh.Take(&s.fresh().claim, s.root, dst, n)
 }
 
 // Reservation asks for room for a sequence to grow to Tokens tokens.
@@ -245,18 +220,18 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 			return err
 		}
 	}
-	claims := make([]block.Reservation, len(rs))
-	err := p.promise(claims, rs)
-	if p.blocks.Unpublish(err, tails(growing(rs))) {
-		err = p.promise(claims, rs)
+	err := p.promise(rs)
+	if p.kept.Unpublish(err, tails(growing(rs))) {
+		err = p.promise(rs)
 	}
 	return lacking("reserve", err)
 }
 
-// promise sets aside what the sequences need besides the blocks they have.
-func (p *Pool[B]) promise(claims []block.Reservation, rs []Reservation[B]) error {
+// promise sets aside what the sequences need besides the blocks they have, in all stores or in none.
+func (p *Pool[B]) promise(rs []Reservation[B]) error {
+	fresh := make([]block.Reservation, len(rs))
 	for i, r := range rs {
-		need := ceilDiv(r.Tokens, p.cfg.slots()) - len(r.Seq.blocks)
+		need := r.Seq.growth(r.Tokens)
 		shared, err := r.Seq.tailShared()
 		if err != nil {
 			return err
@@ -264,14 +239,19 @@ func (p *Pool[B]) promise(claims []block.Reservation, rs []Reservation[B]) error
 		if shared && r.Tokens > r.Seq.len {
 			need++
 		}
-		claims[i] = block.Reservation{Claim: &r.Seq.claim, Blocks: max(need, 0)}
+		fresh[i] = block.Reservation{Claim: &r.Seq.fresh().claim, Blocks: max(need, 0)}
 	}
-	return p.blocks.Reserve(claims)
+	if !p.windowed() {
+		return p.fresh.Reserve(fresh)
+	}
+	return p.promiseBoth(rs, fresh)
 }
 
-// restore makes a reservation as large again as it was before blocks were taken that have
-// been given back.
-func (s *Sequence[B]) restore(claimed int) error { return s.pool.blocks.Restore(&s.claim, claimed) }
+// restore makes a reservation as large again as it was before blocks were taken, to write to, that
+// have been given back.
+func (s *Sequence[B]) restore(claimed int) error {
+	return s.pool.fresh.Restore(&s.fresh().claim, claimed)
+}
 
 // growing are the sequences that have fewer tokens than is reserved.
 func growing[B backend.Buffer](rs []Reservation[B]) iter.Seq[*Sequence[B]] {

@@ -93,12 +93,12 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 	if err := from.fence.Order(s); err != nil {
 		return err
 	}
-	blocks, err := seq.take(seq.blocks, 1)
+	blocks, err := seq.take(seq.kept.blocks, 1)
 	if err != nil {
 		return err
 	}
-	seq.blocks = blocks
-	p.logical++
+	seq.kept.blocks = blocks
+	p.kept.logical++
 	if err := copyTokens(s, p, from); err != nil {
 		return fmt.Errorf("kvcache: grow: %w", err)
 	}
@@ -108,7 +108,7 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 
 // copyTokens copies the tokens of a sequence from its pool's only block into this pool's.
 func copyTokens[B backend.Buffer](s backend.Stream, p *Pool[B], of *Sequence[B]) error {
-	to, from := &p.layers[0], &of.pool.layers[0]
+	to, from := &p.kept.layers[0], &of.pool.kept.layers[0]
 	rows := func(dst, src B, width int) error { // of width elements, of each head
 		for h := range p.cfg.KVHeads {
 			if err := p.be.Copy(s, dst, h*p.cfg.slots()*width, src, h*of.pool.cfg.slots()*width, of.len*width); err != nil {

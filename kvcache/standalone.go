@@ -54,7 +54,7 @@ func (c *Standalone[B]) refresh() {
 	if c.solo.queries > 0 && c.BlockSize != 0 {
 		// A step of one sequence has its table and length as the step's own.
 		ix := &c.solo.step.index
-		c.BlockTable, c.ContextLens = ix.tables.buf, ix.lens.buf
+		c.BlockTable, c.ContextLens = ix.fresh.tables.buf, ix.lens.buf
 	}
 }
 

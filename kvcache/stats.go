@@ -34,20 +34,20 @@ func (p *Pool[B]) Stats() (Stats, error) {
 	if err := p.shut(); err != nil {
 		return Stats{}, fmt.Errorf("kvcache: stats: %w", err)
 	}
-	if err := p.blocks.Reclaim(); err != nil {
+	if err := p.reclaim(); err != nil {
 		return Stats{}, err
 	}
 	_, perBlock, err := p.cfg.parts()
-	b := p.blocks.Stats()
+	b := p.kept.Stats()
 	stats := Stats{
 		Blocks: b.Blocks, Free: b.Free, Cached: b.Cached, Held: b.Held,
 		Retired: b.Retired, Reserved: b.Reserved, Peak: b.Peak,
-		Logical: p.logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
+		Logical: p.kept.logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
 	}
 	stats.BytesHeld = int64(stats.Held) * perBlock
-	if p.recent != nil {
-		recent, of := p.recent.Stats()
-		stats.BytesHeld, err = stats.BytesHeld+recent.BytesHeld, firstOf(err, of)
+	if p.windowed() {
+		_, each, of := p.cfg.residual().parts()
+		stats.BytesHeld, err = stats.BytesHeld+int64(p.fresh.Stats().Held)*each, firstOf(err, of)
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
 	if p.tree != nil {
@@ -64,12 +64,5 @@ func (p *Pool[B]) Check() error {
 	if err := p.shut(); err != nil {
 		return fmt.Errorf("kvcache: check: %w", err)
 	}
-	if p.recent != nil {
-		p.recent.mu.Lock()
-		defer p.recent.mu.Unlock()
-		if err := p.recent.checkOwners(false); err != nil {
-			return err
-		}
-	}
-	return p.checkOwners(p.recent == nil)
+	return p.checkOwners()
 }

@@ -47,13 +47,9 @@ func TestStorageConfigRejects(t *testing.T) {
 		{"Residual", kivi, func(c *Config) { c.Layout = Contiguous }},
 		{"Residual", kivi, func(c *Config) { c.K = backend.F16 }},
 		{"Residual", kivi, func(c *Config) { c.V = backend.F16 }},
-		{"Residual", kivi, func(c *Config) { c.Prefix = prefix.Adaptive }},
 		{"Residual", kivi, func(c *Config) { c.SkipLayers = []int{0} }},
 		{"Residual", kivi, func(c *Config) { c.Hadamard = true }},
 		{"Residual", kivi, func(c *Config) { c.Scores = true }},
-		{"Residual", kivi, func(c *Config) { c.K, c.Int8Query = backend.Int8, true }},
-		{"Masks[0]", kivi, func(c *Config) { c.Masks = []Mask{{Window: 8}} }},
-		{"Masks[0]", kivi, func(c *Config) { c.Masks = []Mask{{SinkTokens: 4}} }},
 		{"Masks[1]", kivi, func(c *Config) { c.Masks = []Mask{{}, {ALiBi: make([]float32, 8)}} }},
 	} {
 		cfg := c.base

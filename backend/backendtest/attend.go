@@ -17,7 +17,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 	}
 	// GPUs have other kernels for activations of 16 bits.
 	for _, f := range plainFormats(caps) {
-		for _, s := range slices.Concat(maskSpecs(), borderSpecs(), sharedSpecs()) {
+		for _, s := range slices.Concat(maskSpecs(), borderSpecs(), sharedSpecs(), partSpecs()) {
 			s.format = f
 			s.name += " in " + f.Act.String()
 			specs = append(specs, s.listed(caps))
@@ -39,7 +39,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 			checkAttend(r, s)
 		}})
 	}
-	out = append(out, roundedQueryChecks[B](caps)...)
+	out = append(append(out, roundedQueryChecks[B](caps)...), splitChecks[B](caps)...)
 	return append(out, check[B]{"appended, turned and attended", checkTurnedStep[B]})
 }
 
@@ -60,11 +60,13 @@ func small(name string, seqs ...sequence) attendSpec {
 		output: outputSpec{lse: true, mass: true}, format: f32}
 }
 
-// listed is a paged case that is not about head dims and block sizes, with ones
-// that the device lists.
+// listed is a case that is not about head dims and block sizes, with ones that the device
+// lists.
 func (s attendSpec) listed(caps backend.Caps) attendSpec {
 	s.kDim, s.vDim = listedDims(caps, s.kDim, s.vDim)
-	s.layout.block = listedBlock(caps, s.layout.block)
+	if s.layout.block > 0 {
+		s.layout.block = listedBlock(caps, s.layout.block)
+	}
 	return s
 }
 
@@ -148,6 +150,8 @@ func formatSpecs(caps backend.Caps) []attendSpec {
 	for _, f := range sampled(caps) {
 		s := small(fmt.Sprintf("format %s", formatName(f)), sequence{1, 17}, sequence{4, 9})
 		s.format = f
+		out = append(out, s)
+		s.name, s.mask.part, s.mask.recent = "older keys: "+s.name, backend.OlderKeys, 3
 		out = append(out, s)
 	}
 	return out

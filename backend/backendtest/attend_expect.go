@@ -75,11 +75,15 @@ func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) []float64 {
 }
 
 func (a *attendRun[B]) visibility(head int) visibility {
-	m := a.attendSpec.mask
-	return visibility{
-		scale: float64(a.scale()), nonCausal: m.nonCausal, window: m.window, sinkTokens: m.sinkTokens,
-		softCap: float64(m.softCap), slope: float64(a.slopes[head]), sinkLogit: float64(a.logits[head]),
-	}
+	v := a.attendSpec.mask.visibility(a.cache.block)
+	v.scale, v.slope, v.sinkLogit = float64(a.scale()), float64(a.slopes[head]), float64(a.logits[head])
+	return v
+}
+
+// visibility is what all query heads have in common.
+func (m *maskSpec) visibility(block int) visibility {
+	return visibility{nonCausal: m.nonCausal, window: m.window, sinkTokens: m.sinkTokens,
+		part: m.part, recent: m.recent, block: block, softCap: float64(m.softCap)}
 }
 
 // compare holds the device's results against the reference and then every buffer

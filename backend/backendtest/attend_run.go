@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"errors"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -46,6 +47,7 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 	a.shape = backend.AttendShape{
 		QHeads: s.qHeads, KVHeads: s.kvHeads, KDim: s.kDim, VDim: s.vDim, BlockSize: s.block(), Format: s.format,
 		NonCausal: s.mask.nonCausal, Window: s.mask.window, SinkTokens: s.mask.sinkTokens, Mass: s.output.mass,
+		Part: s.mask.part, Recent: s.mask.recent,
 	}
 	for _, seq := range s.seqs {
 		a.shape.ContextLens = append(a.shape.ContextLens, uint32(seq.context))
@@ -62,6 +64,9 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 // plan plans a shape and provides what the plan asks for.
 func (r *rig[B]) plan(shape backend.AttendShape) (p backend.AttendPlan, work, space backend.Opt[B]) {
 	p, err := r.be.PlanAttend(shape)
+	if shape.Part != backend.AllKeys && errors.Is(err, backend.ErrUnsupported{}) {
+		r.skip("%v", err)
+	}
 	require.NoError(r, err, "planning")
 	if len(p.Work) > 0 {
 		work = backend.Some(constant(r, "work", backend.U32, p.Work).buf)
@@ -190,7 +195,7 @@ func (a *attendRun[B]) batch() backend.Ragged[B] {
 	for i, blocks := range a.tables {
 		ids := make([]uint32, len(blocks))
 		for j := range blocks {
-			ids[j] = uint32(a.entry(i, j))
+			ids[j] = a.entry(i, j)
 		}
 		table.set(i*b.TableStride, backend.BytesOf(ids))
 	}
@@ -198,20 +203,36 @@ func (a *attendRun[B]) batch() backend.Ragged[B] {
 	return b
 }
 
-// entry is the block of a sequence's table, or one of poison where no query sees it: between
-// sink tokens and the window of the first query.
-func (a *attendRun[B]) entry(seq, i int) int {
-	m, s, block := a.attendSpec.mask, a.seqs[seq], a.cache.block
-	oldest := s.context - s.queries - m.window + 1 // that the first query sees
-	if m.window > 0 && a.layout.block > 0 && a.prefixes == nil && !a.output.shared && i*block >= m.sinkTokens && (i+1)*block <= oldest {
-		return a.unseen
+// entry is the block of a sequence's table, or one of poison where no query sees it; a part of the
+// keys has entries there that are no block at all.
+func (a *attendRun[B]) entry(seq, i int) uint32 {
+	m := a.attendSpec.mask
+	switch {
+	case m.window == 0 && m.part == backend.AllKeys, a.layout.block == 0, a.prefixes != nil, a.output.shared, a.seesBlock(seq, i):
+		return uint32(a.tables[seq][i])
+	case m.part != backend.AllKeys && i%2 == 1:
+		return math.MaxUint32
 	}
-	return a.tables[seq][i]
+	return uint32(a.unseen)
+}
+
+// seesBlock reports whether a query sees a key of a block of its sequence.
+func (a *attendRun[B]) seesBlock(seq, i int) bool {
+	s, block, v := a.seqs[seq], a.cache.block, a.attendSpec.mask.visibility(a.cache.block)
+	for pos := s.context - s.queries; pos < s.context; pos++ {
+		for key := i * block; key < min((i+1)*block, s.context); key++ {
+			if v.sees(pos, key) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (a *attendRun[B]) mask() backend.Mask[B] {
 	m := backend.Mask[B]{NonCausal: a.attendSpec.mask.nonCausal, Window: a.attendSpec.mask.window,
-		SinkTokens: a.attendSpec.mask.sinkTokens, SoftCap: a.attendSpec.mask.softCap}
+		SinkTokens: a.attendSpec.mask.sinkTokens, SoftCap: a.attendSpec.mask.softCap,
+		Part: a.attendSpec.mask.part, Recent: a.attendSpec.mask.recent}
 	a.slopes, a.logits = make([]float32, a.qHeads), make([]float32, a.qHeads)
 	for h := range a.qHeads {
 		a.logits[h] = float32(math.Inf(-1))

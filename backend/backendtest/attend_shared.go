@@ -72,7 +72,7 @@ func (a *attendRun[B]) tell(s *backend.AttendShape) {
 	s.Table = make([]uint32, len(a.seqs)*s.TableStride)
 	for i, blocks := range a.tables {
 		for j := range blocks {
-			s.Table[i*s.TableStride+j] = uint32(a.entry(i, j))
+			s.Table[i*s.TableStride+j] = a.entry(i, j)
 		}
 	}
 }

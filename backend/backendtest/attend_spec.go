@@ -24,6 +24,8 @@ type maskSpec struct {
 	name               string
 	nonCausal          bool
 	window, sinkTokens int
+	part               backend.Part
+	recent             int
 	softCap            float32
 	alibi, sinkLogits  bool
 }

@@ -40,6 +40,13 @@ func attendSpoils[B backend.Buffer]() []spoil[B, backend.AttendParams[B]] {
 	plain("a negative window", func(p *params) { p.Mask.Window = -1 })
 	plain("negative sinks", func(p *params) { p.Mask.SinkTokens = -1 })
 	plain("a window and no causal mask", func(p *params) { p.Mask.NonCausal, p.Mask.Window = true, 4 })
+	plain("recent tokens of all keys", func(p *params) { p.Mask.Recent = 8 })
+	plain("no recent tokens", func(p *params) { p.Mask.Part = backend.OlderKeys })
+	plain("negative recent tokens", func(p *params) { p.Mask.Part, p.Mask.Recent = backend.RecentKeys, -1 })
+	plain("a part that there is not", func(p *params) { p.Mask.Part, p.Mask.Recent = backend.RecentKeys+1, 8 })
+	plain("a part and no causal mask", func(p *params) {
+		p.Mask = backend.Mask[B]{NonCausal: true, Part: backend.OlderKeys, Recent: 8}
+	})
 	for name, v := range map[string]float64{"a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
 		plain(name+" soft-cap", func(p *params) { p.Mask.SoftCap = float32(v) })
 	}

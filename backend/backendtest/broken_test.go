@@ -199,6 +199,26 @@ var defects = []defect{
 			}
 		})
 	}},
+	{"shows all keys for a part of them", "attend", func(b *broken, be device) {
+		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
+			shape.Part, shape.Recent = backend.AllKeys, 0
+			return be.PlanAttend(shape)
+		}
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.Part, p.Mask.Recent = backend.AllKeys, 0 })
+	}},
+	{"takes one more token for recent", "attend", func(b *broken, be device) {
+		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
+			if shape.Recent > 0 && shape.Recent < math.MaxInt {
+				shape.Recent++
+			}
+			return be.PlanAttend(shape)
+		}
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) {
+			if p.Mask.Recent > 0 && p.Mask.Recent < math.MaxInt {
+				p.Mask.Recent++
+			}
+		})
+	}},
 	{"has NaN for an empty context", "attend", func(b *broken, be device) {
 		b.attend = func(s backend.Stream, p attendP) error {
 			if err := be.Attend(s, p); err != nil || p.Batch.QueryOffsets.Set {

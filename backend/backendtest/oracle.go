@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/go-gl/mathgl/mgl64"
 )
 
@@ -13,6 +14,8 @@ type visibility struct {
 	scale              float64
 	nonCausal          bool
 	window, sinkTokens int
+	part               backend.Part
+	recent, block      int     // block is the slots of the cache's
 	softCap            float64 // 0: none
 	slope              float64 // ALiBi
 	sinkLogit          float64 // −∞: none
@@ -25,12 +28,18 @@ func (v visibility) sees(pos, key int) bool {
 	switch {
 	case v.nonCausal:
 		return true
-	case key > pos:
+	case key > pos, v.part == backend.OlderKeys && key >= v.edge(pos), v.part == backend.RecentKeys && key < v.edge(pos):
 		return false
 	case v.window > 0:
 		return key > pos-v.window || key < v.sinkTokens
 	}
 	return true
+}
+
+// edge is where the recent keys of a query begin.
+func (v visibility) edge(pos int) int {
+	before := max(0, pos+1-v.recent)
+	return before - before%v.block
 }
 
 // score is what the softmax sees of a dot product: scale, soft-cap, then ALiBi.

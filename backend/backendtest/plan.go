@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -31,12 +32,19 @@ func checkPlanAgain[B backend.Buffer](r *rig[B]) {
 		func(s *backend.AttendShape) { s.Mass = true },
 		func(s *backend.AttendShape) { s.Window, s.SinkTokens = 100, 4 },
 		func(s *backend.AttendShape) { s.NonCausal = true },
+		func(s *backend.AttendShape) { s.Part, s.Recent = backend.OlderKeys, 70 },
+		func(s *backend.AttendShape) {
+			s.Part, s.Recent, s.Window, s.SinkTokens = backend.RecentKeys, 70, 100, 4
+		},
 		func(s *backend.AttendShape) { s.ContextLens, s.QueryLens = []uint32{40000}, []uint32{1} },
 	} {
 		shape := r.shape()
 		change(&shape)
 		lens, queries := slices.Clone(shape.ContextLens), slices.Clone(shape.QueryLens)
 		first, err := r.be.PlanAttend(shape)
+		if shape.Part != backend.AllKeys && errors.Is(err, backend.ErrUnsupported{}) {
+			continue
+		}
 		require.NoError(r, err)
 		require.Equal(r, shape.Mass, first.Mass)
 		require.Positive(r, first.Items)
@@ -72,6 +80,11 @@ func checkBadShapes[B backend.Buffer](r *rig[B]) {
 		"negative window":              func(s *backend.AttendShape) { s.Window = -1 },
 		"negative sinks":               func(s *backend.AttendShape) { s.SinkTokens = -1 },
 		"a window and no causal mask":  func(s *backend.AttendShape) { s.NonCausal, s.Window = true, 8 },
+		"recent tokens of all keys":    func(s *backend.AttendShape) { s.Recent = 8 },
+		"no recent tokens":             func(s *backend.AttendShape) { s.Part = backend.OlderKeys },
+		"negative recent tokens":       func(s *backend.AttendShape) { s.Part, s.Recent = backend.RecentKeys, -1 },
+		"a part that there is not":     func(s *backend.AttendShape) { s.Part, s.Recent = backend.RecentKeys+1, 8 },
+		"a part and no causal mask":    func(s *backend.AttendShape) { s.NonCausal, s.Part, s.Recent = true, backend.OlderKeys, 8 },
 		"sizes that overflow":          func(s *backend.AttendShape) { s.QHeads, s.KVHeads = math.MaxInt-1, 2 },
 	} {
 		shape := r.shape()

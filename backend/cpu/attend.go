@@ -89,7 +89,7 @@ func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
 	v, be := &p.Cache, p.Q.Buf.be
 	a.qHeads, a.kvHeads, a.vDim, a.block, a.tileRows, a.withMass = p.QHeads, v.KVHeads, v.V.Dim, v.BlockSize, be.tileRows(), p.Plan.Mass
-	a.see = plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
+	a.see = plan.Visible(&p.Mask, v.BlockSize)
 	a.k, a.fixed, a.int8Query, a.group = be.kernels, be.fixed, p.Int8Query, p.QHeads/v.KVHeads
 	a.tokens, a.scale, a.softCap = p.Batch.Tokens, p.Scale, p.Mask.SoftCap
 	a.q.of(&p.Q, a.tokens, p.QHeads*v.K.Dim)

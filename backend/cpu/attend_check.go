@@ -35,7 +35,7 @@ func (a *attention) check(p *backend.AttendParams[*Buffer]) error {
 			continue
 		}
 		table, keys := a.table(i), a.see.Of(int(ctx), n, 0, n)
-		if err := table.check("attend", i, 0, keys.Sinks, cache); err != nil {
+		if err := table.check("attend", i, keys.First, keys.Sinks, cache); err != nil {
 			return err
 		}
 		if err := table.check("attend", i, keys.Lo, keys.Hi, cache); err != nil {
@@ -70,11 +70,10 @@ func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerp
 	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(sum) || work[2] != uint32(sum>>32) {
 		return attendError("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
 	}
-	if !a.see.Within(int(work[3]), int(work[4])) {
-		return attendError("mask: window %d and %d sink tokens, the plan was made for %d and %d", a.see.Window, a.see.SinkTokens, work[3], work[4])
+	if err := a.see.Within(work[wordVisible:wordItems]); err != nil {
+		return attendError("%v", err)
 	}
-	n, rows, units := int(work[5]), int(work[6]), int(work[7])
-	many := int(work[8])
+	n, rows, units, many := int(work[wordItems]), int(work[wordRows]), int(work[wordUnits]), int(work[wordListed])
 	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 || many > (len(work)-n*itemWords)/listedWords {
 		return attendError("work: %d elements, too few for %d items and %d queries", len(work)+headerWords, n, many)
 	}

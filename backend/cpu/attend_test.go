@@ -68,6 +68,7 @@ func TestAttendAgainstReference(t *testing.T) {
 		if !c.mask.nonCausal {
 			c.mask.window = rapid.SampledFrom([]int{0, 0, 1, 5, 40, math.MaxInt}).Draw(r, "window")
 			c.mask.sinks = rapid.SampledFrom([]int{0, 1, 4, 60}).Draw(r, "sinks")
+			c.mask.drawPart(r)
 		}
 		if rapid.Bool().Draw(r, "soft-cap") {
 			c.mask.softCap = 2
@@ -76,6 +77,12 @@ func TestAttendAgainstReference(t *testing.T) {
 		compare(r, c, st.attend(t), st.reference(c))
 		require.NoError(r, st.be.Close())
 	})
+}
+
+func (m *mask) drawPart(r *rapid.T) {
+	if m.part = backend.Part(rapid.IntRange(0, 2).Draw(r, "part")); m.part != backend.AllKeys {
+		m.recent = rapid.SampledFrom([]int{1, 5, 31, 290, math.MaxInt}).Draw(r, "recent")
+	}
 }
 
 // Long contexts with few heads are split over the workers and merged.
@@ -114,6 +121,7 @@ func TestAttendSplitContextUnderMasks(t *testing.T) {
 		if !c.mask.nonCausal {
 			c.mask.window = rapid.SampledFrom([]int{0, 0, 1, 33, 300, 600, math.MaxInt}).Draw(r, "window")
 			c.mask.sinks = rapid.SampledFrom([]int{0, 4, 300, 600}).Draw(r, "sinks")
+			c.mask.drawPart(r)
 		}
 		st := c.set(t, rapid.Uint64().Draw(r, "seed"))
 		if rapid.Bool().Draw(r, "wide plan") {
@@ -144,6 +152,29 @@ func TestAttendNarrowerWindow(t *testing.T) {
 	require.ErrorContains(t, st.be.Attend(st.s, st.params), "window 701")
 	st.params.Mask.Window = 0
 	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+}
+
+// A plan serves the part of the keys that it was made for, and no other.
+func TestAttendAnotherPart(t *testing.T) {
+	c := scene{qHeads: 2, kvHeads: 1, kDim: 16, vDim: 16, act: backend.F32, k: backend.F32, v: backend.F32,
+		ctx: []int{70, 40}, queries: []int{40, 3}, mask: mask{part: backend.OlderKeys, recent: 20}}
+	st := c.set(t, 5)
+	for name, change := range map[string]func(m *backend.Mask[*Buffer]){
+		"all keys":  func(m *backend.Mask[*Buffer]) { m.Part, m.Recent = backend.AllKeys, 0 },
+		"the other": func(m *backend.Mask[*Buffer]) { m.Part = backend.RecentKeys },
+		"recent":    func(m *backend.Mask[*Buffer]) { m.Recent++ },
+	} {
+		p := st.params
+		change(&p.Mask)
+		err := st.be.Attend(st.s, p)
+		require.ErrorIs(t, err, backend.ErrShape{}, name)
+		require.ErrorContains(t, err, "part", name)
+	}
+	compare(t, c, st.attend(t), st.reference(c))
+	c.mask = mask{}
+	all := c.set(t, 5)
+	all.params.Mask.Part, all.params.Mask.Recent = backend.OlderKeys, 20
+	require.ErrorContains(t, all.be.Attend(all.s, all.params), "part 1 by 20")
 }
 
 // someTypes is scenes of storage types that are walked in different ways.

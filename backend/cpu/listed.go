@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
 const listedWords = 3
@@ -68,9 +67,7 @@ func (a *attention) layMany(t *tile, it *item) {
 		if i == 0 {
 			t.keys, t.seen = sees, sees
 		}
-		t.keys.Lo, t.keys.Sinks = min(t.keys.Lo, sees.Lo), max(t.keys.Sinks, sees.Sinks)
-		t.seen.Lo, t.seen.Sinks = max(t.seen.Lo, sees.Lo), min(t.seen.Sinks, sees.Sinks)
+		t.keys, t.seen = t.keys.Or(sees), t.seen.And(sees)
 	}
-	t.keys = plan.Keys{Sinks: min(t.keys.Sinks, t.keys.Lo), Lo: t.keys.Lo, Hi: it.k1}
-	t.seen.Hi = it.k1
+	it.k1 = min(it.k1, t.keys.Hi)
 }

@@ -21,8 +21,14 @@ func (l *workload) keptSize(it *item) int {
 }
 
 // chunksOf is at most how many chunks so many keys are walked in: one more than they fill
-// where they begin inside of one, and one more where sink tokens end.
-func chunksOf(keys int) int { return keys/chunk + 3 }
+// where they begin inside of one, and one more where sink tokens end. Recent ones of those may
+// begin inside of a chunk, too.
+func (l *workload) chunksOf(keys int) int {
+	if l.see.Part == backend.RecentKeys {
+		return keys/chunk + 4
+	}
+	return keys/chunk + 3
+}
 
 func (a *attention) keptOf(it *item) kept {
 	if it.kept == 0 {

@@ -39,9 +39,14 @@ const (
 // sequences have. The header lets Attend recognise work that was made for another shape or a
 // narrower mask, which would leave rows or keys out.
 const (
-	planMagic = 0x666b7604
-	// magic, fingerprint (2), window, sink tokens, items, partial rows, units of kept weights, listed queries
-	headerWords = 9
+	planMagic = 0x666b7605
+	// magic and fingerprint (2), then
+	wordVisible = 3 // what the plan has keys for, see plan.Visibility.Words
+	wordItems   = wordVisible + plan.VisibleWords
+	wordRows    = wordItems + 1 // partial ones
+	wordUnits   = wordRows + 1  // of kept weights
+	wordListed  = wordUnits + 1 // queries
+	headerWords = wordListed + 1
 )
 
 // PlanAttend splits the queries of a step into tiles, and the contexts of tiles
@@ -59,7 +64,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		return backend.AttendPlan{}, err
 	}
 	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, tileRows: be.tileRows(), withMass: s.Mass,
-		see: plan.Visible(s.NonCausal, s.Window, s.SinkTokens)}
+		see: plan.Planned(&s)}
 	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed}
 	if plan.Shares(&s) && (!be.fixed || s.MinShared > 0) {
 		sp.share(&s)
@@ -72,7 +77,8 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 		sp.weigh(i, int(ctx), n)
 	}
 	sp.weighGroups()
-	sp.work = append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32), uint32(l.see.Window), uint32(l.see.SinkTokens), 0, 0, 0, 0)
+	see := l.see.Words()
+	sp.work = append(append(append(s.Work[:0], planMagic, uint32(sum), uint32(sum>>32)), see[:]...), 0, 0, 0, 0)
 	sp.splitGroups()
 	for i, ctx := range s.ContextLens {
 		sp.split(i, int(ctx), int(s.QueryLens[i]))
@@ -83,6 +89,6 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	if !ok || int64(sp.rows) > math.MaxUint32 {
 		return backend.AttendPlan{}, backend.ErrShape{Op: "plan attend", What: fmt.Sprintf("workspace: %d tokens of %d heads are too many", tokens, l.qHeads)}
 	}
-	sp.work[5], sp.work[6], sp.work[7], sp.work[8] = uint32(sp.items), uint32(sp.rows), uint32(sp.units), uint32(listed)
+	sp.work[wordItems], sp.work[wordRows], sp.work[wordUnits], sp.work[wordListed] = uint32(sp.items), uint32(sp.rows), uint32(sp.units), uint32(listed)
 	return backend.AttendPlan{Work: sp.work, Items: sp.items, Parts: sp.parts, Workspace: space, Mass: s.Mass}, nil
 }

@@ -20,7 +20,7 @@ func shapeOf(qHeads, kvHeads int, ctx, queries []uint32) backend.AttendShape {
 // itemsOf decodes a plan's work.
 func itemsOf(plan backend.AttendPlan) []item {
 	var out []item
-	for i := range plan.Work[5] {
+	for i := range plan.Work[wordItems] {
 		var it item
 		it.decode(plan.Work[headerWords+i*itemWords:])
 		out = append(out, it)
@@ -31,7 +31,7 @@ func itemsOf(plan backend.AttendPlan) []item {
 // listedOf is the queries of a plan's items of several sequences.
 func listedOf(plan backend.AttendPlan) []listed {
 	a := attention{listed: plan.Work[headerWords+plan.Items*itemWords:]}
-	out := make([]listed, plan.Work[8])
+	out := make([]listed, plan.Work[wordListed])
 	for i := range out {
 		out[i] = a.listedAt(i)
 	}
@@ -64,8 +64,11 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 		if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
 			s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 			s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
+			if s.Part = backend.Part(rapid.IntRange(0, 2).Draw(r, "part")); s.Part != backend.AllKeys {
+				s.Recent = rapid.SampledFrom([]int{1, 40, 600, math.MaxInt}).Draw(r, "recent")
+			}
 		}
-		see := plan.Visible(s.NonCausal, s.Window, s.SinkTokens)
+		see := plan.Planned(&s)
 		be, err := Open(Options{Threads: rapid.IntRange(1, 9).Draw(r, "threads"), Reproducible: rapid.Bool().Draw(r, "reproducible")})
 		require.NoError(r, err)
 		defer func() { require.NoError(r, be.Close()) }()

@@ -88,6 +88,20 @@ type mask struct {
 	window, sinks int
 	softCap       float32
 	alibi, logits bool
+	part          backend.Part
+	recent        int
+}
+
+// sees reports whether a query at position p sees a key, where blocks have so many slots.
+func (m *mask) sees(p, key, block int) bool {
+	if m.nonCausal {
+		return true
+	}
+	if key > p || m.window > 0 && key <= p-m.window && key >= m.sinks {
+		return false
+	}
+	edge := max(p+1-m.recent, 0) / block * block
+	return m.part == backend.AllKeys || (key < edge) == (m.part == backend.OlderKeys)
 }
 
 // prefix is what a sequence has in common with an earlier one: its first tokens, as far as they
@@ -101,6 +115,18 @@ func (c scene) shared(i int) int {
 	}
 	p := c.prefixes[i]
 	return min(p.tokens, c.ctx[i], c.ctx[p.from]) / c.block * c.block
+}
+
+// seesBlock reports whether a query of sequence i sees a key of its block at depth.
+func (c scene) seesBlock(i, depth int) bool {
+	for q := range c.queries[i] {
+		for key := depth * c.block; key < min((depth+1)*c.block, c.ctx[i]); key++ {
+			if c.mask.sees(c.ctx[i]-c.queries[i]+q, key, c.block) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // result is what a scene gives, as float32.
@@ -184,7 +210,9 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 				if id = order[i*stride+pos/block]; pos < c.shared(i) {
 					id = st.table[c.prefixes[i].from][pos/block]
 				}
-				ids[i*stride+pos/block] = uint32(id)
+				if c.prefixes != nil || c.seesBlock(i, pos/block) { // nor do those of blocks that no query sees
+					ids[i*stride+pos/block] = uint32(id)
+				}
 			}
 			if pos%block == 0 {
 				st.table[i] = append(st.table[i], id)
@@ -224,7 +252,8 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 			quant.DecodeInt8(q[:c.kDim], codes, scale)
 		}
 	}
-	p.Mask = backend.Mask[*Buffer]{NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, SoftCap: c.mask.softCap}
+	p.Mask = backend.Mask[*Buffer]{NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, SoftCap: c.mask.softCap,
+		Part: c.mask.part, Recent: c.mask.recent}
 	if c.mask.alibi {
 		p.Mask.ALiBi = backend.Some(floats(t, be, backend.F32, st.slopes))
 	}
@@ -238,7 +267,8 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 	}
 	st.shape = backend.AttendShape{QHeads: c.qHeads, KVHeads: c.kvHeads, KDim: c.kDim, VDim: c.vDim, BlockSize: block,
 		Format: backend.Format{Act: c.act, K: c.k, V: c.v}, ContextLens: lens, QueryLens: qlens,
-		NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, Mass: c.mass}
+		NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, Mass: c.mass,
+		Part: c.mask.part, Recent: c.mask.recent}
 	if c.prefixes != nil {
 		st.shape.Table, st.shape.TableStride, st.shape.MinShared = ids, stride, c.minShared
 	}
@@ -303,7 +333,7 @@ func (st *stage) reference(c scene) result {
 					if c.mask.alibi {
 						s += float64(st.slopes[h]) * float64(key-p)
 					}
-					if !c.mask.nonCausal && (key > p || c.mask.window > 0 && key <= p-c.mask.window && key >= c.mask.sinks) {
+					if !c.mask.sees(p, key, st.shape.BlockSize) {
 						s = math.Inf(-1)
 					}
 					scores[key] = s

@@ -191,7 +191,7 @@ func TestSharedReproducibly(t *testing.T) {
 		be, _ := openWith(t, Options{Threads: 2, Reproducible: reproducible})
 		p, err := be.PlanAttend(s)
 		require.NoError(t, err)
-		require.Equal(t, !reproducible, p.Work[8] > 0)
+		require.Equal(t, !reproducible, p.Work[wordListed] > 0)
 	}
 }
 
@@ -241,11 +241,11 @@ func TestSharedWhereItPays(t *testing.T) {
 		}
 		p, err := be.PlanAttend(s)
 		require.NoError(t, err)
-		require.Equal(t, c.want, p.Work[8] > 0, "%+v", c)
+		require.Equal(t, c.want, p.Work[wordListed] > 0, "%+v", c)
 		s.MinShared = math.MaxInt
 		p, err = be.PlanAttend(s)
 		require.NoError(t, err)
-		require.Zero(t, p.Work[8])
+		require.Zero(t, p.Work[wordListed])
 	}
 }
 

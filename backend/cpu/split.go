@@ -74,7 +74,7 @@ func (sp *splitter) cut(it item, keys plan.Keys, parts, size int) {
 
 // keep gives an item of few rows, or of several sequences, a place for its weights, while there is one.
 func (sp *splitter) keep(it *item, keys int) {
-	it.kept, it.chunks = 0, chunksOf(keys)
+	it.kept, it.chunks = 0, sp.load.chunksOf(keys)
 	if !sp.load.withMass || !it.many() && (it.q1-it.q0)*sp.load.qHeads > fewRows*sp.load.kvHeads {
 		return
 	}

@@ -19,7 +19,8 @@ type tile struct {
 	many        bool      // of several sequences: q0 and q1 are of the plan's list, and seq, first, ctx and n are not set
 }
 
-// lay sets t, which is zero, to the tile of an item for some heads.
+// lay sets t, which is zero, to the tile of an item for some heads, and ends the item where its rows
+// see no more.
 func (a *attention) lay(t *tile, it *item, head, heads int) {
 	t.head, t.heads, t.q0, t.q1, t.rows = head, heads, it.q0, it.q1, (it.q1-it.q0)*a.group
 	if it.many() {
@@ -30,9 +31,10 @@ func (a *attention) lay(t *tile, it *item, head, heads int) {
 	t.first, t.n = a.tokensOf(it.seq)
 	t.keys = a.see.Of(t.ctx, t.n, t.q0, t.q1)
 	t.seen = a.see.Of(t.ctx, t.n, t.q0, t.q0+1)
-	if last := a.see.Of(t.ctx, t.n, t.q1-1, t.q1); last.Lo > t.seen.Lo {
-		t.seen.Lo, t.seen.Sinks = last.Lo, min(last.Sinks, t.seen.Sinks)
+	if t.q1-t.q0 > 1 {
+		t.seen = t.seen.And(a.see.Of(t.ctx, t.n, t.q1-1, t.q1))
 	}
+	it.k1 = min(it.k1, t.keys.Hi)
 }
 
 // query is one of a tile's: its token in the call, its number in its sequence, and that one's

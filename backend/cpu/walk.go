@@ -131,7 +131,7 @@ func (a *attention) mix(acc, shrink, weights []float32, k *kernels, w *scratch) 
 // that it returns.
 func (a *attention) settle(t *tile, head, key, n int, scores matrix) (by float32) {
 	shaped := a.softCap > 0 || a.slopes != nil
-	all := key >= t.seen.Lo && key+n <= t.seen.Hi || key+n <= t.seen.Sinks // see them
+	all := key >= t.seen.Lo && key+n <= t.seen.Hi || key >= t.seen.First && key+n <= t.seen.Sinks // see them
 	if all && !shaped {
 		return a.scale
 	}
@@ -169,7 +169,7 @@ func (a *attention) shape(q *query, qHead, key int, row []float32) {
 // hide sets the scores of keys from key on that are not seen to −∞.
 func hide(row []float32, key int, see plan.Keys) {
 	place := func(position int) int { return min(max(position-key, 0), len(row)) }
-	for _, part := range [][]float32{row[place(see.Sinks):place(see.Lo)], row[place(see.Hi):]} {
+	for _, part := range [][]float32{row[:place(see.First)], row[place(see.Sinks):place(see.Lo)], row[place(see.Hi):]} {
 		for j := range part {
 			part[j] = negInf
 		}

@@ -128,10 +128,26 @@ func (c *checker) dims(caps *backend.Caps, kDim, vDim int) {
 }
 
 // visibility checks which keys a query sees.
-func (c *checker) visibility(nonCausal bool, window, sinkTokens int) {
+func (c *checker) visibility(nonCausal bool, window, sinkTokens int, part backend.Part, recent int) {
 	c.least("window", window, 0)
 	c.least("sink tokens", sinkTokens, 0)
 	if nonCausal && (window > 0 || sinkTokens > 0) {
 		c.unsupported("a window or sink tokens without a causal mask")
 	}
+	if part != backend.AllKeys || recent != 0 {
+		c.part(nonCausal, part, recent)
+	}
+}
+
+// part checks which part of its keys a query sees, where it is not all of them.
+func (c *checker) part(nonCausal bool, part backend.Part, recent int) {
+	switch {
+	case part > backend.RecentKeys:
+		c.shape("part: have %d, need all, older or recent keys", part)
+	case part == backend.AllKeys:
+		c.shape("recent tokens: have %d with all keys, need 0", recent)
+	case nonCausal:
+		c.shape("part: older or recent keys without a causal mask")
+	}
+	c.least("recent tokens", recent, 1)
 }

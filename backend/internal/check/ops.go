@@ -48,7 +48,7 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 	c.heads(s.QHeads, s.KVHeads)
 	c.dims(&caps, s.KDim, s.VDim)
 	c.format(&caps, s.Format)
-	c.visibility(s.NonCausal, s.Window, s.SinkTokens)
+	c.visibility(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Recent)
 	if len(s.ContextLens) != len(s.QueryLens) {
 		c.shape("query lengths: %d sequences, need %d as in context lengths", len(s.QueryLens), len(s.ContextLens))
 	}
@@ -90,7 +90,7 @@ func Attend[B backend.Buffer](caps *backend.Caps, p *backend.AttendParams[B]) er
 	c.heads(p.QHeads, p.Cache.KVHeads)
 	batch(c, caps, &p.Batch, &p.Cache)
 	c.positive("scale", p.Scale)
-	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
+	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens, p.Mask.Part, p.Mask.Recent)
 	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) || m > 0 && m < leastFactor {
 		c.shape("soft-cap: have %v, need 0 or a finite number from %v", m, leastFactor)
 	}

@@ -36,7 +36,7 @@ func Attend[B Buffer](c *Calls, p *backend.AttendParams[B]) error {
 
 // bind resolves checked parameters.
 func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
-	v, b, see := &p.Cache, &p.Batch, plan.Visible(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens)
+	v, b, see := &p.Cache, &p.Batch, plan.Visible(&p.Mask, p.Cache.BlockSize)
 	t.format = backend.Format{Act: p.Q.Buf.DType(), K: v.K.Data.DType(), V: v.V.Data.DType()}
 	t.work, err = plan.Read(p.Plan.Work, plan.Call{QHeads: p.QHeads, KVHeads: v.KVHeads, KDim: v.K.Dim, VDim: v.V.Dim,
 		Format: t.format, Seqs: b.Seqs, Tokens: b.Tokens, See: see, Mass: p.Plan.Mass})

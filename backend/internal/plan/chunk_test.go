@@ -91,7 +91,7 @@ func TestPartsAreNotShort(t *testing.T) {
 				tile := [2]uint32{it.Seq, it.Row}
 				if _, there := keys[tile]; !there && it.Rows > 0 {
 					group := s.QHeads / s.KVHeads
-					see := Visible(s.NonCausal, s.Window, s.SinkTokens)
+					see := Planned(&s)
 					keys[tile] = see.Of(int(s.ContextLens[it.Seq]), int(s.QueryLens[it.Seq]), int(it.Row)/group, (int(it.Row+it.Rows)-1)/group+1).Count()
 				}
 				require.LessOrEqual(r, it.Parts, uint32(maxParts))

@@ -40,7 +40,7 @@ type Capacity [Kinds]int
 // Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0].
 func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error) {
 	p := planner{queries: s.QueryLens, contexts: s.ContextLens, format: s.Format, group: s.QHeads / s.KVHeads,
-		block: s.BlockSize, fixed: s.Fixed, see: Visible(s.NonCausal, s.Window, s.SinkTokens)}
+		block: s.BlockSize, fixed: s.Fixed, see: Planned(&s)}
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
 		Seqs: len(s.QueryLens), See: p.see, Mass: s.Mass}
 	var err error

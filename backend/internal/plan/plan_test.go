@@ -26,7 +26,7 @@ func shapeOf(format backend.Format, qHeads, kvHeads int, contexts, queries []uin
 // callOf is the call that a plan for s serves.
 func callOf(s backend.AttendShape) Call {
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format, Seqs: len(s.QueryLens),
-		See: Visible(s.NonCausal, s.Window, s.SinkTokens), Mass: s.Mass}
+		See: Planned(&s), Mass: s.Mass}
 	for _, n := range s.QueryLens {
 		c.Tokens += int(n)
 	}
@@ -56,6 +56,9 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 	if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
 		s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 		s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
+		if s.Part = backend.Part(rapid.IntRange(0, 2).Draw(r, "part")); s.Part != backend.AllKeys {
+			s.Recent = rapid.SampledFrom([]int{1, 40, 300, math.MaxInt}).Draw(r, "recent")
+		}
 	}
 	capacity := rapid.SampledFrom([]int{0, 1, 8, 100, 1000})
 	return s, Capacity{capacity.Draw(r, "vector"), capacity.Draw(r, "decode"), capacity.Draw(r, "prefill")}
@@ -100,9 +103,9 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 		require.NoError(r, err)
 		c := callOf(s)
 		if !s.NonCausal && rapid.Bool().Draw(r, "narrower") {
-			c.See = Visible(false, rapid.IntRange(1, 1000).Draw(r, "narrower window"), rapid.IntRange(0, s.SinkTokens).Draw(r, "fewer sinks"))
-			if !c.See.Within(s.Window, s.SinkTokens) {
-				c.See = Visible(false, s.Window, s.SinkTokens)
+			window, sinks := rapid.IntRange(1, 1000).Draw(r, "narrower window"), rapid.IntRange(0, s.SinkTokens).Draw(r, "fewer sinks")
+			if s.Window == 0 || window <= s.Window {
+				c.See = visible(false, window, sinks, s.Part, s.Recent, s.BlockSize)
 			}
 		}
 		work, err := Read(plan.Work, c)
@@ -165,7 +168,11 @@ func requireShared(r *rapid.T, s backend.AttendShape, it abi.AttendItem, rows []
 		return s.Table[int(seq)*s.TableStride:][int(it.Key)/s.BlockSize : (int(it.KeyEnd)-1)/s.BlockSize+1]
 	}
 	for _, row := range rows {
-		require.LessOrEqual(r, it.KeyEnd, s.ContextLens[row.Seq]-s.QueryLens[row.Seq])
+		before, see := int(s.ContextLens[row.Seq]-s.QueryLens[row.Seq]), Planned(&s)
+		if s.Part == backend.OlderKeys {
+			before = see.Edge(before)
+		}
+		require.LessOrEqual(r, int(it.KeyEnd), before)
 		require.Less(r, int(row.Row), int(s.QueryLens[row.Seq])*s.QHeads/s.KVHeads)
 		require.Equal(r, blocks(rows[0].Seq), blocks(row.Seq))
 	}

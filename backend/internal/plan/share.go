@@ -68,10 +68,10 @@ type Sharing struct {
 	tiles int
 }
 
-// Shares reports whether a step may have groups. A window cuts off what is shared, and
-// who lies in one block shares no whole one.
+// Shares reports whether a step may have groups. A window cuts off what is shared, as recent keys
+// do, and who lies in one block shares no whole one.
 func Shares(s *backend.AttendShape) bool {
-	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && len(s.QueryLens) > 1
+	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && s.Part != backend.RecentKeys && len(s.QueryLens) > 1
 }
 
 // Find finds the groups of a step, of which nothing is retained.
@@ -96,13 +96,18 @@ func (sh *Sharing) Find(s *backend.AttendShape, rules Rules) {
 	sh.step = backend.AttendShape{}
 }
 
-// common is how many blocks of a sequence others may share: whole ones before its queries, if
-// it is a single tile. One of more tiles reads its keys for a tile's worth of rows anyway.
+// common is how many blocks of a sequence others may share: whole ones before its queries, of
+// which all of those see them, if it is a single tile. One of more tiles reads its keys for a
+// tile's worth of rows anyway.
 func (sh *Sharing) common(seq, rows int) int {
 	if rows == 0 || rows > sh.rules.Tile(&sh.step, rows) {
 		return 0
 	}
 	before := int(sh.step.ContextLens[seq]) - int(sh.step.QueryLens[seq])
+	if sh.step.Part == backend.OlderKeys {
+		see := Planned(&sh.step)
+		before = see.Edge(before)
+	}
 	return min(max(before, 0)/sh.step.BlockSize, sh.step.TableStride)
 }
 

@@ -1,32 +1,68 @@
 package plan
 
-import "math"
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
 
 // Visibility is which keys a query may see: the part of a mask that a plan
 // depends on.
 type Visibility struct {
 	NonCausal          bool
+	Part               backend.Part
 	Window, SinkTokens int
+	Recent, Block      int // 0 where Part is all keys
 }
 
-// Visible is a mask's visibility in numbers that the work of a plan can hold: no
-// context is longer than a U32. Window and sink tokens are not negative.
-func Visible(nonCausal bool, window, sinkTokens int) Visibility {
-	return Visibility{NonCausal: nonCausal, Window: int(min(uint64(window), math.MaxUint32)),
-		SinkTokens: int(min(uint64(sinkTokens), math.MaxUint32))}
+// Visible is a mask's visibility over blocks of so many slots, in numbers that the work of a plan
+// can hold: no context is longer than a U32. The mask was checked.
+func Visible[B backend.Buffer](m *backend.Mask[B], block int) Visibility {
+	return visible(m.NonCausal, m.Window, m.SinkTokens, m.Part, m.Recent, block)
 }
 
-// Within reports whether v shows no key that a plan with that window and those
-// sink tokens leaves out; window 0 is the widest.
-func (v Visibility) Within(window, sinkTokens int) bool {
-	return window == 0 || v.Window > 0 && v.Window <= window && v.SinkTokens <= sinkTokens
+// Planned is the visibility that a shape, which was checked, asks a plan for.
+func Planned(s *backend.AttendShape) Visibility {
+	return visible(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Recent, s.BlockSize)
 }
 
-// Keys is the keys [0, Sinks) and [Lo, Hi) of a sequence; Sinks is at most Lo.
-type Keys struct{ Sinks, Lo, Hi int }
+func visible(nonCausal bool, window, sinkTokens int, part backend.Part, recent, block int) Visibility {
+	v := Visibility{NonCausal: nonCausal, Window: bounded32(window), SinkTokens: bounded32(sinkTokens)}
+	if part != backend.AllKeys {
+		v.Part, v.Recent, v.Block = part, bounded32(recent), bounded32(block)
+	}
+	return v
+}
 
-// Of is what queries [q0, q1) of n see together in a context of ctx tokens, the
-// queries' own included. A query before the first token sees nothing.
+// bounded32 is n, which is not negative, or the largest U32.
+func bounded32(n int) int { return int(min(uint64(n), math.MaxUint32)) }
+
+// VisibleWords is how many words the work of a plan has for its visibility.
+const VisibleWords = 5
+
+// Words is what the work of a plan says of v; a causal mask or none is part of fingerprints.
+func (v *Visibility) Words() [VisibleWords]uint32 {
+	return [...]uint32{uint32(v.Window), uint32(v.SinkTokens), uint32(v.Part), uint32(v.Recent), uint32(v.Block)}
+}
+
+// Within says what a plan, by its words, has not that v shows. It serves the same part of the
+// keys only, and there windows and sink tokens that are not wider; window 0 is the widest.
+func (v *Visibility) Within(words []uint32) error {
+	window, sinks := int(words[0]), int(words[1])
+	if part := v.Words(); part[2] != words[2] || part[3] != words[3] || part[4] != words[4] {
+		return fmt.Errorf("mask: part %d by %d recent tokens in blocks of %d, the plan was made for %d by %d in blocks of %d",
+			part[2], part[3], part[4], words[2], words[3], words[4])
+	}
+	if window != 0 && (v.Window == 0 || v.Window > window || v.SinkTokens > sinks) {
+		return fmt.Errorf("mask: window %d and %d sink tokens, the plan was made for %d and %d", v.Window, v.SinkTokens, window, sinks)
+	}
+	return nil
+}
+
+// Of is what queries [q0, q1) of n see together in a context of ctx tokens, the queries' own
+// included: each key is seen by one of them, or, with OlderKeys, one in its block is. A query
+// before the first token sees nothing.
 func (v Visibility) Of(ctx, n, q0, q1 int) Keys {
 	if v.NonCausal {
 		return Keys{Hi: ctx}
@@ -36,29 +72,26 @@ func (v Visibility) Of(ctx, n, q0, q1 int) Keys {
 		k.Lo = min(max(ctx-n+q0-v.Window+1, 0), k.Hi)
 		k.Sinks = min(v.SinkTokens, k.Lo)
 	}
+	switch v.Part {
+	case backend.OlderKeys:
+		v.older(&k, v.Edge(ctx-n+q1-1))
+	case backend.RecentKeys:
+		k.after(v.Edge(ctx - n + q0))
+	}
 	return k
 }
 
-// Count is the number of keys.
-func (k Keys) Count() int { return k.Sinks + k.Hi - k.Lo }
-
-// At is the position of the i-th key, and Hi or more beyond the last.
-func (k Keys) At(i int) int {
-	if i < k.Sinks {
-		return i
-	}
-	return k.Lo + i - k.Sinks
+// Edge is where the recent keys of a query at a position begin.
+func (v *Visibility) Edge(position int) int {
+	before := max(position+1-v.Recent, 0)
+	return before - before%v.Block
 }
 
-// From is the first position of k that is not before key, where key is at most Hi.
-func (k Keys) From(key int) int {
-	if key >= k.Sinks && key < k.Lo {
-		return k.Lo
+// older leaves k the keys before the edge of the last query. A window that is no longer than what
+// is recent shows none of them but sink tokens, however far apart the queries are.
+func (v *Visibility) older(k *Keys, edge int) {
+	k.Hi = min(k.Hi, edge)
+	if v.Window > 0 && (v.Window <= v.Recent || k.Lo >= k.Hi) {
+		k.Sinks, k.Lo = min(v.SinkTokens, k.Hi), k.Hi
 	}
-	return key
-}
-
-// Has reports whether k contains a position.
-func (k Keys) Has(key int) bool {
-	return key < k.Hi && (key >= k.Lo || key < k.Sinks)
 }

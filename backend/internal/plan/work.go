@@ -8,7 +8,7 @@ import (
 )
 
 // magic begins the work of a plan.
-const magic = 0x666b7603
+const magic = 0x666b7604
 
 // The words of the header, which lets a call recognise work that was made for
 // another shape or a narrower mask and would leave rows or keys out.
@@ -16,14 +16,13 @@ const (
 	wordMagic = iota
 	wordSum   // fingerprint, two words
 	wordSumHigh
-	wordWindow
-	wordSinkTokens
-	wordSeqs
-	wordTokens
-	wordParts  // partial rows of one KV head
-	wordShared // shared rows
-	wordLists  // items of each kind, and merges
-	headerEnd  = wordLists + int(Kinds) + 1
+	wordVisible // the mask, see Visibility.Words
+	wordSeqs    = wordVisible + VisibleWords
+	wordTokens  = wordSeqs + 1
+	wordParts   = wordTokens + 1 // partial rows of one KV head
+	wordShared  = wordParts + 1  // shared rows
+	wordLists   = wordShared + 1 // items of each kind, and merges
+	headerEnd   = wordLists + int(Kinds) + 1
 )
 
 var _ [abi.WorkHeader - headerEnd]struct{} // the header has room for all words
@@ -67,7 +66,8 @@ func (c *Call) header(work []uint32) []uint32 {
 	sum := c.fingerprint()
 	var words [abi.WorkHeader]uint32
 	words[wordMagic], words[wordSum], words[wordSumHigh] = magic, uint32(sum), uint32(sum>>32)
-	words[wordWindow], words[wordSinkTokens] = uint32(c.See.Window), uint32(c.See.SinkTokens)
+	see := c.See.Words()
+	copy(words[wordVisible:], see[:])
 	words[wordSeqs], words[wordTokens] = uint32(c.Seqs), uint32(c.Tokens)
 	return append(work, words[:]...)
 }
@@ -86,8 +86,8 @@ func Read(work []uint32, c Call) (Work, error) {
 	if seqs, tokens := work[wordSeqs], work[wordTokens]; uint64(seqs) != uint64(c.Seqs) || uint64(tokens) != uint64(c.Tokens) {
 		return bad("plan: was made for %d sequences of %d tokens, not for %d of %d", seqs, tokens, c.Seqs, c.Tokens)
 	}
-	if window, sinks := int(work[wordWindow]), int(work[wordSinkTokens]); !c.See.Within(window, sinks) {
-		return bad("mask: window %d and %d sink tokens, the plan was made for %d and %d", c.See.Window, c.See.SinkTokens, window, sinks)
+	if err := c.See.Within(work[wordVisible:wordSeqs]); err != nil {
+		return bad("%v", err)
 	}
 	var w Work
 	items := uint64(0)

@@ -21,14 +21,18 @@ func splitPlan(t testing.TB) (backend.AttendPlan, Call) {
 	return plan, callOf(s)
 }
 
+func sees(nonCausal bool, window, sinkTokens int) Visibility {
+	return visible(nonCausal, window, sinkTokens, backend.AllKeys, 0, 0)
+}
+
 // A plan is good for the call that it was made for and for narrower masks, and for
 // no other.
 func TestReadRecognisesItsCall(t *testing.T) {
 	plan, good := splitPlan(t)
 	for name, change := range map[string]func(*Call){
 		"the same":          func(*Call) {},
-		"a narrower window": func(c *Call) { c.See = Visible(false, 17, 4) },
-		"fewer sinks":       func(c *Call) { c.See = Visible(false, 4000, 0) },
+		"a narrower window": func(c *Call) { c.See = sees(false, 17, 4) },
+		"fewer sinks":       func(c *Call) { c.See = sees(false, 4000, 0) },
 	} {
 		c := good
 		change(&c)
@@ -46,7 +50,8 @@ func TestReadRecognisesItsCall(t *testing.T) {
 		"wider window":   func(c *Call) { c.See.Window++ },
 		"no window":      func(c *Call) { c.See.Window = 0 },
 		"more sinks":     func(c *Call) { c.See.SinkTokens++ },
-		"no causal mask": func(c *Call) { c.See = Visible(true, 0, 0) },
+		"no causal mask": func(c *Call) { c.See = sees(true, 0, 0) },
+		"another part":   func(c *Call) { c.See.Part = backend.OlderKeys },
 		"no mass":        func(c *Call) { c.Mass = false },
 	} {
 		c := good
@@ -58,28 +63,27 @@ func TestReadRecognisesItsCall(t *testing.T) {
 		_, err := Read(plan.Work[:n], good)
 		require.ErrorIs(t, err, backend.ErrShape{}, "%d words", n)
 	}
-	_, err := Read(append(slices.Clone(plan.Work), make([]uint32, abi.ItemWords)...), good)
+	shape := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
+	shape.Part, shape.Recent = backend.OlderKeys, 100
+	plan, err := Attend(shape, Capacity{100, 100, 100})
+	require.NoError(t, err)
+	_, err = Read(plan.Work, callOf(shape))
+	require.NoError(t, err)
+	for name, change := range map[string]func(*Visibility){
+		"all keys":      func(v *Visibility) { *v = Visibility{} },
+		"the other":     func(v *Visibility) { v.Part = backend.RecentKeys },
+		"fewer recent":  func(v *Visibility) { v.Recent-- },
+		"more recent":   func(v *Visibility) { v.Recent++ },
+		"larger blocks": func(v *Visibility) { v.Block *= 2 },
+	} {
+		c := callOf(shape)
+		change(&c.See)
+		_, err := Read(plan.Work, c)
+		require.ErrorIs(t, err, backend.ErrShape{}, name)
+	}
+	plan, good = splitPlan(t)
+	_, err = Read(append(slices.Clone(plan.Work), make([]uint32, abi.ItemWords)...), good)
 	require.ErrorIs(t, err, backend.ErrShape{})
-}
-
-func TestVisible(t *testing.T) {
-	require.Equal(t, Visibility{Window: math.MaxUint32, SinkTokens: math.MaxUint32}, Visible(false, math.MaxInt, math.MaxInt))
-	require.Equal(t, Keys{Hi: 10}, Visible(true, 0, 0).Of(10, 3, 0, 1))
-	require.Equal(t, Keys{Hi: 8}, Visible(false, 0, 0).Of(10, 3, 0, 1))
-	require.Equal(t, Keys{Hi: 0}, Visible(false, 0, 0).Of(2, 5, 0, 3), "queries before the first token")
-	require.Equal(t, Keys{Sinks: 2, Lo: 5, Hi: 8}, Visible(false, 3, 2).Of(10, 3, 0, 1))
-	require.Equal(t, Keys{Sinks: 5, Lo: 5, Hi: 8}, Visible(false, 3, 9).Of(10, 3, 0, 1), "sinks end where the window begins")
-	k := Keys{Sinks: 2, Lo: 5, Hi: 8}
-	var positions []int
-	for i := range k.Count() {
-		positions = append(positions, k.At(i))
-	}
-	require.Equal(t, []int{0, 1, 5, 6, 7}, positions)
-	require.Equal(t, 8, k.At(k.Count()))
-	for key := range 8 {
-		require.Equal(t, slices.Contains(positions, key), k.Has(key))
-		require.Equal(t, k.Has(key), k.From(key) == key)
-	}
 }
 
 // Whatever the words are, what is read lies inside them.

@@ -10,22 +10,17 @@
 package residency
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Blocks is the residency of one pool. It takes no lock: its methods are called under the one
-// that guards the pool. Those of Tree that only look need none.
+// Blocks is the residency of one store of a pool. It takes no lock: its methods are called under the
+// one that guards the pool. Those of Tree that only look need none.
 type Blocks struct {
-	Fences
+	*Fences // of the pool
 	alloc   *block.BlockAllocator
 	tree    *prefix.Tree // nil: nothing is found again
 	retired []retired
-	lost    error // the device failed: nothing on it is trusted any more
 
 	writers      []*Fence // by block: the step that writes a block of the tree
 	publications []publication
@@ -37,18 +32,19 @@ type Blocks struct {
 	undefined func(b block.Block, err error)
 }
 
-// New returns the residency of n blocks, all of them free. Without a tree's configuration nothing
-// is found again. undefined is told, under the caller's lock, of each block in the tree that a
-// device failed to write.
-func New(n int, tree *prefix.Config, undefined func(b block.Block, err error)) (*Blocks, error) {
+// New returns the residency of n blocks, all of them free, on the device of fences, which stores of
+// a pool have in common. Without a tree's configuration nothing is found again. undefined is told,
+// under the caller's lock, of each block in the tree that a device failed to write.
+func New(fences *Fences, n int, tree *prefix.Config, undefined func(b block.Block, err error)) (*Blocks, error) {
 	alloc, err := block.New(n)
 	if err != nil {
 		return nil, err
 	}
-	r := &Blocks{alloc: alloc, undefined: undefined}
+	r := &Blocks{Fences: fences, alloc: alloc, undefined: undefined}
 	if tree != nil {
 		r.writers = make([]*Fence, n)
 		r.tree, err = prefix.New(alloc, *tree)
+		fences.trees = append(fences.trees, r.tree)
 	}
 	return r, err
 }
@@ -57,28 +53,12 @@ func New(n int, tree *prefix.Config, undefined func(b block.Block, err error)) (
 // leave it by Publish, Forget and Release.
 func (r *Blocks) Tree() *prefix.Tree { return r.tree }
 
-// Lost is why nothing on the device is trusted any more, nil while it is.
-func (r *Blocks) Lost() error { return r.lost }
-
-// Observe passes on an error of the device. One that says that the device is lost empties the tree.
-func (r *Blocks) Observe(err error) error {
-	if err != nil && errors.Is(err, backend.ErrLost) && r.lost == nil {
-		r.lost = fmt.Errorf("kvcache: pool: what is on the device is no longer trusted: %w", err)
-		if r.tree != nil {
-			_ = r.tree.Clear(true) // by force it cannot fail
-		}
-	}
-	return err
-}
-
-// Close waits for the device and gives up everything.
-func (r *Blocks) Close() error {
+// Close gives up everything. The device is done with it: see Fences.Close.
+func (r *Blocks) Close() {
 	if r.tree != nil {
 		r.tree.Close()
 	}
-	err := r.Fences.close()
 	r.retired, r.publications = nil, nil
-	return err
 }
 
 // Share makes one more owner of each of blocks that have owners: all, or with an error none.

@@ -18,12 +18,10 @@ func (r *Blocks) Stats() Stats {
 	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved(), Peak: a.Peak(), Retired: r.Retired()}
 }
 
-// Books are what sequences, steps and batches have of a pool's blocks and fences.
+// Books are what sequences, steps and batches have of the blocks of a store, and of the pool's fences.
 type Books struct {
 	Owners  map[block.Block]int // references to blocks
 	Holders map[*Fence]int
-	// Elsewhere says that fences have holders that are not in the books: they are not checked.
-	Elsewhere bool
 }
 
 // Own notes an owner of each of blocks.
@@ -45,9 +43,9 @@ func (b *Books) Hold(f *Fence) {
 }
 
 // Check verifies that every block is free, cached or held, that it has the owners that are known,
-// and that fences have the holders that are. It walks everything, and adds to the books what
-// waits for the device and what leases own.
-func (r *Blocks) Check(b Books) error {
+// and that the writer of a block is a fence that will be asked for. It walks everything, and adds
+// to the books what waits for the device and what leases own.
+func (r *Blocks) Check(b *Books) error {
 	if err := r.alloc.Check(); err != nil {
 		return err
 	}
@@ -69,15 +67,11 @@ func (r *Blocks) Check(b Books) error {
 	if len(b.Owners) != r.alloc.Held() {
 		return fmt.Errorf("kvcache: check: %d blocks have owners, %d are held", len(b.Owners), r.alloc.Held())
 	}
-	if b.Elsewhere {
-		return nil
-	}
-	return r.checkFences(b)
+	return r.checkWriters(b)
 }
 
-// checkFences verifies that a fence is idle exactly while nobody holds it, and that the writer
-// of a block is a fence that will be asked for.
-func (r *Blocks) checkFences(b Books) error {
+// checkWriters verifies who writes the blocks of the tree.
+func (r *Blocks) checkWriters(b *Books) error {
 	type writer struct {
 		id    uint32
 		fence *Fence
@@ -98,12 +92,18 @@ func (r *Blocks) checkFences(b Books) error {
 			return fmt.Errorf("kvcache: check: block %d waits for a fence that is not its publication's", id)
 		}
 	}
+	return nil
+}
+
+// Check verifies that a fence is idle exactly while nobody holds it. The holders are those in the
+// books of all stores.
+func (fs *Fences) Check(holders map[*Fence]int) error {
 	idle := map[*Fence]int{}
-	for _, f := range r.idle {
+	for _, f := range fs.idle {
 		idle[f]++
 	}
-	for _, f := range r.all {
-		if n := b.Holders[f]; f.refs != n || idle[f] != 0 && n != 0 || idle[f] > 1 || n == 0 && idle[f] == 0 {
+	for _, f := range fs.all {
+		if n := holders[f]; f.refs != n || idle[f] != 0 && n != 0 || idle[f] > 1 || n == 0 && idle[f] == 0 {
 			return fmt.Errorf("kvcache: check: a fence counts %d holders and has %d, and is idle %d times", f.refs, n, idle[f])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Fence is the end of a step on the device. Sequences hold the fence of the last
@@ -71,11 +72,27 @@ func Drain(s backend.Stream) error {
 	return nil
 }
 
-// Fences makes fences and uses them again once nobody holds them, so that a warm
-// step creates no event. The zero value has none.
+// Fences makes the fences of a pool and uses them again once nobody holds them, so that a warm
+// step creates no event, and knows whether the device is lost. The zero value has none.
 type Fences struct {
-	all  []*Fence
-	idle []*Fence
+	all   []*Fence
+	idle  []*Fence
+	lost  error          // the device failed: nothing on it is trusted any more
+	trees []*prefix.Tree // of what lies on it
+}
+
+// Lost is why nothing on the device is trusted any more, nil while it is.
+func (fs *Fences) Lost() error { return fs.lost }
+
+// Observe passes on an error of the device. One that says that the device is lost empties the trees.
+func (fs *Fences) Observe(err error) error {
+	if err != nil && errors.Is(err, backend.ErrLost) && fs.lost == nil {
+		fs.lost = fmt.Errorf("kvcache: pool: what is on the device is no longer trusted: %w", err)
+		for _, t := range fs.trees {
+			_ = t.Clear(true) // by force it cannot fail
+		}
+	}
+	return err
 }
 
 // Events makes the events that fences are.
@@ -121,9 +138,9 @@ func (fs *Fences) Replace(at **Fence, f *Fence) {
 	*at = f.Hold()
 }
 
-// close waits for every fence and gives the events back. It returns the first of
+// Close waits for every fence and gives the events back. It returns the first of
 // the errors: on a device that is gone they are all alike.
-func (fs *Fences) close() error {
+func (fs *Fences) Close() error {
 	var first error
 	for _, f := range fs.all {
 		for _, err := range [...]error{f.Wait(), f.event.Close()} {

@@ -48,7 +48,7 @@ func newModel(t *rapid.T, blocks int) *model {
 	m := &model{t: t, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
 	m.queues = [2]*queue{{}, {}}
 	var err error
-	m.r, err = New(blocks, &prefix.Config{BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) }}, m.undefined)
+	m.r, err = New(&Fences{}, blocks, &prefix.Config{BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) }}, m.undefined)
 	require.NoError(t, err)
 	m.root = prefix.Fingerprint{}.Root(prefix.Scope{})
 	return m
@@ -342,7 +342,8 @@ func (m *model) check() {
 		books.Own(p.blocks)
 		books.Hold(p.fence)
 	}
-	require.NoError(m.t, m.r.Check(books))
+	require.NoError(m.t, m.r.Check(&books))
+	require.NoError(m.t, m.r.Fences.Check(books.Holders))
 	s := m.r.Stats()
 	require.Equal(m.t, s.Blocks, s.Free+s.Cached+s.Held)
 	for _, p := range m.paths {
@@ -395,7 +396,8 @@ func TestBlocksAgainstModel(t *testing.T) {
 		}
 		require.NoError(t, m.reclaim())
 		require.Zero(t, m.r.Retired())
-		if err := m.r.Close(); err != nil {
+		m.r.Close()
+		if err := m.r.Fences.Close(); err != nil {
 			require.ErrorIs(t, err, errFault)
 		}
 	})

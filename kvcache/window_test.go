@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// residualRig is a rig with a recent window, in int8 where the device has it.
-func residualRig(t *testing.T, be backend.Backend[buffer], change func(*Config)) *rig[buffer] {
-	formats := residualFormats(backend.F32)
+// windowRig is a rig with a recent window, in int8 where the device has it.
+func windowRig(t *testing.T, be backend.Backend[buffer], change func(*Config)) *rig[buffer] {
+	formats := windowFormats(backend.F32)
 	if len(formats) == 0 {
 		t.Skip("the device has no format for it")
 	}
-	cfg := residualConfig(formats[0])
+	cfg := windowConfig(formats[0])
 	if change != nil {
 		change(&cfg)
 	}
@@ -23,32 +23,32 @@ func residualRig(t *testing.T, be backend.Backend[buffer], change func(*Config))
 }
 
 // grown feeds a sequence step by step and follows what is quantized.
-func (r *rig[B]) grown(seq *Sequence[buffer], w *tiered, steps ...int) {
+func (r *rig[B]) grown(seq *Sequence[buffer], w *remembered, steps ...int) {
 	r.t.Helper()
 	typed := any(r).(*rig[buffer])
 	for _, n := range steps {
 		ids := sequence(len(w.ids)+1, n)
-		require.NoError(r.t, typed.plan(r.s, feed[buffer]{seq, ids}))
-		w.settled(r.t, seq, true)
-		typed.write(r.s, feed[buffer]{seq, ids})
-		require.NoError(r.t, r.step.Commit())
-		w.ids, w.rounds = append(w.ids, ids...), append(w.rounds, make([]int, n)...)
-		w.settled(r.t, seq, false) // as far as there are blocks
+		require.NoError(r.t, typed.feed(feed[buffer]{seq, ids}))
+		w.step(r.pool.cfg, ids)
+		w.matches(r.t, seq)
 	}
 }
 
 // A step whose sequences lie in two places attends as float64 does to what both read as,
 // and near as it would to exact keys and values: prompts in chunks, decode, drafts, and
 // sequences of which nothing is quantized yet, side by side.
-func TestResidualAttention(t *testing.T) {
+func TestWindowAttention(t *testing.T) {
 	for _, act := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
-		for _, f := range residualFormats(act) {
+		for _, f := range windowFormats(act) {
 			for name, masks := range map[string][]Mask{
 				"causal":     nil,
+				"window":     {{Window: 5, SinkTokens: 2}, {Window: 11, SinkTokens: 9}},
+				"wide":       {{Window: 30}},
+				"ALiBi":      {{ALiBi: []float32{0.5, 0.25, 0.125, 0.0625}}},
 				"sink logit": {{SinkLogits: []float32{0.5, -1, 2, 0}}, {SinkLogits: []float32{0, 1, -2, 1}, SoftCap: 3}},
 			} {
 				t.Run(fmt.Sprintf("%v/%v-%v/%s", act, f.K, f.V, name), func(t *testing.T) {
-					cfg := residualConfig(f)
+					cfg := windowConfig(f)
 					cfg.Masks = masks
 					attendResidual(t, cfg)
 				})
@@ -81,7 +81,7 @@ func attendResidual(t *testing.T, cfg Config) {
 		lse, err := r.be.Alloc(backend.F32, tokens*c.QHeads)
 		require.NoError(t, err)
 		require.NoError(t, r.step.AttendTo(1, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse)}))
-		r.pool.cfg.Residual += 1 << 20 // so that what attention saw can be read before it is quantized
+		r.pool.cfg.Residual += 1 << 20 // so that nothing is given up that attention saw
 		require.NoError(t, r.step.Commit())
 		r.pool.cfg.Residual -= 1 << 20
 
@@ -89,8 +89,9 @@ func attendResidual(t *testing.T, cfg Config) {
 		want, plain := attention{mask: mask}, attention{mask: mask}
 		for _, f := range feeds {
 			all := append(before[f.seq][:len(before[f.seq]):len(before[f.seq])], f.ids...)
-			stored, exact := r.gathered(f.seq, 1), pastOf(c, 1, all)
+			older, recent, exact := r.quantized(r.s, f.seq, 1), r.recent(r.s, f.seq, 1), pastOf(c, 1, all)
 			for p := len(before[f.seq]); p < len(all); p++ {
+				stored := joined(c, older, recent, c.edge(p)*c.BlockSize, len(all))
 				for h := range c.QHeads {
 					row := len(want.lse)
 					want.add(c, queries[row*c.HeadDim:][:c.HeadDim], h, stored, p+1, nil)
@@ -111,8 +112,8 @@ func attendResidual(t *testing.T, cfg Config) {
 }
 
 // Keys are rotated by their positions in the sequence, wherever their tokens lie.
-func TestResidualPositions(t *testing.T) {
-	r := residualRig(t, openDevice(t), nil)
+func TestWindowPositions(t *testing.T) {
+	r := windowRig(t, openDevice(t), nil)
 	c := r.pool.Config()
 	a := r.open()
 	next := 0
@@ -134,12 +135,18 @@ func TestResidualPositions(t *testing.T) {
 		positions, err := a.Positions(nil, 1)
 		require.NoError(t, err)
 		require.Equal(t, sequenceOf(next), positions)
-		got := r.bothTiers(r.s, a, 1)
-		for h := range c.KVHeads {
-			for i := range next {
-				want := token{uint32(1 + i), i}.key(1, h, c.HeadDim)
-				for d, x := range got.k[(h*next+i)*c.HeadDim:][:c.HeadDim] {
-					require.InDelta(t, want[d], x, 3*2.2*rounding(c.K)+1e-4, "token %d", i)
+		older, recent := r.quantized(r.s, a, 1), r.recent(r.s, a, 1)
+		require.GreaterOrEqual(t, older.n+recent.n, next)
+		for _, of := range []struct {
+			past
+			from int
+		}{{older, 0}, {recent, next - recent.n}} {
+			for h := range c.KVHeads {
+				for i := range of.n {
+					want := token{uint32(1 + of.from + i), of.from + i}.key(1, h, c.HeadDim)
+					for d, x := range of.k[(h*of.n+i)*c.HeadDim:][:c.HeadDim] {
+						require.InDelta(t, want[d], x, 3*2.2*rounding(c.K)+1e-4, "token %d", of.from+i)
+					}
 				}
 			}
 		}
@@ -160,41 +167,33 @@ func TestResidualPositions(t *testing.T) {
 }
 
 // What needs all tokens in one place is refused by type and changes nothing.
-func TestResidualRefuses(t *testing.T) {
-	r := residualRig(t, openDevice(t), nil)
+func TestWindowRefuses(t *testing.T) {
+	r := windowRig(t, openDevice(t), nil)
 	c := r.pool.Config()
 	a := r.open()
-	w := &tiered{}
+	w := &remembered{}
 	r.grown(a, w, 30, 1)
 	unsupported := backend.ErrUnsupported{}
 	require.ErrorIs(t, a.Shift(r.s, 0, 4), unsupported)
 	require.ErrorIs(t, a.Keep(r.s, [][]int{{0, 30}}, KeepOptions{}), unsupported)
-	require.ErrorIs(t, a.Fence(r.s), unsupported)
+	require.NoError(t, a.Fence(r.s))
 	require.ErrorIs(t, a.Scores(r.s, 0, nil), unsupported)
 	require.ErrorIs(t, a.ClearScores(r.s), unsupported)
 	_, err := a.Layers(r.s)
 	require.ErrorIs(t, err, unsupported)
 	require.ErrorIs(t, r.step.Reset(), nil)
 	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.StepTokens+1)), backend.ErrShape{})
-	require.ErrorContains(t, r.step.Add(a, make([]uint32, c.StepTokens+1)), "StepTokens")
 	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.Capacity)), ErrCapacity{Have: 31 + c.Capacity, Max: c.Capacity})
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(32, 1)}))
-	w.settled(t, a, true)
 	_, err = r.step.Index()
 	require.ErrorIs(t, err, unsupported)
 	q, k, v, out := r.operands(1)
 	require.ErrorIs(t, r.step.Commit(), ErrStep{}, "no layer got its rows")
 	require.NoError(t, r.step.Append(0, k, v))
-	for _, bad := range []backend.Outputs[buffer]{
-		{Rows: backend.Dense(out), LSEOffset: 1},
-		{Rows: backend.Dense(out), Mass: backend.Some(out)},
-	} {
-		require.ErrorIs(t, r.step.AttendTo(0, backend.Dense(q), bad), unsupported)
-	}
+	require.ErrorIs(t, r.step.AttendTo(0, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), Mass: backend.Some(out)}), unsupported)
 	require.ErrorIs(t, r.step.Attend(2, q, out), backend.ErrShape{})
 	require.NoError(t, r.step.Reset())
-	r.expectTiers(r.s, a, w)
+	r.expectWindow(r.s, a, w)
 	r.free(q, k, v, out)
 	require.NoError(t, a.Release())
 	require.Zero(t, a.Len())
@@ -202,13 +201,13 @@ func TestResidualRefuses(t *testing.T) {
 }
 
 // A prompt is cut into steps of StepTokens, which have a default.
-func TestResidualDefaults(t *testing.T) {
-	cfg := residualConfig(backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int4})
+func TestWindowDefaults(t *testing.T) {
+	cfg := windowConfig(backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int4})
 	cfg.StepTokens = 0
 	got, err := cfg.Resolve()
 	require.NoError(t, err)
 	require.Equal(t, DefaultStepTokens, got.StepTokens)
-	require.Equal(t, "off", got.Prefix.String())
+	require.Equal(t, "adaptive", got.Prefix.String())
 	again, err := got.Resolve()
 	require.NoError(t, err)
 	require.Equal(t, got, again)
@@ -216,12 +215,12 @@ func TestResidualDefaults(t *testing.T) {
 
 // Prompts of a whole step each, one after another, fit the default sizes: a sequence that
 // waits holds no exact memory beyond its window.
-func TestResidualPromptsInTurn(t *testing.T) {
-	formats := residualFormats(backend.F32)
+func TestWindowPromptsInTurn(t *testing.T) {
+	formats := windowFormats(backend.F32)
 	if len(formats) == 0 {
 		t.Skip("the device has no format for it")
 	}
-	cfg := residualConfig(formats[0])
+	cfg := windowConfig(formats[0])
 	cfg.StepTokens, cfg.Capacity, cfg.MaxSeqs, cfg.Blocks = 64, 200, 8, 0
 	r := deviceRig(t, cfg)
 	var seqs []*Sequence[buffer]
@@ -234,8 +233,7 @@ func TestResidualPromptsInTurn(t *testing.T) {
 	}
 	for _, seq := range seqs {
 		require.Equal(t, 3*cfg.StepTokens, seq.Len())
-		require.Less(t, seq.recent.len, cfg.Residual+cfg.BlockSize)
-		require.Same(t, seq.fence, seq.recent.fence, "who takes the window's blocks waits for the conversion that reads them")
+		require.LessOrEqual(t, len(seq.recent.blocks), r.pool.cfg.windowBlocks())
 		require.NoError(t, seq.Release())
 	}
 	r.close()

@@ -1,0 +1,160 @@
+package kvcache
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/stretchr/testify/require"
+)
+
+// windowFormats are those of the test device in which a pool has a recent window.
+func windowFormats(act backend.DType) []backend.Format {
+	var out []backend.Format
+	for _, f := range testDevice().Caps.Formats {
+		switch (backend.Format{Act: act, K: f.K, V: f.V}) {
+		case backend.Format{Act: f.Act, K: backend.Int8, V: backend.Int8}, backend.Format{Act: f.Act, K: backend.Int8, V: backend.Int4},
+			backend.Format{Act: f.Act, K: backend.Int4Channel, V: backend.Int4}, backend.Format{Act: f.Act, K: backend.FP8E4M3, V: backend.FP8E4M3},
+			backend.Format{Act: f.Act, K: backend.Int4Channel, V: backend.Int8}:
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// windowConfig has a window of a block and a half.
+func windowConfig(f backend.Format) Config {
+	cfg := quantizedConfig(Paged, f)
+	cfg.BlockSize, cfg.Residual, cfg.StepTokens, cfg.Capacity = 4, 6, 40, 80
+	if testDevice().BlockSizes != nil {
+		cfg.BlockSize, cfg.Residual, cfg.Capacity = 16, 24, 160
+	}
+	return cfg
+}
+
+// inStore are a sequence's tokens from one on as they read in a store.
+func (r *rig[B]) inStore(s backend.Stream, st *store[B], g *segment, seq *Sequence[B], layer, from, to int) past {
+	r.t.Helper()
+	c, n := r.pool.cfg, to-from
+	out := past{n, make([]float32, c.KVHeads*n*c.HeadDim), make([]float32, c.KVHeads*n*c.VHeadDim)}
+	if n == 0 {
+		return out
+	}
+	require.NoError(r.t, seq.fence.Order(s))
+	var ids []uint32
+	for _, b := range g.blocks {
+		ids = append(ids, b.ID)
+	}
+	table, err := backend.AllocFrom(r.be, s, backend.U32, ids)
+	require.NoError(r.t, err)
+	k, err := r.be.Alloc(backend.F32, len(out.k))
+	require.NoError(r.t, err)
+	v, err := r.be.Alloc(backend.F32, len(out.v))
+	require.NoError(r.t, err)
+	require.NoError(r.t, r.be.Gather(s, backend.GatherParams[B]{Cache: st.layers[layer].view, Table: backend.Some(table),
+		Begin: from - g.gone*c.BlockSize, Len: n, K: backend.Some(k), V: backend.Some(v)}))
+	require.NoError(r.t, backend.Download(r.be, s, out.k, k, 0))
+	require.NoError(r.t, backend.Download(r.be, s, out.v, v, 0))
+	r.free(table, k, v)
+	return out
+}
+
+// quantized are the tokens of a sequence that lie in the kept store.
+func (r *rig[B]) quantized(s backend.Stream, seq *Sequence[B], layer int) past {
+	r.t.Helper()
+	n := min(len(seq.kept.blocks)*r.pool.cfg.BlockSize, seq.len)
+	return r.inStore(s, r.pool.kept, &seq.kept, seq, layer, 0, n)
+}
+
+// recent are the tokens of a sequence that lie in the fresh store.
+func (r *rig[B]) recent(s backend.Stream, seq *Sequence[B], layer int) past {
+	r.t.Helper()
+	from := min(seq.recent.gone*r.pool.cfg.BlockSize, seq.len)
+	return r.inStore(s, r.pool.fresh, &seq.recent, seq, layer, from, seq.len)
+}
+
+// joined is the first n tokens of older and those of recent behind them, of which the last is token end−1.
+func joined(c Config, older, recent past, n, end int) past {
+	out := past{n: end}
+	for h := range c.KVHeads {
+		for _, of := range []struct {
+			p        past
+			from, to int
+		}{{older, 0, n}, {recent, n - (end - recent.n), recent.n}} {
+			out.k = append(out.k, of.p.k[(h*of.p.n+of.from)*c.HeadDim:(h*of.p.n+of.to)*c.HeadDim]...)
+			out.v = append(out.v, of.p.v[(h*of.p.n+of.from)*c.VHeadDim:(h*of.p.n+of.to)*c.VHeadDim]...)
+		}
+	}
+	return out
+}
+
+// remembered is what a model knows of a sequence in two stores: its tokens, and how often each was
+// quantized since it was written, in each store.
+type remembered struct {
+	ids          []uint32
+	kept, fresh  []int
+	sealed, gone int // blocks: those in the kept store, and the first ones that are not in the fresh one
+}
+
+// step follows a committed step of new tokens.
+func (w *remembered) step(c Config, ids []uint32) {
+	before, after := len(w.ids), len(w.ids)+len(ids)
+	for i := min(c.edge(before), w.gone) * c.BlockSize; i < min(w.gone*c.BlockSize, before); i++ {
+		w.fresh[i] = w.kept[i]
+	}
+	w.gone = min(w.gone, c.edge(before))
+	w.ids = append(w.ids[:before:before], ids...)
+	w.kept, w.fresh = append(w.kept[:before:before], make([]int, len(ids))...), append(w.fresh[:before:before], make([]int, len(ids))...)
+	w.sealed = min(w.sealed, before/c.BlockSize)
+	for edge := c.edge(after - 1); w.sealed < edge; w.sealed++ {
+		for i := range c.BlockSize {
+			w.kept[w.sealed*c.BlockSize+i] = w.fresh[w.sealed*c.BlockSize+i] + 1
+		}
+	}
+	w.gone = max(w.gone, c.edge(after-1-c.BlockSize))
+}
+
+func (w *remembered) truncate(c Config, n int) {
+	blocks := ceilDiv(n, c.BlockSize)
+	w.ids, w.sealed, w.gone = w.ids[:n], min(w.sealed, blocks), min(w.gone, blocks)
+	w.kept, w.fresh = append([]int(nil), w.kept[:n]...), append([]int(nil), w.fresh[:n]...)
+}
+
+func (w *remembered) clone() *remembered {
+	c := *w
+	c.kept, c.fresh = append([]int(nil), w.kept...), append([]int(nil), w.fresh...)
+	return &c
+}
+
+// matches compares where a sequence's tokens lie.
+func (w *remembered) matches(t require.TestingT, seq *Sequence[buffer]) {
+	require.Equal(t, len(w.ids), seq.Len())
+	require.Equal(t, len(w.ids), seq.Next())
+	require.Len(t, seq.kept.blocks, w.sealed)
+	require.Equal(t, w.gone, seq.recent.gone)
+}
+
+// expectWindow reads both stores: exact what was never quantized, else within its bound.
+func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered) {
+	r.t.Helper()
+	c := r.pool.Config()
+	require.Equal(r.t, len(w.ids), seq.Len())
+	for l := range c.Layers {
+		want := pastOf(c, l, w.ids)
+		compare := func(what string, want, got []float32, dt backend.DType, from, tokens, dim int, rounds []int) {
+			for i, x := range got {
+				head, token := i/dim/tokens, from+i/dim%tokens
+				x -= want[(head*len(w.ids)+token)*dim+i%dim]
+				if within := 1.15 * rounding(dt) * float64(rounds[token]); !(math.Abs(float64(x)) <= within) {
+					require.Fail(r.t, what, fmt.Sprintf("layer %d, element %d, token %d of %d, quantized %d times: off by %v, bound %v", l, i, token, len(w.ids), rounds[token], x, within))
+				}
+			}
+		}
+		older, recent := r.quantized(s, seq, l), r.recent(s, seq, l)
+		require.Equal(r.t, len(w.ids), max(older.n, recent.n+w.gone*c.BlockSize*min(recent.n, 1)))
+		compare("quantized key", want.k, older.k, c.K, 0, older.n, c.HeadDim, w.kept)
+		compare("quantized value", want.v, older.v, c.V, 0, older.n, c.VHeadDim, w.kept)
+		compare("recent key", want.k, recent.k, c.K, len(w.ids)-recent.n, recent.n, c.HeadDim, w.fresh)
+		compare("recent value", want.v, recent.v, c.V, len(w.ids)-recent.n, recent.n, c.VHeadDim, w.fresh)
+	}
+}
