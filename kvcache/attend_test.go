@@ -56,13 +56,11 @@ func pastOf(c Config, layer int, ids []uint32) past {
 func (r *rig[B]) gathered(seq *Sequence[B], layer int) past {
 	r.t.Helper()
 	c, n := r.pool.Config(), seq.Len()
-	layers, err := seq.Layers(r.s)
-	require.NoError(r.t, err)
 	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
 	require.NoError(r.t, err)
 	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
 	require.NoError(r.t, err)
-	require.NoError(r.t, layers[layer].Gather(r.s, k, v))
+	require.NoError(r.t, seq.Gather(r.s, layer, k, v))
 	p := past{n, r.download(k), r.download(v)}
 	r.free(k, v)
 	return p

@@ -46,7 +46,7 @@ func TestClosedPoolAnswersNothing(t *testing.T) {
 		"fence":         func() error { return seq.Fence(r.s) },
 		"positions":     func() error { _, err := seq.Positions(nil, 0); return err },
 		"release":       seq.Release,
-		"gather":        func() error { return layers[0].Gather(r.s, layers[0].K, layers[0].V) },
+		"gather":        func() error { return seq.Gather(r.s, 0, layers[0].K, layers[0].V) },
 		"add":           func() error { return b.Add(seq, []uint32{1}) },
 		"plan":          func() error { return b.Plan(r.s) },
 		"index":         func() error { _, err := b.Index(); return err },

@@ -29,8 +29,8 @@
 // sequences have in common once, where that pays (Config.MinShared). Where the device has
 // graphs, steps can be replayed as one launch: see [Batch.Fix].
 //
-// [KvCache] is one layer of one sequence, as a value with public fields; alone it
-// is a cache that grows.
+// [KvCache] is one layer of one sequence, as a value with public fields. [Standalone] is a
+// cache of one layer and one sequence that needs no pool, and grows.
 //
 // # For whom
 //

@@ -30,7 +30,7 @@ func TestFailedPlanKeepsFences(t *testing.T) {
 }
 
 // lateCache is a stand-alone cache on a device that works late, and two streams.
-func lateCache(t *testing.T, be backend.Backend[buffer], cfg Config, seed uint64) (*lateDevice, *KvCache[buffer], [2]backend.Stream) {
+func lateCache(t *testing.T, be backend.Backend[buffer], cfg Config, seed uint64) (*lateDevice, *Standalone[buffer], [2]backend.Stream) {
 	dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
 	var s [2]backend.Stream
 	for i := range s {
@@ -38,7 +38,7 @@ func lateCache(t *testing.T, be backend.Backend[buffer], cfg Config, seed uint64
 		s[i], err = dev.NewStream()
 		require.NoError(t, err)
 	}
-	c, err := NewKvCache(dev, cfg)
+	c, err := NewStandalone(dev, cfg)
 	require.NoError(t, err)
 	return dev, c, s
 }
@@ -239,7 +239,7 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 
 // A contiguous cache that grows on another stream than it was written on takes
 // its tokens along.
-func TestKvCacheGrowsOnAnotherStream(t *testing.T) {
+func TestStandaloneGrowsOnAnotherStream(t *testing.T) {
 	be := openDevice(t)
 	cfg := lone(Contiguous, 1000)
 	kToken, vToken := cfg.KVHeads*cfg.HeadDim, cfg.KVHeads*cfg.VHeadDim

@@ -329,7 +329,7 @@ func (r *rig[B]) expectContent(s backend.Stream, seq *Sequence[B], want *history
 	hk, hv := make([]float32, k.Len()), make([]float32, v.Len())
 	for l := range layers {
 		require.Equal(r.t, n, layers[l].Len)
-		require.NoError(r.t, layers[l].Gather(s, k, v))
+		require.NoError(r.t, seq.Gather(s, l, k, v))
 		require.NoError(r.t, backend.Download(r.be, s, hk, k, 0))
 		require.NoError(r.t, backend.Download(r.be, s, hv, v, 0))
 		f := c.format(l)

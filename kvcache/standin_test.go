@@ -89,11 +89,10 @@ func story(be backend.Backend[buffer]) (err error) {
 	if err := firstOf(feed(b, 9), b.Shift(s, 1, 3)); err != nil {
 		return err
 	}
-	layers, err := b.Layers(s)
-	if err != nil {
+	if _, err := b.Layers(s); err != nil {
 		return err
 	}
-	return layers[0].Gather(s, x, out)
+	return b.Gather(s, 0, x, out)
 }
 
 // Out of memory at any allocation, and a launch that the driver refuses, are errors

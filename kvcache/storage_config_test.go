@@ -60,7 +60,7 @@ func TestStorageConfigRejects(t *testing.T) {
 	}
 	kivi.Layers, kivi.MaxSeqs = 1, 1
 	be := openCPU(t)
-	_, err := NewKvCache(be, kivi)
+	_, err := NewStandalone(be, kivi)
 	require.ErrorIs(t, err, ErrConfig{}, "a cache of one sequence has one place")
 	require.NoError(t, be.Close())
 }

@@ -302,7 +302,7 @@ func TestInt8QueryOfAPool(t *testing.T) {
 }
 
 // A contiguous cache that grows takes its rows along with their scales, bit for bit.
-func TestKvCacheGrowsWithScales(t *testing.T) {
+func TestStandaloneGrowsWithScales(t *testing.T) {
 	for _, f := range quantizedFormats(backend.F32) {
 		for _, hadamard := range []bool{false, f.K.Quantized()} {
 			cfg := quantizedConfig(Contiguous, f)
@@ -310,9 +310,9 @@ func TestKvCacheGrowsWithScales(t *testing.T) {
 			be := openDevice(t)
 			s, err := be.NewStream()
 			require.NoError(t, err)
-			c, err := NewKvCache(be, cfg)
+			c, err := NewStandalone(be, cfg)
 			require.NoError(t, err)
-			r := &rig[buffer]{t: t, be: be, s: s, pool: c.seq.pool}
+			r := &rig[buffer]{t: t, be: be, s: s, pool: c.solo.seq.pool}
 			appended := 0
 			grow := func(n int) past {
 				ids := sequence(1+appended, n)

@@ -9,6 +9,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
+	"github.com/ferrumkv/ferrumkv/kvcache/evictor"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -25,7 +26,7 @@ func Example() {
 		Prefix: prefix.Off,
 	}))
 	defer pool.Close()
-	evictor := demo.Must(evict.New[*cpu.Buffer](evict.Options{Policy: evict.H2O{Sinks: 2, Recent: 8}, Budget: 16}))
+	evictor := demo.Must(evictor.New[*cpu.Buffer](evictor.Options{Policy: evict.H2O{Sinks: 2, Recent: 8}, Budget: 16}))
 	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
 	seq, _, err := pool.Open(context.Background(), nil)
 	demo.Check(err)

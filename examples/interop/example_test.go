@@ -26,7 +26,7 @@ func Example() {
 	q, k := operand([]float32{1, 0, 0, 0}), operand([]float32{1, 0, 0, 0})
 	v, out := operand([]float32{1, 2, 3, 4}), operand(result)
 
-	cache := demo.Must(kvcache.NewKvCache(be, kvcache.Config{KVHeads: 1, HeadDim: 4, K: backend.F32}))
+	cache := demo.Must(kvcache.NewStandalone(be, kvcache.Config{KVHeads: 1, HeadDim: 4, K: backend.F32}))
 	defer cache.Release()
 	demo.Check(cache.Append(stream, k, v, 1))
 	demo.Check(cache.Attend(stream, q, out, 1))

@@ -64,3 +64,12 @@ func TestHostCachesKnowNoPools(t *testing.T) {
 		}
 	}
 }
+
+// Policies of eviction are functions of lengths and scores: no cache and no device comes with
+// them, nor any other room.
+func TestPoliciesKnowNoCache(t *testing.T) {
+	for _, path := range list(t, "-deps", module+"/kvcache/evict") {
+		require.True(t, path == module+"/kvcache/evict" || !strings.HasPrefix(path, module), path)
+	}
+	require.NotContains(t, list(t, "-deps", module+"/kvcache"), module+"/kvcache/evict", "a pool keeps what it is told to")
+}

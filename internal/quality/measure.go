@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/evict"
+	"github.com/ferrumkv/ferrumkv/kvcache/evictor"
 )
 
 // Score is what one format under one policy made of the texts. Means are over all
@@ -158,16 +158,16 @@ const (
 func (m *Meter[B]) read(ctx context.Context, f Format, p Policy, text []uint32, use func([]float32)) (bytes int64, err error) {
 	cfg := f.config(len(text))
 	step := chunk
-	var evictor *evict.Evictor[B]
+	var keeper *evictor.Evictor[B]
 	if p.Evicts() {
 		policy := p.make(p.Budget)
 		cfg.Scores = policy.NeedsScores()
-		evictor, err = evict.New[B](evict.Options{Policy: policy, Budget: p.Budget, Slack: p.Budget / slackShare, FreshScores: p.fresh})
+		keeper, err = evictor.New[B](evictor.Options{Policy: policy, Budget: p.Budget, Slack: p.Budget / slackShare, FreshScores: p.fresh})
 		if err != nil {
 			return 0, err
 		}
 	}
-	if evictor != nil || f.residual > 0 { // as in decoding: what a query sees depends on how the text is cut
+	if keeper != nil || f.residual > 0 { // as in decoding: what a query sees depends on how the text is cut
 		step = 1
 	}
 	r, err := llama.New(m.be, m.model, llama.Options{Cache: cfg, Chunk: step, Threads: m.threads, LayerPools: p.layers})
@@ -183,8 +183,8 @@ func (m *Meter[B]) read(ctx context.Context, f Format, p Policy, text []uint32, 
 	}
 	for at := 0; at < len(text)-1; at += step {
 		n := min(step, len(text)-1-at)
-		if evictor != nil {
-			if _, err := evictor.Room(r.Stream(), n, parts...); err != nil {
+		if keeper != nil {
+			if _, err := keeper.Room(r.Stream(), n, parts...); err != nil {
 				return 0, err
 			}
 		}

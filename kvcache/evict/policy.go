@@ -1,7 +1,8 @@
 // Package evict decides which tokens of a cache stay when there is no room for all of
-// them. A Policy is a pure function of what is known about a layer's tokens: it
-// knows no cache, no block and no device. An Evictor applies one to sequences of a
-// kvcache.Pool, and kvcache/quant.CacheManager to what it holds.
+// them. A Policy is a pure function of what is known about a layer's tokens, and Select one of
+// the layers of a sequence: they know no cache, no block and no device. What Select returns is what
+// kvcache.Sequence.Keep takes; kvcache/evictor brings the two together, and
+// kvcache/quant.CacheManager applies policies to what it holds.
 //
 // Every policy protects the newest tokens, on which no attention could be counted yet, and
 // all but Recency the first Sinks ones, to which attention flows whatever they say; Sinks
@@ -54,11 +55,11 @@ type Scratch struct {
 	order []int
 }
 
-// ErrPolicy is a setting of a policy that cannot be used. errors.Is(err, ErrPolicy{})
-// matches any.
+// ErrPolicy is a setting of a policy that cannot be used, or an answer that it may not give.
+// errors.Is(err, ErrPolicy{}) matches any.
 type ErrPolicy struct {
 	Policy string // "h2o"
-	Field  string
+	Field  string // the setting, or the method that answered
 	Value  int
 	Why    string // what it accepts
 }

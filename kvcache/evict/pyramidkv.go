@@ -101,13 +101,5 @@ func (p PyramidKV) line(total, layers int) (l line, over int) {
 // even appends what each layer has of a total that is divided evenly; what is left over
 // goes to the first layers.
 func even(dst []int, total, layers int) []int {
-	total = max(total, 0)
-	for i := range layers {
-		n := total / layers
-		if i < total%layers {
-			n++
-		}
-		dst = append(dst, n)
-	}
-	return dst
+	return PyramidKV{Beta: 1}.Budgets(dst, total, layers)
 }

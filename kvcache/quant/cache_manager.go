@@ -30,7 +30,7 @@ type CacheManager struct {
 	// Working memory of calls.
 	pending rows      // a token before it has a place
 	head    []float32 // to saturate without touching the caller's
-	keep    []int
+	keep    [][]int   // of one layer
 	holes   []int
 	mass    []float32
 	scratch evict.Scratch

@@ -67,7 +67,7 @@ func (cfg KVCacheConfig) resolved() (KVCacheConfig, []int, error) {
 		return cfg, nil, badConfig("MaxSeqLen", cfg.MaxSeqLen, "need at least 1")
 	}
 	if err := cfg.EvictionPolicy.Validate(); err != nil {
-		return cfg, nil, badPolicy(cfg.EvictionPolicy, err.Error())
+		return cfg, nil, cfg.badPolicy(err)
 	}
 	blocks, ok := backend.Mul(cfg.Layers, (cfg.MaxSeqLen-1)/blockSize+1)
 	if _, fits := backend.Mul(blocks, formatOf(cfg).blockBytes()); !ok || !fits || uint64(blocks) >= math.MaxUint32 {
@@ -81,15 +81,15 @@ func (cfg KVCacheConfig) resolved() (KVCacheConfig, []int, error) {
 // each. No layer may have more, so where budgets differ MaxSeqLen is divided.
 func (cfg KVCacheConfig) limits() ([]int, error) {
 	p := cfg.EvictionPolicy
-	budgets := p.Budgets(nil, cfg.Layers*cfg.MaxSeqLen, cfg.Layers)
-	if slices.ContainsFunc(budgets, func(n int) bool { return n > cfg.MaxSeqLen }) {
-		budgets = p.Budgets(nil, cfg.MaxSeqLen, cfg.Layers)
+	budgets, err := evict.Divide(nil, p, cfg.Layers*cfg.MaxSeqLen, cfg.Layers)
+	if err == nil && slices.ContainsFunc(budgets, func(n int) bool { return n > cfg.MaxSeqLen }) {
+		budgets, err = evict.Divide(nil, p, cfg.MaxSeqLen, cfg.Layers)
 	}
-	if len(budgets) != cfg.Layers {
-		return nil, badPolicy(p, fmt.Sprintf("it gave budgets for %d of %d layers", len(budgets), cfg.Layers))
+	if err != nil {
+		return nil, cfg.badPolicy(err)
 	}
 	for layer, budget := range budgets {
-		budgets[layer] = min(p.Limit(budget), budget, cfg.MaxSeqLen)
+		budgets[layer] = min(p.Limit(budget), cfg.MaxSeqLen)
 		if budgets[layer] < 1 {
 			return nil, badConfig("MaxSeqLen", cfg.MaxSeqLen, fmt.Sprintf("with %s layer %d of %d may hold nothing", p, layer, cfg.Layers))
 		}
@@ -101,6 +101,6 @@ func badConfig(name string, value int, why string) error {
 	return backend.ErrConfig{Package: "quant", Name: name, Value: strconv.Itoa(value), Why: why}
 }
 
-func badPolicy(p evict.Policy, why string) error {
-	return backend.ErrConfig{Package: "quant", Name: "EvictionPolicy", Value: p.String(), Why: why}
+func (cfg KVCacheConfig) badPolicy(err error) error {
+	return backend.ErrConfig{Package: "quant", Name: "EvictionPolicy", Value: cfg.EvictionPolicy.String(), Why: err.Error()}
 }

@@ -20,20 +20,15 @@ func (l *Layer) Evict(budget int) error {
 	if budget < 0 {
 		return backend.ErrShape{Package: "quant", Op: "evict", What: fmt.Sprintf("a budget of %d tokens, need at least 0", budget)}
 	}
-	p := c.cfg.EvictionPolicy
 	about := evict.Layer{Len: len(l.entries), Scratch: &c.scratch}
-	if p.NeedsScores() {
+	if c.cfg.EvictionPolicy.NeedsScores() {
 		about.Heads, about.Scores = 1, l.mass()
 	}
-	c.keep = p.Keep(c.keep[:0], about, budget)
-	last := -1
-	for _, i := range c.keep {
-		if i <= last || i >= len(l.entries) || len(c.keep) > budget {
-			return badPolicy(p, fmt.Sprintf("it kept %d tokens of %d under a budget of %d, and token %d after %d", len(c.keep), len(l.entries), budget, i, last))
-		}
-		last = i
+	var err error
+	if c.keep, err = evict.Select(c.keep[:0], c.cfg.EvictionPolicy, about, budget); err != nil {
+		return c.cfg.badPolicy(err)
 	}
-	return l.retain(c.keep)
+	return l.retain(c.keep[0])
 }
 
 // mass is the scores as a policy wants them.

@@ -16,7 +16,7 @@ type oneCache struct {
 	t    testT
 	be   backend.Backend[buffer]
 	s    backend.Stream
-	c    *KvCache[buffer]
+	c    *Standalone[buffer]
 	k, v int // head sizes
 }
 
@@ -31,7 +31,7 @@ func newCache(t testT, cfg Config) *oneCache {
 	be := openDevice(t)
 	s, err := be.NewStream()
 	require.NoError(t, err)
-	c, err := NewKvCache(be, cfg)
+	c, err := NewStandalone(be, cfg)
 	require.NoError(t, err)
 	return &oneCache{t, be, s, c, cfg.HeadDim, cfg.VHeadDim}
 }
@@ -87,7 +87,7 @@ func sequence(from, n int) []uint32 {
 
 // A contiguous cache starts small, doubles as it fills, keeps its content, and
 // stops at its capacity.
-func TestKvCacheGrows(t *testing.T) {
+func TestStandaloneGrows(t *testing.T) {
 	o := newCache(t, lone(Contiguous, 1000))
 	require.Equal(t, 256, o.c.Capacity)
 	require.Zero(t, o.c.BlockSize)
@@ -107,13 +107,36 @@ func TestKvCacheGrows(t *testing.T) {
 	o.close()
 }
 
+// A contiguous cache that grows takes the scores of its tokens along.
+func TestStandaloneGrowsWithScores(t *testing.T) {
+	cfg := lone(Contiguous, 1000)
+	cfg.Scores = true
+	o := newCache(t, cfg)
+	n := firstCapacity - 1
+	scores := func() []float32 {
+		all := make([]float32, 2*o.c.Len) // [heads, tokens]
+		require.NoError(t, o.c.solo.seq.Scores(o.s, 0, all))
+		return append(all[:n:n], all[o.c.Len:][:n]...)
+	}
+	require.NoError(t, o.append(sequence(1, n)))
+	q, out := o.vector(make([]float32, 4*o.k)), o.vector(make([]float32, 4*o.v))
+	require.NoError(t, o.c.Attend(o.s, q, out, 1))
+	want := scores()
+	require.Positive(t, want[0])
+	require.NoError(t, o.append(sequence(n+1, 2)))
+	require.Equal(t, 2*firstCapacity, o.c.Capacity)
+	require.Equal(t, want, scores())
+	require.NoError(t, errors.Join(o.be.Free(q), o.be.Free(out)))
+	o.close()
+}
+
 // Growth that finds no memory leaves the cache as it was.
-func TestKvCacheGrowthOutOfMemory(t *testing.T) {
+func TestStandaloneGrowthOutOfMemory(t *testing.T) {
 	be, err := cpu.Open(cpu.Options{MaxBytes: 300 * 2 * (4 + 6) * 4})
 	require.NoError(t, err)
 	s, err := be.NewStream()
 	require.NoError(t, err)
-	c, err := NewKvCache(be, Config{Layout: Contiguous, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 10000})
+	c, err := NewStandalone(be, Config{Layout: Contiguous, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 10000})
 	require.NoError(t, err)
 	buffers := be.Info().Buffers
 	k, err := be.Alloc(backend.F32, 12)
@@ -133,7 +156,7 @@ func TestKvCacheGrowthOutOfMemory(t *testing.T) {
 }
 
 // The seed's fields say where a paged cache's tokens lie, on host and device alike.
-func TestKvCachePagedFields(t *testing.T) {
+func TestStandalonePagedFields(t *testing.T) {
 	o := newCache(t, lone(Paged, 50))
 	ids := sequence(1, 40)
 	require.NoError(t, o.append(ids))
@@ -160,7 +183,7 @@ func TestKvCachePagedFields(t *testing.T) {
 
 // Attend after Append reads the step's plan; after anything else it plans anew.
 // Either way the result is that of all tokens so far.
-func TestKvCacheAttend(t *testing.T) {
+func TestStandaloneAttend(t *testing.T) {
 	for _, layout := range []Layout{Contiguous, Paged} {
 		o := newCache(t, lone(layout, 300))
 		zeros, out := o.vector(make([]float32, 2*4*o.k)), o.vector(make([]float32, 2*4*o.v))
@@ -199,29 +222,6 @@ func TestKvCacheAttend(t *testing.T) {
 	}
 }
 
-// A layer of a sequence can be read, not changed on its own.
-func TestLayerOfSequence(t *testing.T) {
-	r := deviceRig(t, small(Paged))
-	a := r.open()
-	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5}}))
-	layers, err := a.Layers(r.s)
-	require.NoError(t, err)
-	require.Len(t, layers, 2)
-	require.Equal(t, a.Blocks(nil), layers[1].PagedBlockIndices)
-	require.True(t, layers[0].BlockTable.Set && layers[0].ContextLens.Set)
-	require.NotEqual(t, layers[0].K, layers[1].K)
-	for _, err := range []error{
-		layers[0].Append(r.s, layers[0].K, layers[0].V, 1), layers[0].Attend(r.s, layers[0].K, layers[0].V, 1),
-		layers[0].Truncate(0), layers[0].Reset(), layers[0].Release(), layers[0].Shift(r.s, 0, 1),
-	} {
-		require.ErrorIs(t, err, backend.ErrUnsupported{})
-	}
-	_, err = a.Layers(nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
-	require.NoError(t, a.Release())
-	r.close()
-}
-
 // A cache of its own never shows a device table that is not that of its tokens.
 func TestRegressionStaleDeviceTable(t *testing.T) {
 	cfg := lone(Paged, 50)
@@ -254,7 +254,7 @@ func TestRegressionStaleDeviceTable(t *testing.T) {
 }
 
 // A warm token of a cache of its own allocates nothing either, typed and erased.
-func TestWarmKvCacheAllocatesNothing(t *testing.T) {
+func TestWarmStandaloneAllocatesNothing(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
@@ -270,7 +270,7 @@ func warmCache[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Lay
 	s, err := be.NewStream()
 	require.NoError(t, err)
 	dims := testDims()
-	c, err := NewKvCache(be, Config{Layout: layout, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1], K: backend.F32, Capacity: 2048, RoPE: &backend.RoPE{}})
+	c, err := NewStandalone(be, Config{Layout: layout, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1], K: backend.F32, Capacity: 2048, RoPE: &backend.RoPE{}})
 	require.NoError(t, err)
 	var x [4]B
 	for i := range x {
@@ -300,7 +300,7 @@ func warmCache[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Lay
 
 // A write that is refused leaves a cache that would have grown for it as it was,
 // down to its memory.
-func TestKvCacheRefusedWriteDoesNotGrow(t *testing.T) {
+func TestStandaloneRefusedWriteDoesNotGrow(t *testing.T) {
 	o := newCache(t, lone(Contiguous, 1000))
 	ids := sequence(1, 200)
 	require.NoError(t, o.append(ids))

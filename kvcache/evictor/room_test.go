@@ -1,4 +1,4 @@
-package evict
+package evictor
 
 import (
 	"math"
@@ -7,14 +7,15 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/stretchr/testify/require"
 )
 
 // odd is a policy of the caller's that answers what it may not.
 type odd struct {
-	Recency
+	evict.Recency
 	limit   func(budget int) int
-	keep    func(l Layer, budget int) []int
+	keep    func(l evict.Layer, budget int) []int
 	budgets func(total, layers int) []int
 	scores  bool
 }
@@ -28,7 +29,7 @@ func (p odd) Limit(budget int) int {
 	return p.limit(budget)
 }
 
-func (p odd) Keep(dst []int, l Layer, budget int) []int {
+func (p odd) Keep(dst []int, l evict.Layer, budget int) []int {
 	if p.keep == nil {
 		return p.Recency.Keep(dst, l, budget)
 	}
@@ -60,17 +61,17 @@ func TestRoomRefusesOddPolicies(t *testing.T) {
 	}
 	calls := 0
 	for name, p := range map[string]odd{
-		"more than its budget": {keep: func(_ Layer, budget int) []int { return first(budget + 1) }},
-		"all":                  {keep: func(l Layer, _ int) []int { return first(l.Len) }},
-		"falling":              {keep: func(Layer, int) []int { return []int{3, 2} }},
-		"one twice":            {keep: func(Layer, int) []int { return []int{3, 3} }},
-		"below the first":      {keep: func(Layer, int) []int { return []int{-1} }},
-		"behind the last":      {keep: func(l Layer, _ int) []int { return []int{l.Len} }},
-		"layers that differ": {scores: true, keep: func(Layer, int) []int {
+		"more than its budget": {keep: func(_ evict.Layer, budget int) []int { return first(budget + 1) }},
+		"all":                  {keep: func(l evict.Layer, _ int) []int { return first(l.Len) }},
+		"falling":              {keep: func(evict.Layer, int) []int { return []int{3, 2} }},
+		"one twice":            {keep: func(evict.Layer, int) []int { return []int{3, 3} }},
+		"below the first":      {keep: func(evict.Layer, int) []int { return []int{-1} }},
+		"behind the last":      {keep: func(l evict.Layer, _ int) []int { return []int{l.Len} }},
+		"layers that differ": {scores: true, keep: func(evict.Layer, int) []int {
 			calls++
 			return first(calls % 2)
 		}},
-		"the last part alone": {keep: func(Layer, int) []int {
+		"the last part alone": {keep: func(evict.Layer, int) []int {
 			calls++
 			return first(calls % 2 * 100)
 		}},
@@ -112,7 +113,7 @@ func TestRoomRefusesOddParts(t *testing.T) {
 	_, err := new(Evictor[buffer]).Room(sc.s, 1, parts...)
 	require.ErrorIs(t, err, kvcache.ErrConfig{}, "not made by New")
 	for _, budget := range []int{10, 1000} {
-		e, err := New[buffer](Options{Policy: Recency{}, Budget: budget})
+		e, err := New[buffer](Options{Policy: evict.Recency{}, Budget: budget})
 		require.NoError(t, err)
 		for _, c := range []struct {
 			want  error
@@ -125,7 +126,7 @@ func TestRoomRefusesOddParts(t *testing.T) {
 		} {
 			dropped, err := e.Room(sc.s, 1, c.parts...)
 			require.ErrorIs(t, err, c.want)
-			require.Regexp(t, "^evict: (room|part 1): ", err.Error())
+			require.Regexp(t, "^evictor: (room|part 1): ", err.Error())
 			require.Zero(t, dropped)
 		}
 		require.NoError(t, sc.steps[0].Reset())

@@ -1,4 +1,4 @@
-package evict
+package evictor
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -134,7 +135,7 @@ func release(t testing.TB, parts []*kvcache.Sequence[buffer]) {
 // history feeds a sequence and its fork for a while under a policy. It returns the
 // positions that stayed in each layer after each step, and checks budgets, protected
 // windows, and that the fork's origin keeps all.
-func history(t testing.TB, be backend.Backend[buffer], o Options, cfgs ...kvcache.Config) [][]int {
+func history(t testing.TB, be backend.Backend[buffer], atOnce int, o Options, cfgs ...kvcache.Config) [][]int {
 	sc := newScene(t, be, cfgs...)
 	defer sc.close()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -148,6 +149,7 @@ func history(t testing.TB, be backend.Backend[buffer], o Options, cfgs ...kvcach
 	}
 	e, err := New[buffer](o)
 	require.NoError(t, err)
+	e.atOnce = atOnce
 	layers := 0
 	for _, pool := range sc.pools {
 		layers += pool.Config().Layers
@@ -209,17 +211,18 @@ func TestHistoriesAreEqualOnAllDevices(t *testing.T) {
 		o    Options
 		cfgs []kvcache.Config
 	}{
-		{"sliding window", Options{Policy: SlidingWindow{Window: 14, Sinks: 4}, Budget: 40}, all},
-		{"sliding window, repositioned", Options{Policy: SlidingWindow{Window: 14, Sinks: 4}, Budget: 40, Reposition: true}, all},
-		{"H2O", Options{Policy: H2O{Sinks: 2, Recent: 6}, Budget: 20}, all},
-		{"H2O, slack, repositioned", Options{Policy: H2O{Sinks: 2, Recent: 6}, Budget: 22, Slack: 4, Reposition: true}, all},
-		{"H2O on int8", Options{Policy: H2O{Sinks: 2, Recent: 6}, Budget: 20}, []kvcache.Config{quantized}},
-		{"SnapKV", Options{Policy: SnapKV{Sinks: 2, Window: 4, Kernel: 3}, Budget: 18, FreshScores: true}, all},
-		{"PyramidKV", Options{Policy: PyramidKV{SnapKV: SnapKV{Sinks: 2, Window: 4, Kernel: 3}}, Budget: 18}, apart},
+		{"sliding window", Options{Policy: evict.SlidingWindow{Window: 14, Sinks: 4}, Budget: 40}, all},
+		{"sliding window, repositioned", Options{Policy: evict.SlidingWindow{Window: 14, Sinks: 4}, Budget: 40, Reposition: true}, all},
+		{"H2O", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 20}, all},
+		{"H2O, slack, repositioned", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 22, Slack: 4, Reposition: true}, all},
+		{"H2O on int8", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 20}, []kvcache.Config{quantized}},
+		{"SnapKV", Options{Policy: evict.SnapKV{Sinks: 2, Window: 4, Kernel: 3}, Budget: 18, FreshScores: true}, all},
+		{"PyramidKV", Options{Policy: evict.PyramidKV{SnapKV: evict.SnapKV{Sinks: 2, Window: 4, Kernel: 3}}, Budget: 18}, apart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want := history(t, open(t, "cpu:threads=1"), c.o, c.cfgs...)
-			require.Equal(t, want, history(t, device(t), c.o, c.cfgs...))
+			want := history(t, open(t, "cpu:threads=1"), mostScores, c.o, c.cfgs...)
+			require.Equal(t, want, history(t, device(t), mostScores, c.o, c.cfgs...))
+			require.Equal(t, want, history(t, open(t, "cpu:threads=1"), 1, c.o, c.cfgs...), "scores layer by layer")
 			if c.o.Reposition {
 				for _, at := range want {
 					for i, p := range at {
@@ -240,7 +243,7 @@ func TestAnyHistoryKeepsTheBudget(t *testing.T) {
 		cfg.HeadDim, cfg.Capacity = 4, 400
 		sc := newScene(t, be, cfg)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
-		policy := rapid.SampledFrom([]Policy{Recency{}, SlidingWindow{Window: 9, Sinks: 2}, H2O{Sinks: 2, Recent: 5}, SnapKV{Sinks: 2, Kernel: 3}}).Draw(rt, "policy")
+		policy := rapid.SampledFrom([]evict.Policy{evict.Recency{}, evict.SlidingWindow{Window: 9, Sinks: 2}, evict.H2O{Sinks: 2, Recent: 5}, evict.SnapKV{Sinks: 2, Kernel: 3}}).Draw(rt, "policy")
 		budget := rapid.IntRange(12, 30).Draw(rt, "budget")
 		e, err := New[buffer](Options{Policy: policy, Budget: budget, Slack: rapid.IntRange(0, 6).Draw(rt, "slack"), Reposition: rapid.Bool().Draw(rt, "reposition")})
 		require.NoError(rt, err)
@@ -298,7 +301,7 @@ func TestPyramidNeedsPoolsOfItsOwn(t *testing.T) {
 	sc := newScene(t, device(t), config())
 	defer sc.close()
 	parts := sc.open()
-	e, err := New[buffer](Options{Policy: PyramidKV{}, Budget: 5})
+	e, err := New[buffer](Options{Policy: evict.PyramidKV{}, Budget: 5})
 	require.NoError(t, err)
 	_, err = e.Room(sc.s, 1, parts...)
 	require.ErrorIs(t, err, backend.ErrUnsupported{})
@@ -314,7 +317,7 @@ func TestRoomRefuses(t *testing.T) {
 	defer sc.close()
 	parts := sc.open()
 	sc.feed(rand.New(rand.NewPCG(1, 1)), 20, parts)
-	e, err := New[buffer](Options{Policy: H2O{}, Budget: 10})
+	e, err := New[buffer](Options{Policy: evict.H2O{}, Budget: 10})
 	require.NoError(t, err)
 	_, err = e.Room(sc.s, 1, parts...)
 	require.ErrorIs(t, err, backend.ErrUnsupported{}, "no scores")
@@ -331,8 +334,8 @@ func TestRoomRefuses(t *testing.T) {
 	_, err = e.Room(sc.s, 1, parts...)
 	require.ErrorIs(t, err, kvcache.ErrReleased)
 
-	for _, o := range []Options{{}, {Policy: Recency{}}, {Policy: Recency{}, Budget: -1}, {Policy: Recency{}, Budget: 5, Slack: 5},
-		{Policy: H2O{Sinks: -1}, Budget: 5}} {
+	for _, o := range []Options{{}, {Policy: evict.Recency{}}, {Policy: evict.Recency{}, Budget: -1}, {Policy: evict.Recency{}, Budget: 5, Slack: 5},
+		{Policy: evict.H2O{Sinks: -1}, Budget: 5}} {
 		_, err := New[buffer](o)
 		require.Error(t, err, fmt.Sprintf("%+v", o))
 	}

@@ -1,0 +1,13 @@
+package evictor
+
+import (
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
+	"github.com/ferrumkv/ferrumkv/internal/zerotest"
+)
+
+// What no constructor made returns errors.
+func TestZeroValues(t *testing.T) {
+	zerotest.Check(t, zerotest.Types{Made: []any{&Evictor[*cpu.Buffer]{}}})
+}
