@@ -9,6 +9,7 @@ import (
 // table is a sequence's block table and length on the device, made when asked for.
 type table[B backend.Buffer] struct {
 	blocks vector[B, uint32] // [blocks]
+	recent vector[B, uint32] // of the fresh store, where there are two
 	length vector[B, uint32] // [1]
 }
 
@@ -63,6 +64,12 @@ func (s *Sequence[B]) uploadTable(stream backend.Stream) error {
 	t, be := &s.table, s.pool.be
 	t.blocks.host = s.Blocks(t.blocks.host[:0])
 	t.length.host = append(t.length.host[:0], uint32(s.len))
+	if len(s.recent.blocks) > 0 {
+		t.recent.host = s.recent.numbers(t.recent.host[:0])
+		if err := t.recent.upload(be, stream); err != nil {
+			return err
+		}
+	}
 	if err := t.blocks.upload(be, stream); err != nil {
 		return err
 	}
@@ -71,6 +78,7 @@ func (s *Sequence[B]) uploadTable(stream backend.Stream) error {
 
 func (s *Sequence[B]) freeTable() {
 	s.table.blocks.free(s.pool.be)
+	s.table.recent.free(s.pool.be)
 	s.table.length.free(s.pool.be)
 	s.scores.free(s.pool.be)
 	s.slots.free(s.pool.be)
@@ -85,29 +93,4 @@ func (s *Sequence[B]) view(c *KvCache[B], layer int) {
 	c.NumKVHeads, c.HeadDim, c.BlockSize = p.cfg.KVHeads, p.cfg.HeadDim, p.cfg.BlockSize
 	c.PagedBlockIndices = s.Blocks(c.PagedBlockIndices[:0])
 	c.BlockTable, c.ContextLens = backend.Opt[B]{}, backend.Opt[B]{}
-}
-
-// Gather materialises a layer as dense keys [heads, Len, head dim] and values
-// [heads, Len, value head dim], in the storage type or in f32, quantized ones in f32. The buffers are
-// the caller's and may be longer than needed.
-func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) error {
-	p := s.pool
-	p.lock()
-	defer p.unlock()
-	if err := firstOf(s.idle("gather"), s.whole("gather")); err != nil {
-		return err
-	}
-	if err := p.checkLayer("gather", layer); err != nil {
-		return err
-	}
-	if err := s.syncTable(stream); err != nil {
-		return err
-	}
-	err := p.be.Gather(stream, backend.GatherParams[B]{
-		Cache: p.kept.layers[layer].view, Table: s.table.blocks.buf, Len: s.len, K: backend.Some(k), V: backend.Some(v),
-	})
-	if err != nil {
-		return p.fences.Observe(err)
-	}
-	return s.touched(stream)
 }

@@ -17,6 +17,14 @@ type segment struct {
 // end is the number of the sequence's blocks up to the segment's end.
 func (g *segment) end() int { return g.gone + len(g.blocks) }
 
+// numbers appends the numbers of the segment's blocks.
+func (g *segment) numbers(dst []uint32) []uint32 {
+	for _, b := range g.blocks {
+		dst = append(dst, b.ID)
+	}
+	return dst
+}
+
 // fresh is the segment that steps write to.
 func (s *Sequence[B]) fresh() *segment {
 	if s.pool.windowed() {

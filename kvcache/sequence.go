@@ -43,10 +43,7 @@ func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 // step has taken are not among them before its Commit, nor those that it copies; Batch.Index has
 // the tables of the step. With Config.Residual they are the blocks of the quantized tokens.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
-	for _, b := range s.kept.blocks {
-		dst = append(dst, b.ID)
-	}
-	return dst
+	return s.kept.numbers(dst)
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,

@@ -152,6 +152,18 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 			}
 		}
 		older, recent := r.quantized(s, seq, l), r.recent(s, seq, l)
+		if len(w.ids) > 0 {
+			whole := joined(c, older, recent, min(w.gone*c.BlockSize, len(w.ids)), len(w.ids))
+			k, err := r.be.Alloc(backend.F32, len(whole.k))
+			require.NoError(r.t, err)
+			v, err := r.be.Alloc(backend.F32, len(whole.v))
+			require.NoError(r.t, err)
+			require.NoError(r.t, seq.Gather(s, l, k, v))
+			require.NoError(r.t, s.Sync())
+			require.Equal(r.t, whole.k, r.download(k))
+			require.Equal(r.t, whole.v, r.download(v))
+			r.free(k, v)
+		}
 		require.Equal(r.t, len(w.ids), max(older.n, recent.n+w.gone*c.BlockSize*min(recent.n, 1)))
 		compare("quantized key", want.k, older.k, f.K, 0, older.n, c.HeadDim, w.kept)
 		compare("quantized value", want.v, older.v, f.V, 0, older.n, c.VHeadDim, w.kept)

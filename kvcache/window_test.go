@@ -186,7 +186,6 @@ func TestWindowRefuses(t *testing.T) {
 	require.ErrorIs(t, a.ClearScores(r.s), unsupported)
 	_, err := a.Layers(r.s)
 	require.ErrorIs(t, err, unsupported)
-	require.ErrorIs(t, a.Gather(r.s, 0, buffer{}, buffer{}), unsupported)
 	require.ErrorIs(t, r.step.Reset(), nil)
 	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrShape{})
 	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.Capacity)), ErrCapacity{Have: 31 + c.Capacity, Max: c.Capacity})
