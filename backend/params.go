@@ -1,5 +1,7 @@
 package backend
 
+import "math"
+
 //go:generate go run ./internal/operandgen
 
 // An operation is told all in one struct, its parameters, whose name is the operation's and
@@ -274,10 +276,14 @@ type ClearMassParams[B Buffer] struct {
 	N                          int
 }
 
+// NoBlock in the place of a pair's source is no pair: it is skipped. A list of one length in every
+// step is filled up with it.
+const NoBlock uint32 = math.MaxUint32
+
 // CopyBlocksParams copies block Pairs[i][0] of From to block Pairs[i][1] of To, which may be
 // the same cache and else is one of the same types, heads, block size, dims and Hadamard:
 // keys, values, their scales, and the attention mass of the slots (see Outputs), where that
-// of both caches is set. Pairs is U32 [N, 2]. A destination may appear once and, within
+// of both caches is set. Pairs is U32 [N, 2], of which some may be NoBlock. A destination may appear once and, within
 // one cache, may not be a source of the same call. Scales that are given for a cache's
 // heads, those of 8-bit floats, stay as they are: the caller sees to it that both caches have
 // the same ones.
@@ -303,7 +309,7 @@ type MoveSlotsParams[B Buffer] struct {
 // ConvertBlocksParams stores block Pairs[i][0] of From as block Pairs[i][1] of To, which
 // has the same heads, block size and dims and other storage types: blocks become
 // smaller as they grow old, or exact before they are written again. Pairs is U32
-// [N, 2]; a destination may appear once. One cache is of Act, in both planes, and the
+// [N, 2], of which some may be NoBlock; a destination may appear once. One cache is of Act, in both planes, and the
 // other of quantized types that Caps lists with it. Keys are turned where one of
 // the two has Hadamard. Values that are not finite: as in AppendParams. The attention mass of
 // the slots (see Outputs) goes along where that of both caches is set, in two buffers.

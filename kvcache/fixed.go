@@ -46,8 +46,6 @@ func (b *Batch[B]) Fix(seqs, tokens int) error {
 	c := &b.pool.cfg
 	_, ok := backend.Mul(seqs, max(tokens, ceilDiv(c.Capacity, c.slots())))
 	switch {
-	case b.pool.windowed():
-		return twoPlaces("fix")
 	case len(b.entries) > 0:
 		return ErrStep{Op: "fix", Why: "the step has sequences; reset it first"}
 	case seqs < 0 || seqs > c.Blocks || !ok:

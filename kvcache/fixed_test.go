@@ -125,20 +125,28 @@ func (s *script) run() [][]float32 {
 // Steps of one size, with empty sequences, give what steps of their own sizes give, and where
 // they are captured and replayed the very same.
 func TestFixedSteps(t *testing.T) {
-	for _, layout := range []Layout{Contiguous, Paged} {
-		for _, shared := range []int{-1, 0, 4} {
+	run := func(name string, cfg Config) {
+		t.Run(name, func(t *testing.T) {
+			want, fixed := opening(t, cfg, false, false).run(), opening(t, cfg, true, false).run()
+			require.Len(t, fixed, len(want))
+			for i := range want {
+				require.InDeltaSlice(t, want[i], fixed[i], 1e-5)
+			}
+			if captures(t, cfg) {
+				require.Equal(t, fixed, opening(t, cfg, true, true).run())
+			}
+		})
+	}
+	for _, shared := range []int{-1, 0, 4} {
+		for _, layout := range []Layout{Contiguous, Paged} {
 			cfg := small(layout)
 			cfg.MinShared = shared
-			t.Run(fmt.Sprint(layout, " MinShared ", shared), func(t *testing.T) {
-				want, fixed := opening(t, cfg, false, false).run(), opening(t, cfg, true, false).run()
-				require.Len(t, fixed, len(want))
-				for i := range want {
-					require.InDeltaSlice(t, want[i], fixed[i], 1e-5)
-				}
-				if captures(t, cfg) {
-					require.Equal(t, fixed, opening(t, cfg, true, true).run())
-				}
-			})
+			run(fmt.Sprint(layout, " MinShared ", shared), cfg)
+		}
+		for _, f := range windowFormats(backend.F32)[:1] { // blocks are quantized in captured steps, or none are
+			cfg := windowConfig(f)
+			cfg.Residual, cfg.MinShared, cfg.SkipLayers = 2, shared, []int{1}
+			run(fmt.Sprint("Residual MinShared ", shared), cfg)
 		}
 	}
 }
@@ -288,15 +296,5 @@ func TestFixedMisuse(t *testing.T) {
 	}
 	require.ErrorIs(t, r.step.Capture(func() error { return nil }), differ, "steps that differ")
 	require.NoError(t, errors.Join(r.step.Reset(), a.Release(), b.Release(), c.Release(), r.step.Close()))
-	r.close()
-
-	cfg := small(Paged)
-	cfg.K, cfg.V, cfg.Act, cfg.Residual, cfg.StepTokens = backend.Int8, backend.Int8, backend.F32, 12, 8
-	if !testDevice().Supports(backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}) {
-		return
-	}
-	r = deviceRig(t, cfg)
-	require.ErrorIs(t, r.step.Fix(1, 1), backend.ErrUnsupported{})
-	require.NoError(t, r.step.Close())
 	r.close()
 }

@@ -110,7 +110,7 @@ func (e *entry[B]) seals() int {
 // takeKept takes the blocks that the step quantizes into.
 func (b *Batch[B]) takeKept() error {
 	p, t := b.pool, &b.sealing
-	t.taken, t.older = t.taken[:0], false
+	t.taken, t.older = t.taken[:0], b.fixed.seqs > 0
 	if _, err := p.kept.Fits(b.countSeals); err != nil {
 		return err
 	}
@@ -165,6 +165,9 @@ func (b *Batch[B]) enqueueWindow() error {
 		for j := range e.kept.blocks {
 			t.sealed.host = append(t.sealed.host, e.block(e.full+j), e.kept.blocks[j].ID)
 		}
+	}
+	for len(t.sealed.host) < 2*b.fixed.seqs*ceilDiv(b.fixed.tokens, p.cfg.slots()) { // in every step as many
+		t.sealed.host = append(t.sealed.host, backend.NoBlock, 0)
 	}
 	if len(t.restored.host) > 0 {
 		if err := t.restored.upload(p.be, b.stream); err != nil {

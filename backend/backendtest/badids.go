@@ -110,7 +110,7 @@ func checkCopyOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 	larger.addMass(r)
 	for _, way := range [][2]*cache[B]{{c, c}, {c, larger}, {larger, c}} {
 		from, to := way[0], way[1]
-		pairs := []uint32{uint32(from.blocks), 1, 2, uint32(to.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
+		pairs := []uint32{uint32(from.blocks), 1, 2, uint32(to.blocks), math.MaxUint32 - 1, 3, 0, math.MaxUint32}
 		p := backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromMass: from.massOperand(), ToMass: to.massOperand(),
 			Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
 		r.push()
@@ -134,7 +134,7 @@ func checkConvertOutside[B backend.Buffer](r *rig[B]) {
 	kDim, vDim := r.dims(64, 64)
 	for _, unpack := range []bool{false, true} {
 		a := newConvert(r, convertSpec{format: r.quantized(), kDim: kDim, vDim: vDim, unpack: unpack, mass: true})
-		pairs := []uint32{uint32(a.from.blocks), 1, 2, uint32(a.to.blocks), math.MaxUint32, 3, 0, math.MaxInt32}
+		pairs := []uint32{uint32(a.from.blocks), 1, 2, uint32(a.to.blocks), math.MaxUint32 - 1, 3, 0, math.MaxUint32}
 		a.params.Pairs, a.params.N = constant(r, "pairs outside", backend.U32, pairs).buf, len(pairs)/2
 		r.push()
 		r.reported(r.be.ConvertBlocks(r.s, a.params))

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/quant"
@@ -74,7 +75,7 @@ func newConvert[B backend.Buffer](r *rig[B], s convertSpec) *convertRun[B] {
 	if s.unpack {
 		formats = [2]backend.Format{s.format, act}
 	}
-	a := &convertRun[B]{pairs: [][2]uint32{{0, 5}, {3, 2}, {0, 6}}}
+	a := &convertRun[B]{pairs: [][2]uint32{{0, 5}, {backend.NoBlock, 5}, {3, 2}, {0, 6}, {backend.NoBlock, math.MaxUint32}}}
 	a.from = r.cache(geometry{2, block, 4, s.kDim, s.vDim, formats[0]})
 	a.to = r.cache(geometry{2, block, 7, s.kDim, s.vDim, formats[1]})
 	a.from.fill(r)
@@ -116,6 +117,9 @@ func (a *convertRun[B]) accept(r *rig[B]) {
 		to := planes[i]
 		got, turned := r.content(to), from.hadamard != to.hadamard
 		for _, pair := range a.pairs {
+			if pair[0] == backend.NoBlock {
+				continue
+			}
 			for head := range a.to.kvHeads {
 				if rows := from.blockValues(int(pair[0]), head); turned {
 					require.NoError(r, to.settleBlock(got, int(pair[1]), head, rows, coarsest(to.dt)), "%s of block %d, head %d", to.name, pair[1], head)
@@ -126,6 +130,9 @@ func (a *convertRun[B]) accept(r *rig[B]) {
 		}
 	}
 	for _, pair := range a.pairs {
+		if pair[0] == backend.NoBlock {
+			continue
+		}
 		a.from.copyMass(a.to, int(pair[0]), int(pair[1]))
 	}
 }

@@ -91,7 +91,7 @@ func (r *rig[B]) movedOf(f backend.Format, mass bool, more int) *cache[B] {
 func checkCopyBetween[B backend.Buffer](r *rig[B], dt backend.DType, mass bool) {
 	c, larger := r.moved(r.storing(dt), mass), r.movedOf(r.storing(dt), mass, 3)
 	last := uint32(larger.blocks - 1)
-	c.copyBlocks(r, larger, [][2]uint32{{0, last}, {3, 0}, {0, 3}, {5, 5}})
+	c.copyBlocks(r, larger, [][2]uint32{{0, last}, {3, 0}, {backend.NoBlock, 1}, {0, 3}, {5, 5}})
 	larger.copyBlocks(r, c, [][2]uint32{{last, 2}, {2, 1}, {1, 0}})
 }
 
@@ -102,6 +102,9 @@ func (c *cache[B]) copyBlocks(r *rig[B], to *cache[B], pairs [][2]uint32) {
 	r.push()
 	require.NoError(r, r.be.CopyBlocks(r.s, p))
 	for _, pair := range pairs {
+		if pair[0] == backend.NoBlock {
+			continue
+		}
 		c.copyBlock(to, int(pair[0]), int(pair[1]))
 	}
 	r.verify()

@@ -53,6 +53,9 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 // blocksOf checks that pairs name blocks that two caches have.
 func blocksOf(op string, pairs []uint32, from, to int) error {
 	for i, id := range pairs {
+		if pairs[i&^1] == backend.NoBlock {
+			continue
+		}
 		if blocks := [...]int{from, to}[i%2]; uint64(id) >= uint64(blocks) {
 			return backend.ErrShape{Op: op, What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
 		}
@@ -64,6 +67,9 @@ func (t *blockTask) part(i int, _ *scratch) {
 	heads := t.from.keys.heads
 	shares := ceilDiv(heads, t.heads)
 	pair, head := t.pairs[i/shares*2:][:2], i%shares*t.heads
+	if pair[0] == backend.NoBlock {
+		return
+	}
 	from, to, n := int(pair[0]), int(pair[1]), min(t.heads, heads-head)
 	t.from.keys.copyHeads(&t.to.keys, from, to, head, n, t.around)
 	t.from.values.copyHeads(&t.to.values, from, to, head, n, t.around)

@@ -81,6 +81,9 @@ func (t *convertTask) share(i int) (c *conversion, pair, head int) {
 
 func (t *convertTask) part(i int, w *scratch) {
 	c, pair, head := t.share(i)
+	if t.pairs[2*pair] == backend.NoBlock {
+		return
+	}
 	from, to := int(t.pairs[2*pair]), int(t.pairs[2*pair+1])
 	for slot := 0; slot < c.to.block; slot += c.rows() {
 		x := c.load(w, from, head, slot)
@@ -107,6 +110,9 @@ type examining struct{ *convertTask }
 
 func (e examining) part(i int, w *scratch) {
 	c, pair, head := e.share(i)
+	if e.pairs[2*pair] == backend.NoBlock {
+		return
+	}
 	side := i % (2 * c.from.heads)
 	for slot := 0; slot < c.from.block; slot += c.rows() {
 		x := c.load(w, int(e.pairs[2*pair]), head, slot)
