@@ -290,6 +290,7 @@ enum { FKV_ATTEND_Q, FKV_ATTEND_K, FKV_ATTEND_V, FKV_ATTEND_TABLE, FKV_ATTEND_CO
        FKV_ATTEND_FINAL_LSE, FKV_ATTEND_MASS, FKV_ATTEND_KSCALES, FKV_ATTEND_VSCALES, FKV_ATTEND_BUFFERS };
 
 #define FKV_NONCAUSAL 1 /* every query sees its sequence's whole context */
+#define FKV_OLDER 2     /* of what it would see, a query sees keys before its edge, else those from it on */
 
 struct fkv_attend_args {
     uint32_t size;
@@ -306,7 +307,7 @@ struct fkv_attend_args {
     float softcap;                 /* 0: none */
     uint32_t k_storage, v_storage; /* 0, with no scales, but in kernels of quantized caches */
     uint32_t shared_at, shared_rows; /* the word of WORK where shared rows begin, and their number */
-    uint32_t pad;
+    uint32_t recent; /* the edge of a query at p is max(0, p + 1 - recent) in whole blocks; 0: there is none */
 };
 
 /*

@@ -1,7 +1,6 @@
 package backendtest
 
 import (
-	"errors"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -64,9 +63,6 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 // plan plans a shape and provides what the plan asks for.
 func (r *rig[B]) plan(shape backend.AttendShape) (p backend.AttendPlan, work, space backend.Opt[B]) {
 	p, err := r.be.PlanAttend(shape)
-	if shape.Part != backend.AllKeys && errors.Is(err, backend.ErrUnsupported{}) {
-		r.skip("%v", err)
-	}
 	require.NoError(r, err, "planning")
 	if len(p.Work) > 0 {
 		work = backend.Some(constant(r, "work", backend.U32, p.Work).buf)

@@ -138,7 +138,7 @@ struct Task {
 
     // lowest and highest bound the positions of rows [r, last]: of one sequence they are
     // exact, of several they are behind the item's keys.
-    int lowest(uint32_t r) const { return shared ? ctx - 1 : row(r).position; }
+    int lowest(uint32_t r) const { return shared ? sight.after(ctx) : row(r).position; }
     int highest(uint32_t last) const { return shared ? int(MOST_KEYS) - 1 : row(last).position; }
 
     // partial is the row of the workspace that a part gives row r of the item.

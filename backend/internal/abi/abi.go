@@ -514,6 +514,7 @@ const (
 
 const (
 	Noncausal = 1 // every query sees its sequence's whole context
+	Older     = 2 // of what it would see, a query sees keys before its edge, else those from it on
 )
 
 // AttendArgs is struct fkv_attend_args.
@@ -532,7 +533,7 @@ type AttendArgs struct {
 	Softcap                     float32 // 0: none
 	KStorage, VStorage          uint32  // 0, with no scales, but in kernels of quantized caches
 	SharedAt, SharedRows        uint32  // the word of WORK where shared rows begin, and their number
-	_                           uint32
+	Recent                      uint32  // the edge of a query at p is max(0, p + 1 - recent) in whole blocks; 0: there is none
 }
 
 // Encode sets Size and returns the struct as the kernel reads it. The bytes are the

@@ -128,6 +128,7 @@ var cConstants = map[string]uint32{
 	"FKV_ATTEND_VSCALES":         AttendVscales,
 	"FKV_ATTEND_BUFFERS":         AttendBuffers,
 	"FKV_NONCAUSAL":              Noncausal,
+	"FKV_OLDER":                  Older,
 	"FKV_ITEM_WORDS":             ItemWords,
 	"FKV_MANY_SEQS":              ManySeqs,
 	"FKV_ROW_WORDS":              RowWords,
@@ -161,7 +162,7 @@ var cStructs = []struct {
 	{"fkv_merge_args", reflect.TypeFor[MergeArgs](), []string{"size", "parts", "out_stride", "tokens", "heads", "dim", "pad"}},
 	{"fkv_probe_mma_args", reflect.TypeFor[ProbeMmaArgs](), []string{"size", "iterations"}},
 	{"fkv_probe_read_args", reflect.TypeFor[ProbeReadArgs](), []string{"size", "pad", "bytes"}},
-	{"fkv_attend_args", reflect.TypeFor[AttendArgs](), []string{"size", "flags", "q_stride", "out_stride", "partial_rows", "first", "items", "seqs", "tokens", "q_heads", "kv_heads", "k_dim", "v_dim", "blocks", "block_size", "table_stride", "window", "sink_tokens", "scale", "softcap", "k_storage", "v_storage", "shared_at", "shared_rows", "pad"}},
+	{"fkv_attend_args", reflect.TypeFor[AttendArgs](), []string{"size", "flags", "q_stride", "out_stride", "partial_rows", "first", "items", "seqs", "tokens", "q_heads", "kv_heads", "k_dim", "v_dim", "blocks", "block_size", "table_stride", "window", "sink_tokens", "scale", "softcap", "k_storage", "v_storage", "shared_at", "shared_rows", "recent"}},
 	{"fkv_attend_item", reflect.TypeFor[AttendItem](), []string{"seq", "row", "rows", "key", "key_end", "base", "part", "parts"}},
 	{"fkv_attend_row", reflect.TypeFor[AttendRow](), []string{"seq", "row", "partial", "step"}},
 }

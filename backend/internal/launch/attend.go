@@ -55,10 +55,13 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 		Blocks: t.count("blocks", v.Blocks), BlockSize: t.count("block size", v.BlockSize), TableStride: 1,
 		Window: uint32(see.Window), SinkTokens: uint32(see.SinkTokens), Scale: p.Scale, Softcap: p.Mask.SoftCap,
 		PartialRows: int64(t.work.PartialRows), KStorage: abi.Storage(t.format.K), VStorage: abi.Storage(t.format.V),
-		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count,
+		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count, Recent: uint32(see.Recent),
 	}
 	if see.NonCausal {
 		t.args.Flags = abi.Noncausal
+	}
+	if see.Part == backend.OlderKeys {
+		t.args.Flags = abi.Older
 	}
 	if b.Table.Set {
 		t.args.TableStride = t.count("table stride", b.TableStride)

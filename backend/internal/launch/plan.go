@@ -13,9 +13,6 @@ func Plan(caps backend.Caps, s backend.AttendShape, resident func(Kernel) (int, 
 	if err := check.Plan(caps, s); err != nil {
 		return backend.AttendPlan{}, err
 	}
-	if s.Part != backend.AllKeys {
-		return backend.AttendPlan{}, backend.ErrUnsupported{Op: "plan attend", Why: "a part of the keys"}
-	}
 	a := arguments{op: "plan attend"}
 	if a.heads("KV heads", s.KVHeads); a.err != nil {
 		return backend.AttendPlan{}, a.err

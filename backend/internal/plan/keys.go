@@ -1,21 +1,11 @@
 package plan
 
-// Keys is the keys [First, Sinks) and [Lo, Hi) of a sequence, which begin and end in this order.
+// Keys is the keys [First, Sinks) and [Lo, Hi) of a sequence, which begin and end in this order. Hi
+// is the end of the last run that has any.
 type Keys struct{ First, Sinks, Lo, Hi int }
 
 // Count is the number of keys.
 func (k Keys) Count() int { return k.Sinks - k.First + k.Hi - k.Lo }
-
-// End is behind the last key, 0 if there is none.
-func (k Keys) End() int {
-	switch {
-	case k.Lo < k.Hi:
-		return k.Hi
-	case k.First < k.Sinks:
-		return k.Sinks
-	}
-	return 0
-}
 
 // At is the position of the i-th key, and Hi or more beyond the last.
 func (k Keys) At(i int) int {
@@ -57,7 +47,7 @@ func (k Keys) Or(o Keys) Keys {
 	u.First, u.Sinks = cover(k.First, k.Sinks, o.First, o.Sinks)
 	u.Lo, u.Hi = cover(k.Lo, k.Hi, o.Lo, o.Hi)
 	if u.Lo == u.Hi {
-		u.Lo, u.Hi = max(u.Hi, u.Sinks), max(u.Hi, u.Sinks)
+		u.Lo, u.Hi = u.Sinks, u.Sinks
 	}
 	u.Sinks = min(u.Sinks, u.Lo)
 	u.First = min(u.First, u.Sinks)

@@ -134,7 +134,7 @@ func (p *planner) rowsOf(seq int, kind Kind) int {
 func (p *planner) keysOf(seq, row, end int) Keys {
 	keys := p.see.Of(int(p.contexts[seq]), int(p.queries[seq]), row/p.group, ceilDiv(end, p.group))
 	if keys.Lo > 0 { // at the edges of a window leaves are whole, as kernels move them
-		keys.Lo = keys.Lo / abi.LeafKeys * abi.LeafKeys
+		keys.Lo = max(keys.Lo/abi.LeafKeys*abi.LeafKeys, keys.First)
 		keys.Sinks = min(roundUp(keys.Sinks, abi.LeafKeys), keys.Lo)
 	}
 	keys.Lo = max(keys.Lo, p.sharing.Members[seq].Begin)

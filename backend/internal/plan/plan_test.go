@@ -52,6 +52,8 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 		s.TableStride = 2000/16 + rapid.IntRange(1, 3).Draw(r, "stride")
 		s.Table = drawTables(r, len(queries), s.TableStride)
 		s.MinShared = rapid.SampledFrom([]int{0, 1, 64, 300}).Draw(r, "fewest shared")
+	} else {
+		s.BlockSize = rapid.SampledFrom([]int{8, 16, 64}).Draw(r, "block")
 	}
 	if s.NonCausal = rapid.Bool().Draw(r, "non-causal"); !s.NonCausal {
 		s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")

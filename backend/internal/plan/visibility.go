@@ -92,6 +92,7 @@ func (v *Visibility) Edge(position int) int {
 func (v *Visibility) older(k *Keys, edge int) {
 	k.Hi = min(k.Hi, edge)
 	if v.Window > 0 && (v.Window <= v.Recent || k.Lo >= k.Hi) {
-		k.Sinks, k.Lo = min(v.SinkTokens, k.Hi), k.Hi
+		k.Hi = min(v.SinkTokens, k.Hi)
+		k.Sinks, k.Lo = k.Hi, k.Hi
 	}
 }

@@ -66,7 +66,7 @@ func TestParts(t *testing.T) {
 					end, count, seen[key/block] = key+1, count+1, true
 				}
 			}
-			require.Equal(r, end, one.End())
+			require.Equal(r, end, one.Hi)
 			require.Equal(r, count, one.Count())
 		}
 		for key := range ctx {

@@ -19,6 +19,8 @@ struct Case {
     std::vector<Sequence> seqs;
     uint32_t parts = 1; // the most an item is split into
     uint32_t window = 0, sink_tokens = 0;
+    uint32_t recent = 0; // 0: all keys, whether older or not
+    bool older = false;
     float softcap = 0;
     bool alibi = false, sinks = false, noncausal = false, table = true;
     bool huge = false; // scores are integers of up to 10000
@@ -45,7 +47,7 @@ template <class A, class S> class Call {
   public:
     explicit Call(const Case &of) : c(of) {
         args = {};
-        args.flags = c.noncausal ? FKV_NONCAUSAL : 0;
+        args.flags = (c.noncausal ? FKV_NONCAUSAL : 0) | (c.older ? FKV_OLDER : 0);
         args.seqs = uint32_t(c.seqs.size());
         offsets.push_back(0);
         uint32_t longest = 0, blocks = 3;
@@ -60,7 +62,7 @@ template <class A, class S> class Call {
         args.q_heads = c.q_heads, args.kv_heads = c.kv_heads, args.k_dim = c.kdim, args.v_dim = c.vdim;
         args.blocks = blocks, args.block_size = c.block_size;
         args.table_stride = c.paged ? std::max(2u, longest / c.block_size + 2) : 1;
-        args.window = c.window, args.sink_tokens = c.sink_tokens;
+        args.window = c.window, args.sink_tokens = c.sink_tokens, args.recent = c.recent;
         args.scale = c.huge ? 1 : 1 / std::sqrt(float(c.kdim));
         args.softcap = c.softcap;
         args.q_stride = int64_t(c.q_heads) * c.kdim + 16 * below(2);
@@ -148,13 +150,20 @@ template <class A, class S> class Call {
 
     bool sees(uint32_t seq, uint32_t i, uint32_t key) const {
         const uint32_t end = last(seq, i);
+        if (c.recent > 0 && (key < std::max(int64_t(end) - c.recent, int64_t(0)) / c.block_size * c.block_size) != c.older) {
+            return false;
+        }
         return key < end && (c.window == 0 || key < c.sink_tokens || end - key <= c.window);
     }
 
+    // seen reports whether a query sees a key, or, of older ones, one of its block.
     bool seen(uint32_t seq, uint32_t key) const {
-        for (uint32_t i = 0; i < c.seqs[seq].queries; i++) {
-            if (sees(seq, i, key)) {
-                return true;
+        const uint32_t block = c.older ? c.block_size : 1, from = key / block * block;
+        for (uint32_t k = from; k < from + block; k++) {
+            for (uint32_t i = 0; i < c.seqs[seq].queries; i++) {
+                if (sees(seq, i, k)) {
+                    return true;
+                }
             }
         }
         return false;

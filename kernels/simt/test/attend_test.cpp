@@ -20,7 +20,7 @@ std::string name_of(const Case &c, const char *types) {
     return c.kind + " " + types + " " + std::to_string(c.kdim) + "/" + std::to_string(c.vdim) + (c.paged ? " paged" : " contiguous") +
            " heads " + std::to_string(c.q_heads) + "/" + std::to_string(c.kv_heads) + " window " + std::to_string(c.window) + "+" +
            std::to_string(c.sink_tokens) + (c.softcap > 0 ? " softcap" : "") + (c.alibi ? " alibi" : "") + (c.sinks ? " sinks" : "") +
-           (c.noncausal ? " noncausal" : "") +
+           (c.noncausal ? " noncausal" : "") + (c.recent ? (c.older ? " older than " : " recent ") + std::to_string(c.recent) : "") +
            (c.k_storage ? " " + rig::name_of(c.k_storage) + "/" + rig::name_of(c.v_storage) : "") + (c.huge ? " huge" : "") + " context " + std::to_string(c.seqs[0].ctx);
 }
 
@@ -146,6 +146,34 @@ void masks() {
     }
 }
 
+// older_and_recent has a part of the keys, with windows that end before the edge, at it and behind.
+void older_and_recent() {
+    for (const char *kind : {"vector", "decode", "prefill"}) {
+        for (int which = 0; which < 16; which++) {
+            Case c{kind, 64, 64, which % 8 != 3, 6, 2, which % 3 ? 16u : 8u, mixed(kind)};
+            if (!c.paged) {
+                c.block_size = 200;
+            }
+            c.parts = which % 3 + 1;
+            c.recent = which % 4 == 0 ? 1 : 1 + uint32_t(below(40)), c.older = which < 8;
+            c.window = which % 4 < 2 ? 0 : std::max(int(c.recent) - 8 + 12 * int(below(4)), 1);
+            c.sink_tokens = which % 4 == 3 ? uint32_t(1 + below(50)) : 0;
+            c.alibi = which == 5 || which == 12, c.sinks = which % 5 == 0;
+            any(c);
+        }
+        Case wide{kind, 64, 64, true, 4, 4, 16, {{1000, 3}, {40, 1}, {300, 17}}};
+        wide.parts = 5, wide.recent = 200;
+        for (bool older : {false, true}) {
+            wide.older = older, wide.window = 0, wide.sink_tokens = 0;
+            any(wide);
+            wide.window = 700, wide.sink_tokens = 100;
+            any(wide);
+            wide.window = 50, wide.sink_tokens = 900;
+            any(wide);
+        }
+    }
+}
+
 void borders() {
     for (const char *kind : {"vector", "decode", "prefill"}) {
         const uint32_t n = std::string(kind) == "prefill" ? 33 : 2;
@@ -206,6 +234,7 @@ void garbage() {
     for (int round = 0; round < (SLOW ? 60 : 150); round++) {
         Case c{round % 3 == 0 ? "vector" : round % 3 == 1 ? "decode" : "prefill", 64, 64, round % 2 == 0, 4, 2, 16, {{16, 3}, {9, 2}}};
         c.parts = 3, c.window = round % 5, c.sink_tokens = round % 3;
+        c.recent = round % 7, c.older = c.recent > 0 && round % 2 == 1;
         if (c.paged) {
             c.seqs[0].ctx = 60;
         }
@@ -226,6 +255,7 @@ int main() {
     every_storage();
     if (!RACE_CHECK) {
         masks();
+        older_and_recent();
         borders();
         huge_scores();
         garbage();
