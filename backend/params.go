@@ -30,11 +30,11 @@ type Plane[B Buffer] struct {
 	Data   B `operand:"*s"`
 	Dim    int
 	Scales Opt[B] `operand:"* scales"`
-	// Hadamard says that keys of a quantized type are stored turned by the
-	// Walsh-Hadamard matrix, which spreads outliers over the channels: blocks of the
-	// largest power of two that divides Dim, each scaled by 1/√size. Append turns keys,
-	// and queries with them, which leaves q·k as it was; Rotate and Gather to f32 turn
-	// keys back meanwhile. Keys only.
+	// Hadamard says that keys, of any type, are stored turned by the Walsh-Hadamard
+	// matrix, which spreads outliers over the channels: blocks of the largest power of
+	// two that divides Dim, each scaled by 1/√size. Append turns keys, and queries with
+	// them, which leaves q·k as it was; Rotate and Gather to f32 turn keys back
+	// meanwhile. Keys only.
 	Hadamard bool
 }
 
@@ -253,7 +253,9 @@ type MergeParams[B Buffer] struct {
 // GatherParams reads tokens [Begin, Begin+Len) of one sequence, whose block table
 // is U32 from element TableOffset of Table on (unset: the sequence lies in block
 // TableOffset). K and V are dense [KVHeads, Len, dim], of the planes' storage
-// type (bit-exact) or f32; what is quantized is gathered as f32 only.
+// type (bit-exact) or f32; what is quantized is gathered as f32 only. Keys that are stored
+// with Hadamard are turned back where they are gathered as f32, also from f32, and come as
+// they are stored where they are gathered as f16 or bf16.
 type GatherParams[B Buffer] struct {
 	Cache       CacheView[B]
 	Table       Opt[B] `operand:"block table"`

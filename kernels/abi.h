@@ -68,8 +68,9 @@ struct fkv_append_args {
 };
 
 /*
- * append_quant: append to caches of quantized types. With FKV_HADAMARD keys, and all rows
- * of Q, are turned by the Walsh-Hadamard matrix after their rotation.
+ * append_quant: append to caches of quantized types, or of floats whose keys are turned. With
+ * FKV_HADAMARD keys, and all rows of Q, are turned by the Walsh-Hadamard matrix after their
+ * rotation. The scales of floats are not read.
  */
 enum { FKV_APPEND_QUANT_K, FKV_APPEND_QUANT_V, FKV_APPEND_QUANT_Q, FKV_APPEND_QUANT_SLOTS, FKV_APPEND_QUANT_POSITIONS,
        FKV_APPEND_QUANT_ROPE, FKV_APPEND_QUANT_KCACHE, FKV_APPEND_QUANT_VCACHE, FKV_APPEND_QUANT_KSCALES,
@@ -101,7 +102,7 @@ struct fkv_gather_args {
     uint32_t blocks, kv_heads, block_size, dim;
 };
 
-/* gather_quant: gather of a quantized plane, as f32; with FKV_HADAMARD rows are turned back. */
+/* gather_quant: gather, as f32, of a plane that is quantized or turned; with FKV_HADAMARD rows are turned back. */
 enum { FKV_GATHER_QUANT_CACHE, FKV_GATHER_QUANT_SCALES, FKV_GATHER_QUANT_TABLE, FKV_GATHER_QUANT_OUT, FKV_GATHER_QUANT_BUFFERS };
 
 struct fkv_gather_quant_args {
@@ -192,7 +193,7 @@ struct fkv_rotate_args {
     uint32_t rope_dims, rope_positions;
 };
 
-/* rotate_quant: rotate of quantized keys, stored row by row; with FKV_HADAMARD turned back meanwhile. */
+/* rotate_quant: rotate of keys that are quantized, row by row, or turned; with FKV_HADAMARD turned back meanwhile. */
 enum { FKV_ROTATE_QUANT_K, FKV_ROTATE_QUANT_SCALES, FKV_ROTATE_QUANT_SLOTS, FKV_ROTATE_QUANT_DELTAS, FKV_ROTATE_QUANT_ROPE,
        FKV_ROTATE_QUANT_BUFFERS };
 
@@ -305,7 +306,7 @@ struct fkv_attend_args {
     uint32_t window, sink_tokens;  /* window 0: none */
     float scale;
     float softcap;                 /* 0: none */
-    uint32_t k_storage, v_storage; /* 0, with no scales, but in kernels of quantized caches */
+    uint32_t k_storage, v_storage; /* in kernels of quantized caches, which have scales, too */
     uint32_t shared_at, shared_rows; /* the word of WORK where shared rows begin, and their number */
     uint32_t recent; /* the edge of a query at p is max(0, p + 1 - recent) in whole blocks; 0: there is none */
 };

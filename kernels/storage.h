@@ -14,6 +14,9 @@
 #define FKV_BY_HEAD 0x20 /* all elements of a head have a word */
 #define FKV_EXPONENTS 0x40 /* a word is four bytes, the first group's lowest, that are the exponents of powers of two */
 #define FKV_FACTORS 0x80 /* a word is an f32 that codes are multiplied with */
+#define FKV_F32 0x100 /* elements are f32: no codes, and no words */
+#define FKV_F16 0x200 /* elements are f16 */
+#define FKV_BF16 0x400 /* elements are bf16 */
 
 /* word >> FKV_SHARE is the logarithm of the octets, 8 elements of a row each, that have a word of scales together. */
 #define FKV_SHARE 28

@@ -65,6 +65,7 @@ func appendChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 		specs = append(specs, appendSpec{name: fmt.Sprintf("block of %d", block), kvHeads: 1, kDim: kDim, vDim: vDim,
 			block: block, blocks: 3, tokens: block + 1, format: plainFormat(caps)})
 	}
+	specs = append(specs, turnedAppends(caps)...)
 	specs = append(specs, quantizedAppends(caps)...)
 	var out []check[B]
 	for _, s := range specs {
@@ -130,6 +131,29 @@ func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	return a
 }
 
+// turnedAppends are the cases of keys that are stored turned and not quantized.
+func turnedAppends(caps backend.Caps) []appendSpec {
+	var specs []appendSpec
+	for _, f := range formatAxis {
+		add := func(name string, change func(*appendSpec)) {
+			s := appendSpec{name: name + " " + formatName(f), qHeads: 6, kvHeads: 3, kDim: 64, vDim: 64, block: 8, blocks: 6, tokens: 19, format: f, hadamard: true}
+			change(&s)
+			specs = append(specs, s.listed(caps))
+		}
+		add("turns", func(*appendSpec) {})
+		add("turns keys without queries", func(s *appendSpec) { s.qHeads = 0 })
+		add("turns strided rows", func(s *appendSpec) { s.strided = true })
+		add("turns dims 80x80", func(s *appendSpec) { s.kDim, s.vDim, s.strided = 80, 80, true })
+		add("turns dims 192x128", func(s *appendSpec) { s.kDim, s.vDim = 192, 128 })
+		add("turns dims 256x256", func(s *appendSpec) { s.kDim, s.vDim = 256, 256 })
+		add("rotates and turns", func(s *appendSpec) { s.rotary = &rotary{theta: 10000, dims: 64, magnitude: 1} })
+		add("rotates, interleaved, and turns dims 80x80", func(s *appendSpec) {
+			s.kDim, s.vDim, s.strided, s.rotary = 80, 80, true, &rotary{500000, 32, backend.Interleaved, 1.25}
+		})
+	}
+	return specs
+}
+
 // borderValues is n values at which rounding to a half type changes its rule; finite
 // ones in every type where they are to be quantized.
 func borderValues(n int, dt backend.DType) []float32 {
@@ -183,6 +207,8 @@ func (a *appendRun[B]) accept(r *rig[B]) {
 				require.NoError(r, a.acceptRow(r, a.cache.k, gotK, int(slot), head, k), "key %s", where)
 			case a.format.K.Quantized():
 				require.NoError(r, a.cache.k.settle(gotK, int(slot), head, a.turned(k64, i), r.lost()), "key %s", where)
+			case a.hadamard:
+				require.NoError(r, a.cache.k.settleFloats(gotK, int(slot), head, a.turned(k64, i), coarsest(a.format.Act, a.format.K)), "key %s", where)
 			default:
 				a.cache.k.put(int(slot), head, k)
 				require.NoError(r, a.rotary.accept("key "+where, a.cache.k.region, a.cache.k.element(int(slot), head), gotK.data,

@@ -40,7 +40,8 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 		}})
 	}
 	out = append(append(out, roundedQueryChecks[B](caps)...), splitChecks[B](caps)...)
-	return append(out, check[B]{"appended, turned and attended", checkTurnedStep[B]})
+	return append(out, check[B]{"appended, turned and attended", func(r *rig[B]) { checkTurnedStep(r, r.quantized()) }},
+		check[B]{"appended, turned and attended, in floats", func(r *rig[B]) { checkTurnedStep(r, r.plain()) }})
 }
 
 // checkAttend runs a case and compares it with the reference.

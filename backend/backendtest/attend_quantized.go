@@ -154,8 +154,7 @@ func refuseAttend[B backend.Buffer](r *rig[B], s attendSpec) {
 
 // checkTurnedStep appends keys and queries to a cache that is stored with Hadamard and
 // attends: the result is near to what it is without any of this.
-func checkTurnedStep[B backend.Buffer](r *rig[B]) {
-	f := r.quantized()
+func checkTurnedStep[B backend.Buffer](r *rig[B], f backend.Format) {
 	s := small("turned step", sequence{5, 5}, sequence{20, 20}, sequence{1, 1})
 	s.format, s.hadamard, s.unquantized, s.output = f, true, true, outputAxis[0]
 	s.kDim, s.vDim = r.dims(80, 80)

@@ -134,7 +134,7 @@ func cacheSpoils[B backend.Buffer, P any](view func(p *P) *backend.CacheView[B])
 	add("quantized keys without scales", func(r *rig[B], v *backend.CacheView[B]) {
 		v.K.Data = r.region("quantized keys", backend.Int8, 0, v.Blocks*v.KVHeads*v.BlockSize*v.K.Dim).buf
 	})
-	plain("keys that are turned and not quantized", func(v *backend.CacheView[B]) { v.K.Hadamard = true })
+	plain("values stored turned", func(v *backend.CacheView[B]) { v.V.Hadamard = true })
 	add("scales of values that have none", func(r *rig[B], v *backend.CacheView[B]) {
 		v.V.Scales = backend.Some(r.region("value scales", backend.F32, 0, v.Blocks*v.KVHeads*v.BlockSize).buf)
 	})

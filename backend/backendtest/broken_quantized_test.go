@@ -135,6 +135,31 @@ var quantizedDefects = []defect{
 			return be.Gather(s, p)
 		}
 	}},
+	{"stores floats as they come where keys are turned", "append", func(b *broken, be device) {
+		b.append = func(s backend.Stream, p appendP) error {
+			p.Cache.K.Hadamard = p.Cache.K.Hadamard && p.Cache.K.Data.DType().Quantized()
+			return be.Append(s, p)
+		}
+	}},
+	{"gathers floats as they are turned", "gather", func(b *broken, be device) {
+		b.gather = func(s backend.Stream, p gatherP) error {
+			p.Cache.K.Hadamard = p.Cache.K.Hadamard && p.Cache.K.Data.DType().Quantized()
+			return be.Gather(s, p)
+		}
+	}},
+	{"rotates floats that are turned", "rotate", func(b *broken, be device) {
+		b.rotate = func(s backend.Stream, p rotateP) error {
+			p.Cache.K.Hadamard = p.Cache.K.Hadamard && p.Cache.K.Data.DType().Quantized()
+			return be.Rotate(s, p)
+		}
+	}},
+	{"turns floats that are turned already where it converts", "convert", func(b *broken, be device) {
+		b.convert = func(s backend.Stream, p convertP) error {
+			p.From.K.Hadamard = p.From.K.Hadamard && p.From.K.Data.DType().Quantized()
+			p.To.K.Hadamard = p.To.K.Hadamard && p.To.K.Data.DType().Quantized()
+			return be.ConvertBlocks(s, p)
+		}
+	}},
 	{"rotates keys that are turned", "rotate", func(b *broken, be device) {
 		b.rotate = func(s backend.Stream, p rotateP) error {
 			p.Cache.K.Hadamard = false

@@ -15,7 +15,8 @@ type convertSpec struct {
 	format     backend.Format // Act of one cache, K and V of the other
 	kDim, vDim int
 	unpack     bool // from the quantized cache to the other
-	hadamard   bool
+	hadamard   bool // keys of the quantized cache are turned
+	floats     bool // those of the other are
 	saturate   bool
 	mass       bool
 }
@@ -43,6 +44,10 @@ func convertChecks[B backend.Buffer](caps backend.Caps) []check[B] {
 			add("packs and turns"+with, f, func(s *convertSpec) { sized(s); s.hadamard = true })
 			add("unpacks and turns back"+with, f, func(s *convertSpec) { sized(s); s.unpack, s.hadamard = true, true })
 			add("saturates"+with, f, func(s *convertSpec) { sized(s); s.saturate = true })
+			add("packs turned keys"+with, f, func(s *convertSpec) { sized(s); s.hadamard, s.floats = true, true })
+			add("unpacks turned keys"+with, f, func(s *convertSpec) { sized(s); s.unpack, s.hadamard, s.floats = true, true, true })
+			add("packs keys and turns them back"+with, f, func(s *convertSpec) { sized(s); s.floats = true })
+			add("unpacks keys and turns them"+with, f, func(s *convertSpec) { sized(s); s.unpack, s.floats = true, true })
 			add("packs with mass"+with, f, func(s *convertSpec) { sized(s); s.mass = true })
 			add("unpacks with mass"+with, f, func(s *convertSpec) { sized(s); s.unpack, s.mass = true, true })
 		}
@@ -83,7 +88,9 @@ func newConvert[B backend.Buffer](r *rig[B], s convertSpec) *convertRun[B] {
 		a.from.addMass(r)
 		a.to.addMass(r)
 	}
-	a.from.k.hadamard, a.to.k.hadamard = s.unpack && s.hadamard, !s.unpack && s.hadamard
+	if a.from.k.hadamard, a.to.k.hadamard = s.floats, s.hadamard; s.unpack {
+		a.from.k.hadamard, a.to.k.hadamard = s.hadamard, s.floats
+	}
 	a.params = backend.ConvertBlocksParams[B]{From: a.from.view(), To: a.to.view(), N: len(a.pairs), Saturate: s.saturate,
 		FromMass: a.from.massOperand(), ToMass: a.to.massOperand(),
 		Pairs: constant(r, "pairs", backend.U32, flat(a.pairs)).buf}
@@ -190,8 +197,7 @@ func (p *plane[B]) settleBlock(got stored, block, head int, rows [][]float32, li
 		var err error
 		switch slot := block*p.block + i; {
 		case p.dt.Float():
-			err = compareRows("row", widen(p.values(got, slot, head)), want, p.dim, limit)
-			p.take(got, slot, slot, head)
+			err = p.settleFloats(got, slot, head, want, limit)
 		case least != nil:
 			err = p.settleIn(got, slot, head, want, least, 0)
 		default:

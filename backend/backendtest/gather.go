@@ -33,7 +33,13 @@ func gatherChecks[B backend.Buffer]() []check[B] {
 			{name: "values alone", block: 8, n: 20, table: true, noK: true, widen: true},
 			{name: "a contiguous sequence", block: 61, begin: 2, n: 50, tableOffset: 2},
 			{name: "one block by its number", block: 32, n: 32, tableOffset: 1},
+			{name: "turned keys as f32", block: 8, begin: 3, n: 30, table: true, widen: true, hadamard: true},
+			{name: "turned keys of a contiguous sequence", block: 61, begin: 2, n: 50, tableOffset: 2, widen: true, hadamard: true},
+			{name: "turned keys as they are stored", block: 16, begin: 13, n: 40, table: true, hadamard: true},
 		} {
+			if s.hadamard && !s.widen && dt == backend.F32 {
+				continue // which is as f32
+			}
 			out = append(out, check[B]{fmt.Sprintf("%s of %s", s.name, dt), func(r *rig[B]) { checkGather(r, s, dt) }})
 		}
 	}
@@ -90,13 +96,14 @@ func checkGather[B backend.Buffer](r *rig[B], s gatherSpec, dt backend.DType) {
 	}
 	r.push()
 	require.NoError(r, r.be.Gather(r.s, p))
-	if s.hadamard {
+	back := s.hadamard && to == backend.F32
+	if back {
 		turnBack(r, c, k, func(i int) int { return slot(s.begin + i) }, s.n)
 	}
 	for head := range c.kvHeads {
 		for i := range s.n {
 			row := head*s.n + i
-			if !s.noK && !s.hadamard {
+			if !s.noK && !back {
 				k.set(row*c.kDim, encode(to, c.k.values(c.k.now(), slot(s.begin+i), head)))
 			}
 			if !s.noV {

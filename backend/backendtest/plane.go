@@ -170,6 +170,15 @@ func (p *plane[B]) take(s stored, from, to, head int) {
 	}
 }
 
+// settleFloats compares a row of floats with what it was to hold and takes it over into the image.
+func (p *plane[B]) settleFloats(got stored, slot, head int, want []float64, limit float64) error {
+	if err := compareRows("row", widen(p.values(got, slot, head)), want, p.dim, limit); err != nil {
+		return err
+	}
+	p.take(got, slot, slot, head)
+	return nil
+}
+
 // same reports whether two contents have the same bits for a row.
 func (p *plane[B]) same(a, b stored, slot, head int) bool {
 	return slices.Equal(p.row(a, slot, head), p.row(b, slot, head)) &&

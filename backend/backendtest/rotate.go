@@ -17,7 +17,8 @@ func rotateChecks[B backend.Buffer]() []check[B] {
 			{500000, 32, backend.Interleaved, 1},
 		} {
 			name := fmt.Sprintf("%s %d dims, pairing %d", dt, e.dims, e.pairing)
-			out = append(out, check[B]{name, func(r *rig[B]) { checkRotate(r, dt, e) }})
+			out = append(out, check[B]{name, func(r *rig[B]) { checkRotate(r, dt, e) }},
+				check[B]{name + ", Hadamard", func(r *rig[B]) { checkRotateTurned(r, dt, e) }})
 		}
 	}
 	for i, dt := range rowTypes {
@@ -45,6 +46,29 @@ func checkRotate[B backend.Buffer](r *rig[B], dt backend.DType, e rotary) {
 	got := r.fetch(c.k.region)
 	eachRotated(c, func(slot, head, delta int, where string) {
 		require.NoError(r, e.accept(where, c.k.region, c.k.element(slot, head), got, c.k.values(c.k.now(), slot, head), delta, coarsest(dt)))
+	})
+	r.verify()
+}
+
+// checkRotateTurned does that with keys that are stored turned by a Hadamard matrix.
+func checkRotateTurned[B backend.Buffer](r *rig[B], dt backend.DType, e rotary) {
+	f := backend.Format{Act: dt, K: dt, V: dt}
+	kDim, vDim := r.dims(80, 80)
+	block := r.blockSize(16)
+	r.needs(f, kDim, vDim, block, true)
+	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f}).fill(r)
+	c.k.hadamard = true
+	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
+	p.Rope.Magnitude = 1.25 // must be left out
+	r.push()
+	require.NoError(r, r.be.Rotate(r.s, p))
+	got := r.content(c.k)
+	eachRotated(c, func(slot, head, delta int, where string) {
+		if delta == 0 {
+			return // it stays, bit for bit
+		}
+		want := hadamard(e.turn(hadamard(widen(c.k.values(c.k.now(), slot, head))), delta))
+		require.NoError(r, c.k.settleFloats(got, slot, head, want, coarsest(dt)), where)
 	})
 	r.verify()
 }

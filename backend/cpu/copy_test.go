@@ -23,7 +23,7 @@ func newLargeCache(t *testing.T, k, v backend.DType) large {
 	be, s := open(t, 3)
 	l := large{be, s, backend.CacheView[*Buffer]{Blocks: 2 * largeTokens / 16, KVHeads: 8, BlockSize: 16}}
 	l.view.K, l.view.V = emptyPlane(t, be, l.view, k, largeDim), emptyPlane(t, be, l.view, v, largeDim)
-	l.view.K.Hadamard = k.Quantized()
+	l.view.K.Hadamard = k != backend.F16
 	return l
 }
 

@@ -114,7 +114,7 @@ func (t *gatherTask) gather(from *plane, to []byte, dt backend.DType, begin, end
 		block := t.table.at(key / from.block)
 		for head := range from.heads {
 			dst, src := to[(head*t.n+key-t.begin)*row:][:n*row], from.at(block, head, offset, n)
-			if dt == from.dt {
+			if dt == from.dt && !(from.hadamard && dt == backend.F32) {
 				from.k.move(dst, src.data, t.around)
 				continue
 			}

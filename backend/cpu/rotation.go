@@ -101,7 +101,7 @@ func (t *rotateTask) part(i int, w *scratch) {
 // turn turns one head's rows.
 func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 	x, bytes := w.vectors[:t.keys.dim], t.keys.row
-	if t.keys.dt.Float() { // the other dims stay as they are
+	if t.keys.dt.Float() && !t.keys.hadamard { // the other dims stay as they are
 		x, bytes = x[:t.rope.dims], bytes/t.keys.dim*t.rope.dims
 	}
 	for i, slot := range slots {

@@ -1,5 +1,6 @@
-// Append to caches of quantized types: new keys and values become codes in their slots; keys
-// and queries are rotated, and turned by the Walsh-Hadamard matrix, on the way.
+// Append to caches of quantized types, or of turned floats: new keys and values become codes, or
+// floats, in their slots; keys and queries are rotated, and turned by the Walsh-Hadamard matrix,
+// on the way.
 #include "warp_row.cuh"
 
 namespace {

@@ -1,4 +1,4 @@
-// Gather of a quantized plane: the tokens of one sequence as f32 [kv_heads, len, dim].
+// Gather of a plane that is quantized or turned: the tokens of one sequence as f32 [kv_heads, len, dim].
 #include "warp_row.cuh"
 
 namespace {

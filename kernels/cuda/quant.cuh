@@ -32,7 +32,7 @@ struct Scale {
     float step, zero;
 };
 
-// Storage is a quantized type, in a word of storage.h, which a kernel looks up when it runs: one
+// Storage is a storage type, most often a quantized one, in a word of storage.h, which a kernel looks up when it runs: one
 // for all of its threads. Words, else, are what DType.Scales of package backend calls scales.
 struct Storage {
     uint32_t type;
@@ -44,6 +44,8 @@ struct Storage {
     __device__ bool channels() const { return type & FKV_BY_CHANNEL; } // share words over a block's tokens
     __device__ bool heads() const { return type & FKV_BY_HEAD; }       // have one word
     __device__ bool exponents() const { return type & FKV_EXPONENTS; } // four of them are a word
+
+    __device__ bool plain() const { return type & (FKV_F32 | FKV_F16 | FKV_BF16); } // elements are no codes
 
     // bytes is those of n codes.
     __device__ uint32_t bytes(uint32_t n) const { return nibbles() ? n / 2 : n; }

@@ -1,4 +1,5 @@
-// Rotate of quantized keys: decoded, turned to other positions and quantized anew, in place.
+// Rotate of keys that are quantized or turned by the Walsh-Hadamard matrix: decoded, turned to other
+// positions and stored anew, in place.
 #include "warp_row.cuh"
 
 namespace {

@@ -9,7 +9,7 @@ namespace fkv {
 
 constexpr int MOST_DIM = 32 * UNIT; // of a row
 
-// Packed is a plane of a quantized type: codes and words.
+// Packed is a plane of a quantized type: codes and words; or, in place of codes, floats.
 struct Packed {
     unsigned char *codes;
     uint32_t *scales;
@@ -109,6 +109,7 @@ struct WarpRow {
     // unpack reads the row of a head at a place.
     __device__ void unpack(const Packed &p, const Place &place, uint32_t head) {
         const int64_t row = row_at(place, p.heads, head, p.block_size);
+        if (p.type.plain()) return plain(p, row, [this](const auto *from) { load(from); });
 #pragma unroll
         for (int i = 0; i < UNIT; i++) x[i] = 0;
         if (!mine()) return;
@@ -122,10 +123,14 @@ struct WarpRow {
     }
 
     // pack writes the row of a head at a place, of a type whose rows have words of their own
-    // or the head's. What is not finite makes its group read as NaN, for which the result is
+    // or the head's, or of floats, for which all values are good. What is not finite makes its group read as NaN, for which the result is
     // false, or is saturated.
     __device__ bool pack(const Packed &p, const Place &place, uint32_t head, bool saturate) {
         const int64_t row = row_at(place, p.heads, head, p.block_size);
+        if (p.type.plain()) {
+            plain(p, row, [this](auto *to) { store(to); });
+            return true;
+        }
         const uint32_t group = p.type.group(), units = 1u << group, first = lane >> group << group;
         float size = 0;
         bool good = true;
@@ -167,6 +172,17 @@ struct WarpRow {
     }
 
   private:
+    // plain gives f a row of floats.
+    template <class F> __device__ static void plain(const Packed &p, int64_t row, F f) {
+        if (p.type.type & FKV_F32) {
+            f(reinterpret_cast<float *>(p.codes) + row * p.dim);
+        } else if (p.type.type & FKV_F16) {
+            f(reinterpret_cast<half *>(p.codes) + row * p.dim);
+        } else {
+            f(reinterpret_cast<bfloat *>(p.codes) + row * p.dim);
+        }
+    }
+
     // highest is the largest of a group's units lanes.
     __device__ static float highest(float x, uint32_t units) {
         for (uint32_t apart = 1; apart < units; apart *= 2) x = fmaxf(x, __shfl_xor_sync(FULL, x, apart));

@@ -1,5 +1,5 @@
-// Append to quantized caches: new keys and values go to their slots as codes, keys and
-// queries are turned on the way.
+// Append to caches that are quantized, or of turned floats: new keys and values go to their slots as
+// codes, or floats, keys and queries are turned on the way.
 #include "octets.h"
 
 constant bool with_rope [[function_constant(FKV_WITH_ROPE)]];

@@ -1,4 +1,4 @@
-// Gather of a quantized plane: the values of one sequence, wherever its blocks lie, become
+// Gather of a plane that is quantized or turned: the values of one sequence, wherever its blocks lie, become
 // f32 [kv_heads, len, dim].
 #include "octets.h"
 
@@ -39,7 +39,7 @@ fkv_gather_quant(const device uint *cache [[buffer(FKV_GATHER_QUANT_CACHE)]],
                 if (known) {
                     const int64_t line = static_cast<int64_t>(place.block) * args.kv_heads + head;
                     const int64_t row = fkv::row_at(place, args.kv_heads, head, args.block_size);
-                    codes.decode(x, codes.fetch(row, line, seat.octet), seat.octet);
+                    fkv::get_octet(x, codes, row, line, seat.octet);
                 }
                 if (turned) fkv::hadamard(x, args.dim, here.lane);
                 const int64_t to = (head * args.len + token) * args.dim + seat.octet * fkv::OCTET;

@@ -131,10 +131,55 @@ inline void put_codes(Codes<uint> to, int64_t row, uint octet, const thread floa
     }
 }
 
-// put_octet stores rows whose scales are theirs or their head's. All lanes call it; there
-// says whether the lane's octet is to be stored. It returns false where one is not finite.
+// get_plain and put_plain move an octet of a plane of floats, whose elements lie in place of codes.
+// No compiler needs a bfloat for that: it is the upper half of a float.
+template <class Word> inline void get_plain(thread float (&x)[OCTET], Codes<Word> from, int64_t row, uint octet) {
+    const int64_t at = (row * from.octets + octet) * OCTET;
+    const device ushort *halves = reinterpret_cast<const device ushort *>(from.words) + at;
+    if (from.coding.storage & FKV_F32) {
+        load_octet(x, reinterpret_cast<const device float *>(from.words) + at, true);
+    } else if (from.coding.storage & FKV_F16) {
+        load_octet(x, reinterpret_cast<const device half *>(halves), true);
+    } else {
+#pragma unroll
+        for (uint i = 0; i < OCTET; i++) x[i] = as_type<float>(uint(halves[i]) << 16);
+    }
+}
+
+inline void put_plain(Codes<uint> to, int64_t row, uint octet, const thread float (&x)[OCTET]) {
+    const int64_t at = (row * to.octets + octet) * OCTET;
+    device ushort *halves = reinterpret_cast<device ushort *>(to.words) + at;
+    if (to.coding.storage & FKV_F32) {
+        store_octet(reinterpret_cast<device float *>(to.words) + at, x, true);
+    } else if (to.coding.storage & FKV_F16) {
+        store_octet(reinterpret_cast<device half *>(halves), x, true);
+    } else {
+#pragma unroll
+        for (uint i = 0; i < OCTET; i++) { // to nearest, ties to even; NaN stays one
+            const uint bits = as_type<uint>(x[i]), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+            halves[i] = ushort((isnan(x[i]) ? bits | 0x400000u : rounded) >> 16);
+        }
+    }
+}
+
+// get_octet is what an octet of a row is worth. line is as for Codes::fetch.
+template <class Word> inline void get_octet(thread float (&x)[OCTET], Codes<Word> from, int64_t row, int64_t line, uint octet) {
+    if (from.coding.plain()) {
+        get_plain(x, from, row, octet);
+    } else {
+        from.decode(x, from.fetch(row, line, octet), octet);
+    }
+}
+
+// put_octet stores rows whose scales are theirs or their head's, or floats, which have none. All
+// lanes call it; there says whether the lane's octet is to be stored. It returns false where one is
+// to be quantized and not finite.
 inline bool put_octet(Codes<uint> to, int64_t row, Seat seat, bool there, thread float (&x)[OCTET], bool saturate) {
     const Coding c = to.coding;
+    if (c.plain()) {
+        if (there) put_plain(to, row, seat.octet, x);
+        return true;
+    }
     const float4 reach = reach_together(x, seat, c);
     const uint made = c.by_head() ? 0 : word_of(c, reach, saturate);
     const uint whole = c.exponents() ? gathered(made, seat, c) : made;

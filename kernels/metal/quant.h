@@ -35,6 +35,7 @@ struct Coding {
     bool by_head() const { return storage & FKV_BY_HEAD; }       // the head has the scale
     bool by_channel() const { return storage & FKV_BY_CHANNEL; } // the block has them
     bool exponents() const { return storage & FKV_EXPONENTS; }   // scales are powers of two
+    bool plain() const { return storage & (FKV_F32 | FKV_F16 | FKV_BF16); } // elements are no codes
 
     // place is where in its word the exponent of an octet's group is, in bits.
     uint place(uint octet) const { return (octet >> group & 3) * 8; }

@@ -1,4 +1,5 @@
-// Rotate of quantized keys: they become values, are turned, and get new codes.
+// Rotate of keys that are quantized or turned by the Walsh-Hadamard matrix: they become values, are
+// turned, and are stored anew.
 #include "octets.h"
 
 namespace {
@@ -41,7 +42,7 @@ fkv_rotate_quant(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
             const fkv::Codes<uint> codes(k, scales, args.storage, args.k_dim, there ? head : 0);
             const int64_t row = fkv::row_at(place, args.kv_heads, there ? head : 0, args.block_size);
             float x[fkv::OCTET] = {};
-            if (there) codes.decode(x, codes.fetch(row, 0, seat.octet), seat.octet);
+            if (there) fkv::get_octet(x, codes, row, 0, seat.octet);
             if (turned) fkv::hadamard(x, args.k_dim, here.lane);
             fkv::turn_octet(x, seat, turn, rows + here.simdgroup * fkv::MOST_DIM);
             if (turned) fkv::hadamard(x, args.k_dim, here.lane);

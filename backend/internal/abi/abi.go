@@ -80,8 +80,9 @@ func (a *AppendArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
-// append_quant: append to caches of quantized types. With FKV_HADAMARD keys, and all rows
-// of Q, are turned by the Walsh-Hadamard matrix after their rotation.
+// append_quant: append to caches of quantized types, or of floats whose keys are turned. With
+// FKV_HADAMARD keys, and all rows of Q, are turned by the Walsh-Hadamard matrix after their
+// rotation. The scales of floats are not read.
 const (
 	AppendQuantK = iota
 	AppendQuantV
@@ -146,7 +147,7 @@ func (a *GatherArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
-// gather_quant: gather of a quantized plane, as f32; with FKV_HADAMARD rows are turned back.
+// gather_quant: gather, as f32, of a plane that is quantized or turned; with FKV_HADAMARD rows are turned back.
 const (
 	GatherQuantCache = iota
 	GatherQuantScales
@@ -323,7 +324,7 @@ func (a *RotateArgs) Encode() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 }
 
-// rotate_quant: rotate of quantized keys, stored row by row; with FKV_HADAMARD turned back meanwhile.
+// rotate_quant: rotate of keys that are quantized, row by row, or turned; with FKV_HADAMARD turned back meanwhile.
 const (
 	RotateQuantK = iota
 	RotateQuantScales
@@ -531,7 +532,7 @@ type AttendArgs struct {
 	Window, SinkTokens          uint32 // window 0: none
 	Scale                       float32
 	Softcap                     float32 // 0: none
-	KStorage, VStorage          uint32  // 0, with no scales, but in kernels of quantized caches
+	KStorage, VStorage          uint32  // in kernels of quantized caches, which have scales, too
 	SharedAt, SharedRows        uint32  // the word of WORK where shared rows begin, and their number
 	Recent                      uint32  // the edge of a query at p is max(0, p + 1 - recent) in whole blocks; 0: there is none
 }

@@ -14,7 +14,7 @@ type StorageBit struct {
 	of   func(*backend.Coding) bool
 }
 
-// StorageBits are what kernels tell quantized types apart by: what differs in none of them is no bit.
+// StorageBits are what kernels tell storage types apart by: what differs in none of them is no bit.
 var StorageBits = [...]StorageBit{
 	{"NIBBLES", "codes have 4 bits, two a byte, that of the even index low; the others have 8", func(c *backend.Coding) bool { return c.Bits == 4 }},
 	{"SIGNED", "codes are integers of two's complement around 0", func(c *backend.Coding) bool { return c.Code == backend.Signed }},
@@ -24,6 +24,9 @@ var StorageBits = [...]StorageBit{
 	{"BY_HEAD", "all elements of a head have a word", func(c *backend.Coding) bool { return c.Scope == backend.ByHead }},
 	{"EXPONENTS", "a word is four bytes, the first group's lowest, that are the exponents of powers of two", func(c *backend.Coding) bool { return c.Scale == backend.Exponents }},
 	{"FACTORS", "a word is an f32 that codes are multiplied with", func(c *backend.Coding) bool { return c.Scale == backend.Factor }},
+	{"F32", "elements are f32: no codes, and no words", func(c *backend.Coding) bool { return c.Act && c.Code == backend.Binary && c.Bits == 32 }},
+	{"F16", "elements are f16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.Binary && c.Bits == 16 }},
+	{"BF16", "elements are bf16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.Brain }},
 }
 
 // ShareShift is where in a storage word the logarithm of the octets stands, runs of 8 elements of a
@@ -43,15 +46,14 @@ var storages = func() (words [backend.DTypes]uint32) {
 }()
 
 // Storage is how a kernel is told how a plane is stored that it looks up when it runs: the type's
-// backend.Coding as a word. It is 0 for types that are no quantized ones, which kernels have in
-// their names.
+// backend.Coding as a word. It is 0 for types of which no plane is.
 func Storage(dt backend.DType) uint32 { return storages[dt] }
 
 func describe(dt backend.DType) uint32 {
-	if !dt.Quantized() {
+	c, word := dt.Coding(), uint32(0)
+	if c.Values == backend.Invalid {
 		return 0
 	}
-	c, word := dt.Coding(), uint32(0)
 	for i, bit := range StorageBits {
 		if bit.of(&c) {
 			word |= 1 << i

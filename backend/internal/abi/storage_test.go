@@ -24,6 +24,14 @@ func described(word uint32) backend.Coding {
 		}
 		return no
 	}
+	switch {
+	case has("F32"):
+		return backend.Coding{Bits: 32, Code: backend.Binary, Act: true}
+	case has("F16"):
+		return backend.Coding{Bits: 16, Code: backend.Binary, Act: true}
+	case has("BF16"):
+		return backend.Coding{Bits: 16, Code: backend.Brain, Act: true}
+	}
 	c := backend.Coding{Bits: int(pick("NIBBLES", 4, 8)), Code: backend.Unsigned, Scope: backend.ByGroup, Scale: backend.StepZero}
 	switch {
 	case has("SIGNED"):
@@ -50,21 +58,20 @@ func described(word uint32) backend.Coding {
 	return c
 }
 
-// A word says all of a type's coding that a kernel needs, and types that are computed with have none.
+// A word says all of a type's coding that a kernel needs, and types of no plane have none.
 func TestStorageIsTheCoding(t *testing.T) {
 	words := map[uint32]backend.DType{}
 	for dt := range backend.Storages {
 		word := Storage(dt)
-		if !dt.Quantized() {
-			require.Zero(t, word, "%s", dt)
-			continue
-		}
 		require.NotZero(t, word, "%s", dt)
 		require.NotContains(t, words, word, "%s", dt)
 		words[word] = dt
 		want := dt.Coding()
 		want.Name, want.Values = "", backend.Invalid
 		require.Equal(t, want, described(word), "%s: %#x", dt, word)
+	}
+	for _, dt := range []backend.DType{backend.Invalid, backend.U32, backend.I32, backend.I64} {
+		require.Zero(t, Storage(dt), "%s", dt)
 	}
 	require.Less(t, len(StorageBits), ShareShift)
 }

@@ -120,9 +120,6 @@ func plane[B backend.Buffer](c *checker, name, scales string, v *backend.CacheVi
 		if p.Scales.Set {
 			c.shape("%s: %s has no scales", name, dt)
 		}
-		if p.Hadamard {
-			c.shape("%s: %s is not stored with a Hadamard rotation, quantized keys are", name, dt)
-		}
 		return
 	}
 	if p.Dim*dt.Bits()%8 != 0 {

@@ -13,7 +13,7 @@ func Append[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	if p.Tokens == 0 {
 		return nil
 	}
-	if p.Cache.K.Data.DType().Quantized() {
+	if p.Cache.K.Data.DType().Quantized() || p.Cache.K.Hadamard {
 		return appendQuant(c, p)
 	}
 	v, act, stored := &p.Cache, p.K.Buf.DType(), p.Cache.K.Data.DType()

@@ -39,7 +39,7 @@ func packBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksParams
 		status, a.err = c.Status()
 	}
 	pack := func(name string, of uint32, from, to *backend.Plane[B]) {
-		args.Of, args.Dim, args.Storage, args.Flags = of, uint32(to.Dim), abi.Storage(to.Data.DType()), hadamard(*to)
+		args.Of, args.Dim, args.Storage, args.Flags = of, uint32(to.Dim), abi.Storage(to.Data.DType()), hadamard(*from)^hadamard(*to)
 		if p.Saturate {
 			args.Flags |= abi.Saturate
 		}
@@ -57,7 +57,7 @@ func unpackBlocks[B Buffer](c *Calls, a *arguments, p *backend.ConvertBlocksPara
 		KVHeads: a.heads("KV heads", to.KVHeads), BlockSize: a.count("block size", to.BlockSize)}
 	grid, pairs := convertGrid(p), p.Pairs.Place()
 	unpack := func(name string, from, to *backend.Plane[B]) {
-		args.Dim, args.Storage, args.Flags = uint32(to.Dim), abi.Storage(from.Data.DType()), hadamard(*from)
+		args.Dim, args.Storage, args.Flags = uint32(to.Dim), abi.Storage(from.Data.DType()), hadamard(*from)^hadamard(*to)
 		buffers := [abi.UnpackBlocksBuffers]Place{abi.UnpackBlocksFrom: plane(a, name, *from), abi.UnpackBlocksTo: plane(a, name, *to),
 			abi.UnpackBlocksScales: from.Scales.Buf.Place(), abi.UnpackBlocksPairs: pairs}
 		c.add(Kernel{Op: OpUnpackBlocks, In: to.Data.DType()}, grid, 0, args.Encode(), buffers[:]...)

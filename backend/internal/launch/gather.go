@@ -48,10 +48,10 @@ func gatherAt[B Buffer](c *Calls, args *abi.GatherArgs, p backend.Plane[B], cach
 	in := p.Data.DType()
 	grid := gridOf(args.Len, gatherTokens, int64(args.KVHeads), 1)
 	constants := with(abi.WithTable, table)
-	if in.Quantized() {
+	if in.Quantized() || p.Hadamard && out == backend.F32 {
 		quantized := abi.GatherQuantArgs{Block: args.Block, Begin: args.Begin, Len: args.Len, Blocks: args.Blocks, KVHeads: args.KVHeads,
 			BlockSize: args.BlockSize, Dim: args.Dim, Storage: abi.Storage(in), Flags: hadamard(p)}
-		buffers := [abi.GatherQuantBuffers]Place{abi.GatherQuantCache: cache, abi.GatherQuantScales: p.Scales.Buf.Place(),
+		buffers := [abi.GatherQuantBuffers]Place{abi.GatherQuantCache: cache, abi.GatherQuantScales: wordsOf(p),
 			abi.GatherQuantTable: table, abi.GatherQuantOut: at}
 		constants |= wide(out, out, int64(p.Dim), at)
 		c.add(Kernel{Op: OpGatherQuant}, grid, constants, quantized.Encode(), buffers[:]...)

@@ -5,8 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// appendQuant is Append to planes of quantized types. Keys that are stored with a
-// Hadamard rotation turn queries, too.
+// appendQuant is Append to planes of quantized types, and of floats whose keys are stored with
+// a Hadamard rotation, which turns queries, too.
 func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	v, act := &p.Cache, p.K.Buf.DType()
 	a := arguments{op: "append"}
@@ -21,7 +21,7 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	}
 	buffers := [abi.AppendQuantBuffers]Place{
 		abi.AppendQuantSlots: p.Slots.Place(), abi.AppendQuantKCache: plane(&a, "keys", v.K), abi.AppendQuantVCache: plane(&a, "values", v.V),
-		abi.AppendQuantKscales: v.K.Scales.Buf.Place(), abi.AppendQuantVscales: v.V.Scales.Buf.Place(),
+		abi.AppendQuantKscales: wordsOf(v.K), abi.AppendQuantVscales: wordsOf(v.V),
 	}
 	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim)
 	buffers[abi.AppendQuantV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
@@ -49,7 +49,7 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	return nil
 }
 
-// rotateQuant is Rotate of keys of quantized types.
+// rotateQuant is Rotate of keys of quantized types, and of those with a Hadamard rotation.
 func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	v := &p.Cache
 	a := arguments{op: "rotate"}
@@ -59,7 +59,7 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 		RoPEDims: uint32(p.Rope.Dims), RoPEPositions: a.count("rope positions", p.Rope.Positions), Storage: abi.Storage(v.K.Data.DType()),
 	}
 	buffers := [abi.RotateQuantBuffers]Place{
-		abi.RotateQuantK: plane(&a, "keys", v.K), abi.RotateQuantScales: v.K.Scales.Buf.Place(),
+		abi.RotateQuantK: plane(&a, "keys", v.K), abi.RotateQuantScales: wordsOf(v.K),
 		abi.RotateQuantSlots: p.Slots.Place(), abi.RotateQuantDeltas: p.Deltas.Place(), abi.RotateQuantRoPE: p.Rope.Table.Buf.Place(),
 	}
 	if a.err != nil {
@@ -67,6 +67,15 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	}
 	c.add(Kernel{Op: OpRotateQuant}, gridOf(int64(p.N), 1, int64(v.KVHeads), unitRows), 0, args.Encode(), buffers[:]...)
 	return nil
+}
+
+// wordsOf is the scales of a plane, or, where it has none, other memory, as Metal wants it
+// behind every argument.
+func wordsOf[B Buffer](p backend.Plane[B]) Place {
+	if p.Scales.Set {
+		return p.Scales.Buf.Place()
+	}
+	return p.Data.Place()
 }
 
 // hadamard is the flag of keys that are stored turned.

@@ -16,7 +16,7 @@ import (
 // Types that a word describes are those that no kernel has in its name.
 func TestStored(t *testing.T) {
 	for dt := range backend.Storages {
-		require.Equal(t, abi.Storage(dt) != 0, stored(dt) == Quant, "%s", dt)
+		require.Equal(t, dt.Quantized(), stored(dt) == Quant, "%s", dt)
 	}
 	require.Zero(t, Quant.Bits(), "no buffer is of it")
 }
@@ -129,6 +129,43 @@ func TestRotateQuantCalls(t *testing.T) {
 	require.Equal(t, [3]uint32{2, 1, 1}, call.Grid)
 }
 
+// Keys of floats that are stored turned go the way of quantized ones, but for bits that are gathered
+// as they are. They have no scales: other memory stands for them.
+func TestTurnedFloats(t *testing.T) {
+	s, c := newStep(t, backend.Format{Act: backend.F32, K: backend.BF16, V: backend.BF16}), newCalls()
+	s.append.Cache.K.Hadamard, s.rotate.Cache.K.Hadamard, s.gather.Cache.K.Hadamard = true, true, true
+	s.append.QHeads, s.append.Q = 4, backend.Dense(s.buffer(backend.F32))
+	keys, values := s.append.Cache.K.Data.at, s.append.Cache.V.Data.at
+	only := func(err error) *Call {
+		require.NoError(t, err)
+		require.Len(t, c.List(), 1)
+		return &c.List()[0]
+	}
+	call := only(Append(c, &s.append))
+	require.Equal(t, "fkv_append_quant_f32", call.Kernel.Symbol())
+	appended := argsOf[abi.AppendQuantArgs](call)
+	require.Equal(t, [4]uint32{abi.Hadamard, 4, abi.Storage(backend.BF16), abi.Storage(backend.BF16)},
+		[4]uint32{appended.Flags &^ abi.RoPE, appended.QHeads, appended.KStorage, appended.VStorage})
+	require.Equal(t, []Place{keys, values, keys, values}, call.Buffers()[abi.AppendQuantKCache:abi.AppendQuantStatus])
+
+	call = only(Rotate(c, &s.rotate))
+	require.Equal(t, "fkv_rotate_quant", call.Kernel.Symbol())
+	rotated := argsOf[abi.RotateQuantArgs](call)
+	require.Equal(t, [2]uint32{abi.Hadamard, abi.Storage(backend.BF16)}, [2]uint32{rotated.Flags, rotated.Storage})
+	require.Equal(t, s.rotate.Cache.K.Data.at, call.Buffers()[abi.RotateQuantScales])
+
+	s.gather.V.Set = false
+	require.Equal(t, "fkv_gather_bf16_bf16", only(Gather(c, &s.gather)).Kernel.Symbol())
+	s.gather.K = s.some(backend.F32)
+	call = only(Gather(c, &s.gather))
+	require.Equal(t, "fkv_gather_quant", call.Kernel.Symbol())
+	gathered := argsOf[abi.GatherQuantArgs](call)
+	require.Equal(t, [2]uint32{abi.Hadamard, abi.Storage(backend.BF16)}, [2]uint32{gathered.Flags, gathered.Storage})
+	require.Equal(t, s.gather.Cache.K.Data.at, call.Buffers()[abi.GatherQuantScales])
+	s.gather.Cache.K.Data.dt = backend.F32
+	require.Equal(t, "fkv_gather_quant", only(Gather(c, &s.gather)).Kernel.Symbol(), "what is f32, too")
+}
+
 // Keys that are stored turned are turned back; values are not.
 func TestGatherQuantCalls(t *testing.T) {
 	s, c := newStep(t, backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int8}), newCalls()
@@ -215,6 +252,9 @@ func TestConvertCalls(t *testing.T) {
 		from, to := [2]backend.Plane[*buffer]{packed.K, packed.V}[i], [2]backend.Plane[*buffer]{p.To.K, p.To.V}[i]
 		require.Equal(t, []Place{from.Data.at, from.Scales.Buf.at, to.Data.at, p.Pairs.at}, call.Buffers())
 	}
+	p.To.K.Hadamard = true
+	require.NoError(t, ConvertBlocks(c, &p))
+	require.Zero(t, argsOf[abi.UnpackBlocksArgs](&c.List()[0]).Flags, "keys that are turned in both stay so")
 	p.To.V.Data.at.At = 8
 	require.ErrorContains(t, ConvertBlocks(c, &p), "values: address 0x8")
 	require.Empty(t, c.List(), "also not for the keys")

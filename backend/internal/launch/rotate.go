@@ -12,7 +12,7 @@ func Rotate[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	if p.N == 0 {
 		return nil
 	}
-	if p.Cache.K.Data.DType().Quantized() {
+	if p.Cache.K.Data.DType().Quantized() || p.Cache.K.Hadamard {
 		return rotateQuant(c, p)
 	}
 	v, stored := &p.Cache, p.Cache.K.Data.DType()

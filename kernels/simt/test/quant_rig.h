@@ -74,6 +74,33 @@ template <class T> Floats row_of(const T *at, uint32_t dim) {
     return x;
 }
 
+// Rope is a rotation and its table.
+struct Rope {
+    uint32_t dims, positions;
+    bool interleaved;
+    Floats table;
+
+    Rope(uint32_t dims, uint32_t positions, bool interleaved) : dims(dims), positions(positions), interleaved(interleaved) {
+        for (uint32_t p = 0; p < positions; p++) {
+            for (uint32_t i = 0; i < dims / 2; i++) {
+                const double angle = p * std::pow(10000, -2.0 * i / dims);
+                table.push_back(single(std::cos(angle)));
+                table.push_back(single(std::sin(angle)));
+            }
+        }
+    }
+
+    // turn rotates a row by delta positions.
+    void turn(Floats &x, int64_t delta, double magnitude) const {
+        for (uint32_t i = 0; i < dims / 2; i++) {
+            float &a = x[interleaved ? 2 * i : i], &b = x[interleaved ? 2 * i + 1 : i + dims / 2];
+            const float *angle = &table[(std::abs(delta) * (dims / 2) + i) * 2];
+            const double cos = angle[0], sin = delta < 0 ? -angle[1] : angle[1], old = a;
+            a = single((old * cos - b * sin) * magnitude), b = single((old * sin + b * cos) * magnitude);
+        }
+    }
+};
+
 // expect_same compares planes bit by bit.
 inline void expect_same(Plane<Quant> &got, Plane<Quant> &want, const char *what) {
     got.words.expect(want.words.copy(), (std::string("words of ") + what).c_str());

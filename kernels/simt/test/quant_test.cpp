@@ -12,32 +12,6 @@ constexpr uint32_t BY_ROW[] = {FKV_STORAGE_INT8, FKV_STORAGE_INT8ASYM, FKV_STORA
 struct Dims { uint32_t k, v; };
 constexpr Dims DIMS[] = {{64, 64}, {80, 80}, {192, 128}, {256, 256}, {96, 96}};
 
-struct Rope {
-    uint32_t dims, positions;
-    bool interleaved;
-    Floats table;
-
-    Rope(uint32_t dims, uint32_t positions, bool interleaved) : dims(dims), positions(positions), interleaved(interleaved) {
-        for (uint32_t p = 0; p < positions; p++) {
-            for (uint32_t i = 0; i < dims / 2; i++) {
-                const double angle = p * std::pow(10000, -2.0 * i / dims);
-                table.push_back(single(std::cos(angle)));
-                table.push_back(single(std::sin(angle)));
-            }
-        }
-    }
-
-    // turn rotates a row by delta positions.
-    void turn(Floats &x, int64_t delta, double magnitude) const {
-        for (uint32_t i = 0; i < dims / 2; i++) {
-            float &a = x[interleaved ? 2 * i : i], &b = x[interleaved ? 2 * i + 1 : i + dims / 2];
-            const float *angle = &table[(std::abs(delta) * (dims / 2) + i) * 2];
-            const double cos = angle[0], sin = delta < 0 ? -angle[1] : angle[1], old = a;
-            a = single((old * cos - b * sin) * magnitude), b = single((old * sin + b * cos) * magnitude);
-        }
-    }
-};
-
 // expect_near compares a row that was rotated: each element is within half a step, or half a unit
 // of a small float, of what it should be, and steps are no larger than they need be.
 void expect_near(Plane<Quant> &got, Plane<Quant> &want, size_t row, const Floats &x) {
