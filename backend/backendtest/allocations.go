@@ -39,6 +39,8 @@ func checkWarmStep[B backend.Buffer](r *rig[B], f backend.Format) {
 		LSE: r.region("log-sum-exp", backend.F32, 0, s.tokens()*s.qHeads).buf,
 		Out: r.vectors("merged", f.Act, s.tokens(), s.qHeads*s.vDim, false).rows()}
 	copied, moved, gathered, rotated := copyOperation(in).good(r), moveOperation(in).good(r), gatherOperation(in).good(r), rotateOperation(in).good(r)
+	other := appended.params // of which keys are turned or not, the other way round
+	other.Cache.K.Hadamard = !other.Cache.K.Hadamard
 	r.push()
 	lens := backend.BytesOf(a.shape.ContextLens)
 	a.shape.Work = make([]uint32, 0, len(a.params.Plan.Work))
@@ -47,14 +49,15 @@ func checkWarmStep[B backend.Buffer](r *rig[B], f backend.Format) {
 			_, err := r.be.PlanAttend(a.shape)
 			return err
 		},
-		"upload": func() error { return r.be.Upload(r.s, a.params.Batch.ContextLens, 0, lens) },
-		"copy":   func() error { return r.be.CopyBlocks(r.s, copied) },
-		"move":   func() error { return r.be.MoveSlots(r.s, moved) },
-		"gather": func() error { return r.be.Gather(r.s, gathered) },
-		"rotate": func() error { return r.be.Rotate(r.s, rotated) },
-		"append": func() error { return r.be.Append(r.s, appended.params) },
-		"attend": func() error { return r.be.Attend(r.s, a.params) },
-		"merge":  func() error { return r.be.Merge(r.s, merged) },
+		"upload":                func() error { return r.be.Upload(r.s, a.params.Batch.ContextLens, 0, lens) },
+		"copy":                  func() error { return r.be.CopyBlocks(r.s, copied) },
+		"move":                  func() error { return r.be.MoveSlots(r.s, moved) },
+		"gather":                func() error { return r.be.Gather(r.s, gathered) },
+		"rotate":                func() error { return r.be.Rotate(r.s, rotated) },
+		"append":                func() error { return r.be.Append(r.s, appended.params) },
+		"append, turned or not": func() error { return r.be.Append(r.s, other) },
+		"attend":                func() error { return r.be.Attend(r.s, a.params) },
+		"merge":                 func() error { return r.be.Merge(r.s, merged) },
 	})
 }
 
