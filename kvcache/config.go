@@ -61,7 +61,7 @@ type Config struct {
 	// Int4Channel needs it. Which tokens those are is a function of the query's position, however
 	// a prompt is cut into steps. For the new tokens of two steps at once there are exact blocks
 	// besides, StepTokens each, 0: DefaultStepTokens; a longer prompt is cut (ErrOutOfBlocks). Paged,
-	// with neither Hadamard nor Scores.
+	// without Scores.
 	Residual, StepTokens int
 	// Saturate makes finite what is not, where it is quantized (see
 	// backend.AppendParams); without it that is an error.

@@ -47,7 +47,6 @@ func TestStorageConfigRejects(t *testing.T) {
 		{"Residual", kivi, func(c *Config) { c.Layout = Contiguous }},
 		{"Residual", kivi, func(c *Config) { c.K = backend.F16 }},
 		{"Residual", kivi, func(c *Config) { c.V = backend.F16 }},
-		{"Residual", kivi, func(c *Config) { c.Hadamard = true }},
 		{"Residual", kivi, func(c *Config) { c.Scores = true }},
 	} {
 		cfg := c.base

@@ -63,8 +63,6 @@ func (c Config) checkResidual() error {
 		return refuse("applies to the paged layout only")
 	case !c.K.Quantized() || !c.V.Quantized():
 		return refuse(fmt.Sprintf("is for quantized keys and values; K is %s, V is %s", c.K, c.V))
-	case c.Hadamard:
-		return refuse("does not go with Hadamard")
 	case c.Scores:
 		return refuse("does not go with Scores")
 	}
@@ -72,12 +70,13 @@ func (c Config) checkResidual() error {
 }
 
 // split makes attention to the kept store that to older tokens, and attention to the fresh one that
-// to recent ones, which a sink logit counts with, once.
+// to recent ones, which a sink logit counts with, once. One turn of the queries is for both.
 func (p *Pool[B]) split() {
 	for l := range p.fresh.layers {
 		older, recent := &p.kept.layers[l].mask, &p.fresh.layers[l].mask
 		older.Part, older.Recent, older.SinkLogits = backend.OlderKeys, p.cfg.Residual, backend.Opt[B]{}
 		recent.Part, recent.Recent = backend.RecentKeys, p.cfg.Residual
+		p.fresh.layers[l].view.K.Hadamard = p.kept.layers[l].view.K.Hadamard
 	}
 }
 

@@ -199,6 +199,7 @@ func TestWindowAgainstLists(t *testing.T) {
 	anyConfig := func(t *rapid.T) Config {
 		cfg := windowConfig(rapid.SampledFrom(formats).Draw(t, "format"))
 		cfg.SkipLayers = rapid.SampledFrom([][]int{nil, {0}, {1}}).Draw(t, "exact layers")
+		cfg.Hadamard = rapid.Bool().Draw(t, "turned")
 		cfg.Residual = rapid.SampledFrom([]int{1, 4, 6, 9}).Draw(t, "window")
 		if testDevice().HeadDims == nil {
 			cfg.HeadDim, cfg.VHeadDim = 4, 6

@@ -45,6 +45,11 @@ func TestWindowAttention(t *testing.T) {
 				cfg.SkipLayers = []int{1}
 				attendWindow(t, cfg)
 			})
+			t.Run(fmt.Sprintf("%v/%v-%v/turned", act, f.K, f.V), func(t *testing.T) {
+				cfg := windowConfig(f)
+				cfg.Hadamard = true
+				attendWindow(t, cfg)
+			})
 			for name, masks := range map[string][]Mask{
 				"causal":     nil,
 				"window":     {{Window: 5, SinkTokens: 2}, {Window: 11, SinkTokens: 9}},
