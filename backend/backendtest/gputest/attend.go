@@ -23,6 +23,7 @@ func testSplits[B launch.Buffer](t *testing.T, d *Device[B]) {
 		backend.Format{Act: backend.F32, K: backend.FP8E4M3, V: backend.Int4}) {
 		for name, see := range map[string]plan.Visibility{
 			"causal": {}, "noncausal": {NonCausal: true}, "window": {Window: 270, SinkTokens: 50},
+			"older": {Part: backend.OlderKeys, Recent: 10}, "recent": {Part: backend.RecentKeys, Recent: 270},
 		} {
 			t.Run(fmt.Sprint(f.Act, " ", f.K, " ", name), func(t *testing.T) {
 				c := newScene(t, be, f, see)
@@ -113,25 +114,30 @@ func testGarbage[B launch.Buffer](t *testing.T, d *Device[B]) {
 		if i%2 == 1 {
 			see = plan.Visibility{}
 		}
-		c := newScene(t, be, f, see)
-		c.share() // where there is no window
-		call := c.call(1000)
-		rng := rand.New(rand.NewPCG(3, 4))
-		for _, b := range []B{call.Work.Buf, call.Batch.ContextLens, call.Batch.QueryOffsets.Buf, call.Batch.Table.Buf} {
-			good := make([]uint32, b.Len())
-			require.NoError(t, backend.Download(be, c.s, good, b, 0))
-			for _, most := range []uint32{8, 1 << 10, math.MaxUint32} {
-				bad := slices.Clone(good)
-				for i := range bad {
-					if rng.IntN(3) == 0 {
-						bad[i] = rng.Uint32N(most)
-					}
+		spoilAttend(t, newScene(t, be, f, see))
+		spoilAttend(t, newScene(t, be, f, plan.Visibility{Part: backend.OlderKeys, Recent: 10}))
+	}
+}
+
+// spoilAttend overwrites what the host put into device memory.
+func spoilAttend[B launch.Buffer](t *testing.T, c *scene[B]) {
+	c.share() // where there is no window
+	call := c.call(1000)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, b := range []B{call.Work.Buf, call.Batch.ContextLens, call.Batch.QueryOffsets.Buf, call.Batch.Table.Buf} {
+		good := make([]uint32, b.Len())
+		require.NoError(t, backend.Download(c.be, c.s, good, b, 0))
+		for _, most := range []uint32{8, 1 << 10, math.MaxUint32} {
+			bad := slices.Clone(good)
+			for i := range bad {
+				if rng.IntN(3) == 0 {
+					bad[i] = rng.Uint32N(most)
 				}
-				require.NoError(t, backend.Upload(be, c.s, b, 0, bad))
-				require.NoError(t, be.Attend(c.s, call))
-				require.NoError(t, c.s.Sync())
 			}
-			require.NoError(t, backend.Upload(be, c.s, b, 0, good))
+			require.NoError(t, backend.Upload(c.be, c.s, b, 0, bad))
+			require.NoError(t, c.be.Attend(c.s, call))
+			require.NoError(t, c.s.Sync())
 		}
+		require.NoError(t, backend.Upload(c.be, c.s, b, 0, good))
 	}
 }

@@ -31,7 +31,7 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	const blocks, block, dim, kvHeads, qHeads = 50, 16, 64, 2, 4
 	c.shape = backend.AttendShape{QHeads: qHeads, KVHeads: kvHeads, KDim: dim, VDim: dim, BlockSize: block, Format: f, Mass: true,
 		ContextLens: []uint32{300, 600, 280, 0}, QueryLens: []uint32{1, 5, 20, 1},
-		NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens}
+		NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens, Part: see.Part, Recent: see.Recent}
 	const tokens, stride, common = 27, 38, 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range c.shape.ContextLens { // blocks are shared: only the mass is the worse for it
@@ -53,7 +53,7 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	}
 	c.attend = backend.AttendParams[B]{Cache: cache, Q: backend.Dense(c.random(rng, f.Act, tokens*qHeads*dim)), QHeads: qHeads, Scale: 0.125,
 		Mask: backend.Mask[B]{NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens,
-			SinkLogits: backend.Some(c.random(rng, backend.F32, qHeads))},
+			Part: see.Part, Recent: see.Recent, SinkLogits: backend.Some(c.random(rng, backend.F32, qHeads))},
 		Batch: backend.Ragged[B]{Seqs: 4, Tokens: tokens, Table: backend.Some(c.words(c.table)), TableStride: stride,
 			ContextLens: c.words(c.shape.ContextLens), QueryOffsets: backend.Some(c.words([]uint32{0, 1, 6, 26, 27}))},
 		Out: backend.Outputs[B]{Rows: backend.Dense(c.alloc(f.Act, tokens*qHeads*dim)), LSE: backend.Some(c.alloc(backend.F32, tokens*qHeads)),
