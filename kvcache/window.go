@@ -24,8 +24,9 @@ const DefaultStepTokens = 512
 // edge is the number of leading blocks that the query at a position reads quantized.
 func (c *Config) edge(position int) int { return max(position+1-c.Residual, 0) / c.slots() }
 
-// windowBlocks is what a sequence has of the fresh store while it grows token by token.
-func (c *Config) windowBlocks() int { return ceilDiv(c.Residual, c.BlockSize) + 3 }
+// windowBlocks is what a sequence has of the fresh store while it grows token by token: the window, a
+// block that is not whole, and one more for drafts.
+func (c *Config) windowBlocks() int { return ceilDiv(c.Residual, c.BlockSize) + 2 }
 
 // windowed reports whether sequences lie in two stores.
 func (p *Pool[B]) windowed() bool { return p != nil && p.kept != p.fresh }

@@ -49,6 +49,8 @@ func TestGenerateQuantized(t *testing.T) {
 		{"--kv-dtype int4 --skip-layers 0,3", 40, "contiguous, blocks of 1024 tokens, K int4, V int4, layers [0 3] not quantized, on cpu"},
 		{"--kv-dtype int4channel --residual 32 --layout paged --block-size 32", 80,
 			"paged, blocks of 32 tokens, K int4channel, V int4, at least the last 32 tokens not quantized, on cpu"},
+		{"--kv-dtype int4 --residual 9 --hadamard --skip-layers 0 --layout paged --prefix lru", 40,
+			"paged, blocks of 16 tokens, K int4, V int4, keys turned by Hadamard, at least the last 9 tokens not quantized, layers [0] not quantized, on cpu"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			args := append([]string{"generate", "--max-tokens", "80"}, strings.Fields(c.args)...)
@@ -61,7 +63,7 @@ func TestGenerateQuantized(t *testing.T) {
 	report := jsonLines(t, r.stdout)[1]["report"].(map[string]any)
 	require.Equal(t, 32., report["residual_tokens"])
 	require.Equal(t, 2., report["blocks_used"], "of 96 tokens 64 have left the window")
-	require.Equal(t, 2*32*640.+32*4096, report["bytes_used"], "the others lie as they were in a second pool")
+	require.Equal(t, 2*32*640.+2*32*4096, report["bytes_used"], "the others lie as they were, and so does the block before them, for drafts")
 	// 256 blocks in 4 bits; and for 8 sequences windows of a block and two on their way, and
 	// those of two steps of 512 tokens.
 	require.Equal(t, 256*32*640.+(8*3+2*16)*32*4096, report["bytes_total"])
@@ -219,9 +221,6 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--kv-dtype int4channel --residual 32", []string{"--residual 32: applies to the paged layout only\n"}},
 		{"--kv-dtype int8 --layout paged --residual -1", []string{"--residual -1: accepts a number of tokens"}},
 		{"--layout paged --residual 32", []string{"--residual 32: is for quantized keys and values; K is f16, V is f16\n"}},
-		{"--kv-dtype int4 --layout paged --residual 9 --prefix lru", []string{"--residual 9: is not for reused prefixes", "set --prefix to off\n"}},
-		{"--kv-dtype int4 --layout paged --residual 9 --skip-layers 0", []string{"--residual 9: goes with no --skip-layers\n"}},
-		{"--kv-dtype int4 --layout paged --residual 9 --hadamard", []string{"--residual 9: does not go with --hadamard"}},
 		{"--hadamard", []string{"--hadamard true: is for quantized keys, K is f16\n"}},
 		{"--kv-dtype int4 --skip-layers 0,4", []string{"--skip-layers 4: accepts 0 to 3\n"}},
 		{"--kv-dtype int4 --skip-layers x", []string{"--skip-layers"}},
