@@ -35,6 +35,7 @@ type entry[B backend.Buffer] struct {
 	tokens   int   // rows of this sequence in the step
 	write    bool  // the rows are new; else they are the sequence's last ones
 	fresh    owned // part of Batch.taken
+	need     int   // blocks of it
 	copies   bool  // the first block behind the restored ones replaces the shared block that the first row goes into
 	restored int   // leading blocks that come before the segment's
 	full     int   // leading blocks of the kept segment that stay

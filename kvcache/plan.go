@@ -92,7 +92,7 @@ func (b *Batch[B]) takeBlocks() error {
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
-		n := e.needs()
+		n := e.need
 		if n == 0 { // most entries of a decode step
 			continue
 		}
@@ -108,7 +108,7 @@ func (b *Batch[B]) takeBlocks() error {
 	}
 	at := 0
 	for i := range b.entries {
-		n := b.entries[i].needs()
+		n := b.entries[i].need
 		b.entries[i].fresh.blocks = b.taken[at : at+n : at+n]
 		at += n
 	}
@@ -120,7 +120,7 @@ func (b *Batch[B]) takeBlocks() error {
 func (b *Batch[B]) countBlocks() (need, promised int, err error) {
 	for i := range b.entries {
 		e := &b.entries[i]
-		e.fresh, e.kept, e.copies = owned{claimed: e.seq.fresh().claim.Blocks()}, owned{claimed: e.seq.kept.claim.Blocks()}, false
+		e.fresh, e.copies = owned{claimed: e.seq.fresh().claim.Blocks()}, false
 		if b.pool.windowed() {
 			e.window()
 		}
@@ -138,7 +138,8 @@ func (b *Batch[B]) countBlocks() (need, promised int, err error) {
 		if e.copies && b.keeps(e) {
 			e.copies = false
 		}
-		need, promised = need+e.needs(), promised+min(e.needs(), e.fresh.claimed)
+		e.need = e.needs()
+		need, promised = need+e.need, promised+min(e.need, e.fresh.claimed)
 	}
 	return need, promised, nil
 }
@@ -217,10 +218,13 @@ func (e *entry[B]) block(i int) uint32 {
 // that the store does not have, which nobody sees.
 func (e *entry[B]) table(row []uint32) {
 	g, fresh := e.seq.fresh(), e.fresh.blocks
-	at := min(g.gone-e.restored, len(row))
-	clear(row[:at])
-	at += ids(row[at:], fresh[:e.restored])
-	fresh = fresh[e.restored:]
+	at := 0
+	if g.gone > 0 {
+		at = min(g.gone-e.restored, len(row))
+		clear(row[:at])
+		at += ids(row[at:], fresh[:e.restored])
+		fresh = fresh[e.restored:]
+	}
 	n := at + ids(row[at:], g.blocks)
 	if e.copies {
 		row[e.seq.len/e.seq.pool.cfg.slots()], fresh = fresh[0].ID, fresh[1:]

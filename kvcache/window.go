@@ -95,6 +95,7 @@ type sealing[B backend.Buffer] struct {
 // window decides what an entry brings back and what it keeps of the kept store.
 func (e *entry[B]) window() {
 	s, c := e.seq, &e.seq.pool.cfg
+	e.kept = owned{claimed: s.kept.claim.Blocks()}
 	e.restored = max(s.recent.gone-c.edge(e.context()-e.tokens), 0)
 	e.full = min(len(s.kept.blocks), s.len/c.slots())
 }

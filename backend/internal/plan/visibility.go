@@ -63,7 +63,7 @@ func (v *Visibility) Within(words []uint32) error {
 // Of is what queries [q0, q1) of n see together in a context of ctx tokens, the queries' own
 // included: each key is seen by one of them, or, with OlderKeys, one in its block is. A query
 // before the first token sees nothing.
-func (v Visibility) Of(ctx, n, q0, q1 int) Keys {
+func (v *Visibility) Of(ctx, n, q0, q1 int) Keys {
 	if v.NonCausal {
 		return Keys{Hi: ctx}
 	}
@@ -72,11 +72,18 @@ func (v Visibility) Of(ctx, n, q0, q1 int) Keys {
 		k.Lo = min(max(ctx-n+q0-v.Window+1, 0), k.Hi)
 		k.Sinks = min(v.SinkTokens, k.Lo)
 	}
-	switch v.Part {
-	case backend.OlderKeys:
-		v.older(&k, v.Edge(ctx-n+q1-1))
-	case backend.RecentKeys:
-		k.after(v.Edge(ctx - n + q0))
+	if v.Part == backend.AllKeys {
+		return k
+	}
+	return v.part(k, ctx-n+q0, ctx-n+q1-1)
+}
+
+// part is what of k the queries from position first to last see of the one part.
+func (v *Visibility) part(k Keys, first, last int) Keys {
+	if v.Part == backend.OlderKeys {
+		v.older(&k, v.Edge(last))
+	} else {
+		k.after(v.Edge(first))
 	}
 	return k
 }

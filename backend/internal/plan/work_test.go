@@ -21,8 +21,9 @@ func splitPlan(t testing.TB) (backend.AttendPlan, Call) {
 	return plan, callOf(s)
 }
 
-func sees(nonCausal bool, window, sinkTokens int) Visibility {
-	return visible(nonCausal, window, sinkTokens, backend.AllKeys, 0, 0)
+func sees(nonCausal bool, window, sinkTokens int) *Visibility {
+	v := visible(nonCausal, window, sinkTokens, backend.AllKeys, 0, 0)
+	return &v
 }
 
 // A plan is good for the call that it was made for and for narrower masks, and for
@@ -31,7 +32,7 @@ func TestReadRecognisesItsCall(t *testing.T) {
 	plan, good := splitPlan(t)
 	for name, change := range map[string]func(*Call){
 		"the same":          func(*Call) {},
-		"a narrower window": func(c *Call) { c.See = sees(false, 17, 4) },
+		"a narrower window": func(c *Call) { c.See = *sees(false, 17, 4) },
 		"fewer sinks":       func(c *Call) { c.See = sees(false, 4000, 0) },
 	} {
 		c := good
@@ -50,7 +51,7 @@ func TestReadRecognisesItsCall(t *testing.T) {
 		"wider window":   func(c *Call) { c.See.Window++ },
 		"no window":      func(c *Call) { c.See.Window = 0 },
 		"more sinks":     func(c *Call) { c.See.SinkTokens++ },
-		"no causal mask": func(c *Call) { c.See = sees(true, 0, 0) },
+		"no causal mask": func(c *Call) { c.See = *sees(true, 0, 0) },
 		"another part":   func(c *Call) { c.See.Part = backend.OlderKeys },
 		"no mass":        func(c *Call) { c.Mass = false },
 	} {
