@@ -33,7 +33,7 @@ func TestReadRecognisesItsCall(t *testing.T) {
 	for name, change := range map[string]func(*Call){
 		"the same":          func(*Call) {},
 		"a narrower window": func(c *Call) { c.See = *sees(false, 17, 4) },
-		"fewer sinks":       func(c *Call) { c.See = sees(false, 4000, 0) },
+		"fewer sinks":       func(c *Call) { c.See = *sees(false, 4000, 0) },
 	} {
 		c := good
 		change(&c)
