@@ -42,6 +42,7 @@ func TestWindowFailure(t *testing.T) {
 		feeds := []feed[buffer]{{a, sequence(100, 2)}, {b, sequence(200, 3)}, {cut, sequence(300, 9)}}
 		of := []*remembered{wa, wb, wc}
 		q, k, v, out := r.operands(2 + 3 + 9)
+		require.NoError(t, r.s.Sync()) // the step is on another stream
 		n, boom := after, false
 		dev.SetFault(enqueued(func(backendtest.Op) error {
 			if n--; n < 0 && !boom {

@@ -21,6 +21,7 @@ type Blocks struct {
 	alloc   *block.BlockAllocator
 	tree    *prefix.Tree // nil: nothing is found again
 	retired []retired
+	lists   [][]block.Block // of what was retired, to be used again
 
 	writers      []*Fence // by block: the step that writes a block of the tree
 	publications []publication
@@ -58,7 +59,7 @@ func (r *Blocks) Close() {
 	if r.tree != nil {
 		r.tree.Close()
 	}
-	r.retired, r.publications = nil, nil
+	r.retired, r.lists, r.publications = nil, nil, nil
 }
 
 // Share makes one more owner of each of blocks that have owners: all, or with an error none.

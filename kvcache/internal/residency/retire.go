@@ -21,7 +21,11 @@ func (r *Blocks) Retire(f *Fence, blocks []block.Block) error {
 	if f.Reached() { // and so are those after which the sequence's other blocks wait
 		return errors.Join(r.Reclaim(), r.release(blocks))
 	}
-	r.retired = append(r.retired, retired{f.Hold(), append([]block.Block(nil), blocks...)})
+	var list []block.Block
+	if n := len(r.lists); n > 0 {
+		list, r.lists = r.lists[n-1], r.lists[:n-1]
+	}
+	r.retired = append(r.retired, retired{f.Hold(), append(list, blocks...)})
 	return nil
 }
 
@@ -66,6 +70,7 @@ func (r *Blocks) Reclaim() error {
 		}
 		err = errors.Join(err, r.Observe(w.fence.err), r.release(w.blocks))
 		r.Drop(w.fence)
+		r.lists = append(r.lists, w.blocks[:0])
 	}
 	clear(r.retired[len(kept):])
 	r.retired = kept
