@@ -67,6 +67,7 @@ type ErrPoolSize struct {
 	Blocks     int // that the pool was to have: Blocks, or MaxSeqs where Contiguous
 	MaxBlocks  int // that would fit
 	Contiguous bool
+	Recent     bool // it is about the blocks of recent tokens, of which Config.Residual says how many there are
 }
 
 func (e ErrPoolSize) Error() string {
@@ -77,6 +78,9 @@ func (e ErrPoolSize) Error() string {
 	size := "blocks; lower Blocks"
 	if e.Contiguous {
 		size = "sequences; lower MaxSeqs or Capacity"
+	}
+	if e.Recent {
+		size = "blocks of recent tokens; lower MaxSeqs, Residual or StepTokens"
 	}
 	return fmt.Sprintf("kvcache: %s of %d bytes does not fit, %d are %s: at most %d of %d %s, or store K and V in fewer bits: %v",
 		what, e.Bytes, e.Max, limit, e.MaxBlocks, e.Blocks, size, backend.ErrOutOfMemory)

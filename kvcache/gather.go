@@ -8,8 +8,8 @@ import (
 
 // Gather materialises a layer as dense keys [heads, Len, head dim] and values
 // [heads, Len, value head dim], in the storage type or in f32, quantized ones in f32. The buffers are
-// the caller's and may be longer than needed. With Config.Residual the tokens that are still there as
-// they were computed come so.
+// the caller's and may be longer than needed. With Config.Residual they are f32, and the tokens that
+// are still there as they were computed come so.
 func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) error {
 	p := s.pool
 	p.lock()

@@ -166,7 +166,7 @@ func (b *Batch[B]) divide(st *store[B], t *partial[B]) error {
 		plan, err := p.be.PlanAttend(backend.AttendShape{
 			QHeads: c.QHeads, KVHeads: c.KVHeads, KDim: c.HeadDim, VDim: c.VHeadDim, BlockSize: c.slots(),
 			Format: st.formats[i], ContextLens: ix.lens.host, QueryLens: ix.queries,
-			Window: m.Window, SinkTokens: m.SinkTokens, Part: split.Part, Recent: split.Recent, Mass: b.mass, Work: d.work.host[:0],
+			Window: m.Window, SinkTokens: m.SinkTokens, Part: split.Part, Recent: split.Recent, Mass: b.mass && !p.windowed(), Work: d.work.host[:0],
 			Table: table, TableStride: t.stride, MinShared: max(c.MinShared, 0), Fixed: fixed,
 		})
 		if err != nil {

@@ -40,7 +40,7 @@ func (b *Batch[B]) plan() error {
 	p := b.pool
 	if err := b.takeBlocks(); err != nil {
 		err = errors.Join(err, b.giveBack(nil))
-		if !p.kept.Unpublish(err, tails(b.writers())) {
+		if !p.fresh.Unpublish(err, tails(b.writers())) {
 			return err
 		}
 		if err := b.takeBlocks(); err != nil {
@@ -99,11 +99,7 @@ func (b *Batch[B]) takeBlocks() error {
 		had := len(b.taken)
 		var err error
 		if b.taken, err = e.seq.take(b.taken, n); err != nil {
-			var short ErrOutOfBlocks
-			if errors.As(err, &short) { // the whole step's need, not that of one sequence
-				return ErrOutOfBlocks{Need: need, Free: short.Free + had}
-			}
-			return err
+			return ofStep(err, need, had)
 		}
 	}
 	at := 0
@@ -113,6 +109,15 @@ func (b *Batch[B]) takeBlocks() error {
 		at += n
 	}
 	return nil
+}
+
+// ofStep makes what one sequence lacks, when others had some already, what the whole step lacks.
+func ofStep(err error, need, had int) error {
+	var short ErrOutOfBlocks
+	if errors.As(err, &short) {
+		return ErrOutOfBlocks{Need: need, Free: short.Free + had}
+	}
+	return err
 }
 
 // countBlocks decides which entries copy their last block and returns how many blocks

@@ -137,6 +137,9 @@ func (p *Pool[B]) shut() error {
 // supported checks the configuration against what the device accepts.
 func supported(caps backend.Caps, cfg Config) error {
 	formats, _ := cfg.formats()
+	if cfg.Residual > 0 {
+		formats = append(formats, backend.Format{Act: cfg.Act, K: cfg.Act, V: cfg.Act})
+	}
 	for _, f := range formats {
 		if !caps.Supports(f) {
 			return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))}
@@ -227,6 +230,9 @@ func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
 	}
 	if err := p.checkLayer("layer", layer); err != nil {
 		return backend.CacheView[B]{}, err
+	}
+	if p.windowed() {
+		return backend.CacheView[B]{}, twoPlaces("layer")
 	}
 	return p.kept.layers[layer].view, nil
 }

@@ -12,6 +12,8 @@ type segment struct {
 	gone   int           // leading blocks of the sequence that are not in this store any more
 	blocks []block.Block // those from gone on
 	claim  block.Claim
+	// reserved says that what is given up in front comes back to the claim: see Pool.Reserve.
+	reserved bool
 }
 
 // end is the number of the sequence's blocks up to the segment's end.
@@ -62,7 +64,11 @@ func (st *store[B]) drop(g *segment, before int, f *residency.Fence) error {
 	if n <= 0 {
 		return nil
 	}
-	err := st.Retire(f, g.blocks[:n])
+	var claim *block.Claim
+	if g.reserved {
+		claim = &g.claim
+	}
+	err := st.RetireFor(claim, f, g.blocks[:n])
 	st.logical -= n
 	g.blocks, g.gone = append(g.blocks[:0], g.blocks[n:]...), g.gone+n
 	return err

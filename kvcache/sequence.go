@@ -204,7 +204,8 @@ type Reservation[B backend.Buffer] struct {
 // for blocks that the device still uses before it says that there are too few.
 //
 // What is set aside is used up as the sequence takes blocks, and Release cancels
-// the rest. It does not grow again: reserve anew after a Truncate or Shift, which give
+// the rest. With Config.Residual it is of the blocks of both kinds, of recent tokens as many as growing
+// token by token takes. It does not grow again: reserve anew after a Truncate or Shift, which give
 // blocks back, and after a Fork, whose first write copies a block.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 	p.mu.Lock()
@@ -218,7 +219,7 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
 		}
 	}
 	err := p.promise(rs)
-	if p.kept.Unpublish(err, tails(growing(rs))) {
+	if p.fresh.Unpublish(err, tails(growing(rs))) {
 		err = p.promise(rs)
 	}
 	return lacking("reserve", err)

@@ -109,6 +109,19 @@ func (c Config) Fits(free int64, caps backend.Caps) error {
 			size.Bytes, size.Max, size.MaxBlocks, size.Layer = bytes, caps.MaxBuffer, int(most), true
 		}
 	}
+	if c.Residual > 0 {
+		r := c.residual()
+		for _, plane := range r.largest() {
+			n, ok := r.planeLen(plane.dim)
+			bytes, sized := plane.dt.Size(n)
+			if !ok || !sized {
+				return c.tooLarge()
+			}
+			if bytes > caps.MaxBuffer {
+				return ErrPoolSize{Bytes: bytes, Max: caps.MaxBuffer, Layer: true, Recent: true, Blocks: r.Blocks, MaxBlocks: int(caps.MaxBuffer / (bytes / int64(r.Blocks)))}
+			}
+		}
+	}
 	if size.MaxBlocks == c.Blocks {
 		return nil
 	}
@@ -187,6 +200,9 @@ func (c Config) largest() (all []plane) {
 func (c Config) buffers() int {
 	n := 2*c.Layers + 1 + 2*len(c.Masks)
 	if c.K.Quantized() || c.V.Quantized() {
+		n += 2 * c.Layers
+	}
+	if c.Residual > 0 {
 		n += 2 * c.Layers
 	}
 	if c.Scores {

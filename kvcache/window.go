@@ -26,7 +26,9 @@ func (c *Config) edge(position int) int { return max(position+1-c.Residual, 0) /
 
 // windowBlocks is what a sequence has of the fresh store while it grows token by token: the window, a
 // block that is not whole, and one more for drafts.
-func (c *Config) windowBlocks() int { return ceilDiv(c.Residual, c.BlockSize) + 2 }
+func (c *Config) windowBlocks() int {
+	return min(ceilDiv(c.Residual, c.BlockSize)+2, ceilDiv(c.Capacity, c.BlockSize))
+}
 
 // windowed reports whether sequences lie in two stores.
 func (p *Pool[B]) windowed() bool { return p != nil && p.kept != p.fresh }
@@ -42,10 +44,10 @@ func (c Config) residual() Config {
 // residualBlocks is what every sequence needs for its window, and two steps on their way.
 func (c Config) residualBlocks() int {
 	n, ok := backend.Mul(c.MaxSeqs, c.windowBlocks())
-	if !ok || n > maxSetting {
+	if !ok {
 		return maxSetting
 	}
-	return n + 2*ceilDiv(c.StepTokens, c.BlockSize)
+	return min(n, maxSetting) + 2*min(ceilDiv(c.StepTokens, c.BlockSize), maxSetting-min(n, maxSetting))
 }
 
 func (c Config) checkResidual() error {
@@ -112,7 +114,8 @@ func (e *entry[B]) seals() int {
 func (b *Batch[B]) takeKept() error {
 	p, t := b.pool, &b.sealing
 	t.taken, t.older = t.taken[:0], b.fixed.seqs > 0
-	if _, err := p.kept.Fits(b.countSeals); err != nil {
+	need, err := p.kept.Fits(b.countSeals)
+	if err != nil {
 		return err
 	}
 	for i := range b.entries {
@@ -122,9 +125,9 @@ func (b *Batch[B]) takeKept() error {
 		if n == 0 {
 			continue
 		}
-		var err error
+		had := len(t.taken)
 		if t.taken, err = p.kept.Take(&e.seq.kept.claim, e.seq.root, t.taken, n); err != nil {
-			return err
+			return ofStep(err, need, had)
 		}
 	}
 	at := 0
@@ -241,7 +244,8 @@ func (p *Pool[B]) promiseBoth(rs []Reservation[B], fresh []block.Reservation) er
 	kept, before := make([]block.Reservation, len(rs)), make([]int, len(rs))
 	for i, r := range rs {
 		before[i] = fresh[i].Claim.Blocks()
-		kept[i] = block.Reservation{Claim: &r.Seq.kept.claim, Blocks: max(p.cfg.edge(r.Tokens-1)-len(r.Seq.kept.blocks), 0)}
+		kept[i] = block.Reservation{Claim: &r.Seq.kept.claim, Blocks: max(p.cfg.edge(r.Tokens-1)-r.Seq.full(), 0)}
+		r.Seq.recent.reserved = true
 	}
 	if err := p.fresh.Reserve(fresh); err != nil {
 		return err

@@ -80,5 +80,12 @@ func (r *Blocks) Writable(b block.Block) (bool, error) {
 	return owners <= 1 && !r.Published(b), err
 }
 
-// Cancel ends a claim.
-func (r *Blocks) Cancel(c *block.Claim) { r.alloc.Cancel(c) }
+// Cancel ends a claim, and what it waits for.
+func (r *Blocks) Cancel(c *block.Claim) {
+	for i := range r.retired {
+		if r.retired[i].claim == c {
+			r.retired[i].claim = nil
+		}
+	}
+	r.alloc.Cancel(c)
+}

@@ -10,22 +10,27 @@ import (
 type retired struct {
 	fence  *Fence
 	blocks []block.Block
+	claim  *block.Claim // that is larger by so many then; nil: none
 }
 
 // Retire gives up references to blocks as soon as the device is past f. The slice
 // stays the caller's.
-func (r *Blocks) Retire(f *Fence, blocks []block.Block) error {
+func (r *Blocks) Retire(f *Fence, blocks []block.Block) error { return r.RetireFor(nil, f, blocks) }
+
+// RetireFor is Retire of blocks that their owner will take as many of again: those that become free are
+// promised to its claim at once, until Cancel.
+func (r *Blocks) RetireFor(c *block.Claim, f *Fence, blocks []block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
 	if f.Reached() { // and so are those after which the sequence's other blocks wait
-		return errors.Join(r.Reclaim(), r.release(blocks))
+		return errors.Join(r.Reclaim(), r.giveBack(c, blocks))
 	}
 	var list []block.Block
 	if n := len(r.lists); n > 0 {
 		list, r.lists = r.lists[n-1], r.lists[:n-1]
 	}
-	r.retired = append(r.retired, retired{f.Hold(), append(list, blocks...)})
+	r.retired = append(r.retired, retired{f.Hold(), append(list, blocks...), c})
 	return nil
 }
 
@@ -44,6 +49,16 @@ func (r *Blocks) release(blocks []block.Block) error {
 		return r.alloc.ReleaseN(blocks, 0)
 	}
 	return r.tree.Release(blocks)
+}
+
+// giveBack releases blocks, and promises those that nobody else has to a claim.
+func (r *Blocks) giveBack(c *block.Claim, blocks []block.Block) error {
+	before := r.alloc.Available()
+	err := r.release(blocks)
+	if n := r.alloc.Available() - before; c != nil && err == nil && n > 0 {
+		err = r.alloc.Reserve([]block.Reservation{{Claim: c, Blocks: c.Blocks() + n}})
+	}
+	return err
 }
 
 // Reclaim gives up the references whose fence was reached, and notes what the device has written.
@@ -68,7 +83,7 @@ func (r *Blocks) Reclaim() error {
 			kept = append(kept, w)
 			continue
 		}
-		err = errors.Join(err, r.Observe(w.fence.err), r.release(w.blocks))
+		err = errors.Join(err, r.Observe(w.fence.err), r.giveBack(w.claim, w.blocks))
 		r.Drop(w.fence)
 		r.lists = append(r.lists, w.blocks[:0])
 	}
