@@ -20,6 +20,7 @@ func TestWindowLeavesPrefixesOfOthers(t *testing.T) {
 		t.Skip("blocks are larger")
 	}
 	require.True(t, r.pool.kept.Published(a.kept.blocks[0]))
+	require.NoError(t, r.pool.reclaim())
 	free := r.pool.fresh.Stats().Free
 	err := r.plan(r.s, feed[buffer]{w, sequence(2000, min(c.Capacity-1, (free-1)*c.BlockSize+3))}, feed[buffer]{x, sequence(3000, 2*c.BlockSize)})
 	require.ErrorIs(t, err, ErrOutOfBlocks{})
