@@ -58,7 +58,7 @@ func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 // changeable reports why the sequence's content cannot be changed on a stream. The
 // caller holds the lock.
 func (s *Sequence[B]) changeable(op string, stream backend.Stream) error {
-	if err := firstOf(s.idle(op), s.whole(op)); err != nil {
+	if err := s.idle(op); err != nil {
 		return err
 	}
 	if err := s.pool.usable(); err != nil {
