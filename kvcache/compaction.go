@@ -35,6 +35,9 @@ type compaction[B backend.Buffer] struct {
 // content is undefined and it can only be released.
 func (c *compaction[B]) run() error {
 	s, p := c.seq, c.seq.pool
+	if p.windowed() {
+		return c.rewrite()
+	}
 	c.claimed = s.kept.claim.Blocks()
 	c.lay()
 	if err := c.own(); err != nil {
@@ -178,16 +181,14 @@ type changes[B backend.Buffer] struct {
 func (c *compaction[B]) enqueue() error {
 	p := c.seq.pool
 	if len(c.pairs.host) > 0 {
-		if err := p.copyBlocks(c.stream, &c.pairs); err != nil {
+		if err := p.copyBlocks(c.stream, p.kept, &c.pairs); err != nil {
 			return err
 		}
 	}
 	lists := make([]changes[B], c.lists)
 	defer func() {
 		for i := range lists {
-			lists[i].moves.free(p.be)
-			lists[i].at.free(p.be)
-			lists[i].turns.free(p.be)
+			lists[i].free(p.be)
 		}
 	}()
 	for i := range lists {
@@ -215,7 +216,17 @@ func (c *compaction[B]) prepare(ch *changes[B], list int) error {
 			ch.at.host, ch.turns.host = append(ch.at.host, c.slot(c.blocks, i)), append(ch.turns.host, int32(turn))
 		}
 	}
-	return errors.Join(ch.moves.upload(p.be, c.stream), ch.at.upload(p.be, c.stream), ch.turns.upload(p.be, c.stream))
+	return ch.upload(p.be, c.stream)
+}
+
+func (ch *changes[B]) upload(be backend.Backend[B], s backend.Stream) error {
+	return errors.Join(ch.moves.upload(be, s), ch.at.upload(be, s), ch.turns.upload(be, s))
+}
+
+func (ch *changes[B]) free(be backend.Backend[B]) {
+	ch.moves.free(be)
+	ch.at.free(be)
+	ch.turns.free(be)
 }
 
 // layer enqueues the changes of one layer.

@@ -28,7 +28,8 @@ type KeepOptions struct {
 // there, not positions. Quantized keys that turn are quantized anew.
 //
 // Should the device fail once slots have begun to move, the sequence's content is
-// undefined and it can only be released. Any failure before leaves it as it was.
+// undefined and it can only be released. Any failure before leaves it as it was. With Config.Residual
+// what is put together anew goes to new blocks, and any failure leaves the sequence as it was.
 func (s *Sequence[B]) Keep(stream backend.Stream, kept [][]int, o KeepOptions) error {
 	p := s.pool
 	p.lock()

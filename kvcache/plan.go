@@ -295,15 +295,15 @@ func (b *Batch[B]) copyShared() error {
 	if len(ix.pairs.host) == 0 {
 		return nil
 	}
-	return b.pool.copyBlocks(b.stream, &ix.pairs)
+	return b.pool.copyBlocks(b.stream, b.pool.fresh, &ix.pairs)
 }
 
-func (p *Pool[B]) copyBlocks(s backend.Stream, pairs *vector[B, uint32]) error {
+func (p *Pool[B]) copyBlocks(s backend.Stream, st *store[B], pairs *vector[B, uint32]) error {
 	if err := pairs.upload(p.be, s); err != nil {
 		return err
 	}
-	for i := range p.fresh.layers {
-		l := &p.fresh.layers[i]
+	for i := range st.layers {
+		l := &st.layers[i]
 		err := p.be.CopyBlocks(s, backend.CopyBlocksParams[B]{From: l.view, To: l.view, FromMass: l.scores, ToMass: l.scores, Pairs: pairs.buf.Buf, N: len(pairs.host) / 2})
 		if err != nil {
 			return err

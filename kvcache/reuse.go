@@ -12,7 +12,6 @@ import (
 // Match says how much of a prompt was found in the cache.
 type Match struct {
 	Matched   int // tokens whose keys and values were found
-	Restored  int // of those, tokens brought back from another tier
 	Recompute int // tokens left to compute
 	// Lacks is why it was not more, said of the first block that was not found;
 	// prefix.NotAsked where nothing is reused. That others have it is none of the

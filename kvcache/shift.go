@@ -12,10 +12,12 @@ import (
 // a range that does not fall on block borders has its slots moved. Blocks that
 // others share are copied before they change. The next token's position is back by as
 // many, too. Quantized keys are quantized anew: each element is then within half a step
-// of the turned one. Without Config.RoPE it is ErrUnsupported.
+// of the turned one. With Config.Residual what changes goes to new blocks: ErrOutOfBlocks where there
+// are too few of either kind. Without Config.RoPE it is ErrUnsupported.
 //
 // Should the device fail once slots have begun to move, the sequence's content is
-// undefined and it can only be released. Any failure before leaves it as it was.
+// undefined and it can only be released. Any failure before leaves it as it was, with Config.Residual
+// any at all.
 func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 	p := s.pool
 	p.lock()
@@ -58,7 +60,7 @@ func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) error {
 // changeable reports why the sequence's content cannot be changed on a stream. The
 // caller holds the lock.
 func (s *Sequence[B]) changeable(op string, stream backend.Stream) error {
-	if err := firstOf(s.idle(op), s.whole(op)); err != nil {
+	if err := s.idle(op); err != nil {
 		return err
 	}
 	if err := s.pool.usable(); err != nil {

@@ -63,8 +63,12 @@ func (m *windowMachine) Step(t *rapid.T) {
 			m.nextID++
 			ids[i] = m.nextID
 		}
-		if len(ms.ids)+n > c.Capacity {
+		switch {
+		case tooLong != nil:
+		case len(ms.ids)+n > c.Capacity:
 			tooLong = ErrCapacity{}
+		case ms.next+n > c.Capacity:
+			tooLong = ErrPosition{}
 		}
 		feeds, of = append(feeds, feed[buffer]{ms.seq, ids}), append(of, ms)
 	}
@@ -120,6 +124,56 @@ func (m *windowMachine) Truncate(t *rapid.T) {
 		require.NoError(t, err)
 		ms.truncate(m.pool.cfg, n)
 	}
+}
+
+// Shift drops tokens anywhere, and turns the keys of those behind them.
+func (m *windowMachine) Shift(t *rapid.T) {
+	ms := m.pick(t)
+	m.t = t
+	begin := rapid.IntRange(0, len(ms.ids)).Draw(t, "begin")
+	end := rapid.IntRange(begin, len(ms.ids)).Draw(t, "end")
+	if err := ms.seq.Shift(m.stream(t), begin, end); err != nil {
+		require.ErrorIs(t, err, ErrOutOfBlocks{})
+		return
+	}
+	var kept []int
+	for i := range ms.ids {
+		if i < begin || i >= end {
+			kept = append(kept, i)
+		}
+	}
+	if begin == end {
+		return
+	}
+	pos := ms.pos
+	ms.next -= end - begin
+	ms.keep(m.pool.cfg, ms.seq, kept, func(i int) int {
+		if i < begin {
+			return pos[i]
+		}
+		return pos[kept[i]] - (end - begin)
+	})
+}
+
+// Keep drops all but some tokens.
+func (m *windowMachine) Keep(t *rapid.T) {
+	ms := m.pick(t)
+	m.t = t
+	kept, o := anyKept(t, len(ms.ids), 1), KeepOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
+	if err := ms.seq.Keep(m.stream(t), kept, o); err != nil {
+		require.ErrorIs(t, err, ErrOutOfBlocks{})
+		return
+	}
+	pos := ms.pos
+	if o.Reposition {
+		ms.next = len(kept[0])
+	}
+	ms.keep(m.pool.cfg, ms.seq, kept[0], func(i int) int {
+		if o.Reposition {
+			return i
+		}
+		return pos[kept[0][i]]
+	})
 }
 
 func (m *windowMachine) Reserve(t *rapid.T) {
@@ -182,7 +236,7 @@ func runWindows(t *rapid.T, be backend.Backend[buffer], cfg Config, streams int)
 		m.streams = append(m.streams, s)
 	}
 	t.Repeat(map[string]func(*rapid.T){
-		"open": m.Open, "step": m.Step, "step again": m.Step, "step and again": m.Step, "fork": m.Fork, "truncate": m.Truncate,
+		"open": m.Open, "step": m.Step, "step again": m.Step, "step and again": m.Step, "fork": m.Fork, "truncate": m.Truncate, "shift": m.Shift, "keep": m.Keep,
 		"reserve": m.Reserve, "release": m.Release, "read": m.Read, "": m.check,
 	})
 	m.finish(t)

@@ -41,7 +41,7 @@ func TestWindowReuse(t *testing.T) {
 			for i := range rounds {
 				rounds[i] = 1
 			}
-			w := &remembered{ids: other[:matched:matched], kept: rounds, fresh: make([]int, matched), sealed: ceilDiv(matched, c.BlockSize), gone: ceilDiv(matched, c.BlockSize)}
+			w := &remembered{next: matched, pos: sequenceOf(matched), turns: make([]int, matched), ids: other[:matched:matched], kept: rounds, fresh: make([]int, matched), sealed: ceilDiv(matched, c.BlockSize), gone: ceilDiv(matched, c.BlockSize)}
 			w.matches(t, seq)
 			fork, err := seq.Fork()
 			require.NoError(t, err)

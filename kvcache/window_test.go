@@ -184,8 +184,6 @@ func TestWindowRefuses(t *testing.T) {
 	w := &remembered{}
 	r.grown(a, w, 30, 1)
 	unsupported := backend.ErrUnsupported{}
-	require.ErrorIs(t, a.Shift(r.s, 0, 4), unsupported)
-	require.ErrorIs(t, a.Keep(r.s, [][]int{{0, 30}}, KeepOptions{}), unsupported)
 	require.NoError(t, a.Fence(r.s))
 	require.ErrorIs(t, a.Scores(r.s, 0, nil), unsupported)
 	require.ErrorIs(t, a.ClearScores(r.s), unsupported)

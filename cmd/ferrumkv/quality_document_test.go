@@ -57,7 +57,7 @@ func documented(t *testing.T) (tables []qualityTable) {
 func TestQualityDocument(t *testing.T) {
 	all := given["FERRUM_TEST_QUALITY"] != ""
 	tables := documented(t)
-	require.Len(t, tables, 5)
+	require.Len(t, tables, 6)
 	for _, table := range tables {
 		args, rows := slices.Clone(table.args), len(table.rows)
 		if !all {

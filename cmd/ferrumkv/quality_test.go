@@ -103,10 +103,10 @@ func TestQualitySkips(t *testing.T) {
 
 	r := succeeds(t, "quality", "--text", writeTexts(t), "--json", "--format", "kivi4,int8", "--policy", "none,h2o")
 	require.Len(t, jsonLines(t, r.stdout), 3)
-	require.Equal(t, "skipped  format kivi4 under policy h2o: tokens that lie in two places, exact and quantized, cannot be evicted\n", r.stderr)
+	require.Equal(t, "skipped  format kivi4 under policy h2o: a cache with a window of exact tokens keeps no attention scores\n", r.stderr)
 	fails(t, []string{"quality", "--format", "int8", "--budget", "64"}, "--budget: no row has a policy that evicts")
 	fails(t, []string{"quality", "--policy", "none", "--budget", "64"}, "--budget: no row has a policy that evicts")
-	fails(t, []string{"quality", "--format", "kivi4", "--policy", "h2o"}, "format kivi4 under policy h2o: tokens that lie in two places")
+	fails(t, []string{"quality", "--format", "kivi4", "--policy", "h2o"}, "format kivi4 under policy h2o: a cache with a window")
 }
 
 // fewFormats is a device with two formats, to plan for.

@@ -101,8 +101,8 @@ func (f Format) On(caps backend.Caps) bool {
 
 // Under is an error where the format does not go with a policy.
 func (f Format) Under(p Policy) error {
-	if f.residual > 0 && p.Evicts() {
-		return fmt.Errorf("format %s under policy %s: tokens that lie in two places, exact and quantized, cannot be evicted", f.Name, p.Name)
+	if f.residual > 0 && p.scored() {
+		return fmt.Errorf("format %s under policy %s: a cache with a window of exact tokens keeps no attention scores", f.Name, p.Name)
 	}
 	return nil
 }

@@ -20,6 +20,9 @@ type Policy struct {
 // Evicts reports whether the policy ever drops a token.
 func (p Policy) Evicts() bool { return p.make != nil }
 
+// scored reports whether the policy looks at attention scores.
+func (p Policy) scored() bool { return p.Evicts() && p.make(max(p.Budget, 1)).NeedsScores() }
+
 // Under is the policy with a budget, where it can have one.
 func (p Policy) Under(budget int) Policy {
 	if p.Evicts() {
