@@ -36,7 +36,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
         Strip<T, KDIM, VDIM, KEYS> strip(queries, task, at.alibi, 0, lane);
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
             float s[KEYS / 8][4];
-            bool seen = strip.weigh(s, ring.keys(), scoring, task.sight, span, begin, lane);
+            bool seen = strip.weigh(s, ring.keys(), scoring, sight(task), span, begin, lane);
             const T *values = ring.values();
             if (seen) strip.mix(s, values, lane);
         }
@@ -46,6 +46,20 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
         end(strip, result, warp, lane);
         __syncthreads();
         result.combine(Output<T>{at, args, task}, scoring, warp, WARPS, lane);
+    }
+
+    // sight is the task's, but what follows from it and from rows, the edges above all, is worked out
+    // for each tile anew: there are no registers to hold it in. One block has no edge but 0.
+    __device__ static Sight sight(const Task &task) {
+        Sight s = task.sight;
+        if (!PAGED) {
+            s.whole = 0;
+            return s;
+        }
+#ifdef __CUDA_ARCH__
+        asm volatile("" : "+r"(s.whole), "+r"(s.recent), "+r"(s.window), "+r"(s.sinks), "+r"(s.newest));
+#endif
+        return s;
     }
 
     __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Result &result, int warp, int lane) {
