@@ -30,7 +30,7 @@ nvml: ## build bin/ferrumkv-nvml, which reads the state of NVIDIA devices for do
 
 .PHONY: test-cpu
 test-cpu: ## all tests, on the CPU backend
-	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped: docs/test-data.md says where to get these"
+	@test -d "$${FERRUM_TEST_DATA:-../shared/data}" || echo "note: tests of published models and traces are skipped, nothing else needs these; docs/test-data.md says where to get them"
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-race-short
@@ -155,6 +155,10 @@ lint: ## gofmt, go vet, staticcheck
 .PHONY: generate
 generate: ## what follows from kernels/abi.h and backend/params.go, in Go; tests fail when it is stale
 	$(GO) generate ./backend ./backend/internal/abi
+
+.PHONY: api
+api: ## docs/api.txt, the list of what the packages export; tests fail when it is stale
+	@$(GO) run ./scripts/api -w
 
 .PHONY: asm
 asm: ## write the assembly of the CPU kernels

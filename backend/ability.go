@@ -1,15 +1,15 @@
 package backend
 
-// HostAccess is the ability of devices whose memory is host memory (CPU, unified
-// memory of Apple GPUs): a buffer's bytes without a copy.
+// HostAccess is implemented by devices whose memory is host memory (the CPU, and Apple GPUs with
+// their unified memory): it gives a buffer's bytes without a copy.
 type HostAccess[B Buffer] interface {
-	// HostBytes is the memory of b, valid until Free. The caller orders its access
-	// with the streams that use b.
+	// HostBytes is the memory of b, valid until Free. The caller must synchronise its access with
+	// the streams that use b.
 	HostBytes(b B) ([]byte, error)
 }
 
-// HostAccessOf returns the ability, also of a device behind its erased form,
-// which a type assertion would miss.
+// HostAccessOf returns the device's HostAccess, also that of a device that Erase or Open wrapped,
+// which a type assertion does not find.
 func HostAccessOf[B Buffer](be Backend[B]) (HostAccess[B], bool) {
 	if e, ok := be.(interface{ hostAccess() (HostAccess[B], bool) }); ok {
 		return e.hostAccess()

@@ -25,21 +25,21 @@ func (a AnyBuffer) Bytes() int64 {
 	return a.buf.Bytes()
 }
 
-// Wrap returns b in its erased form.
+// Wrap returns b as an AnyBuffer.
 func Wrap[B Buffer](b B) AnyBuffer { return AnyBuffer{b} }
 
-// Unwrap returns the device's own buffer, if it is one of type B.
+// Unwrap returns the device's own buffer. It is false when that is not of type B.
 func Unwrap[B Buffer](a AnyBuffer) (B, bool) {
 	b, ok := a.buf.(B)
 	return b, ok
 }
 
-// Erase returns be in the form that does not name its buffer type. Calls cost a
-// type assertion an operand and allocate nothing. A buffer of another kind of
-// device is ErrForeign.
+// Erase returns be as a Backend[AnyBuffer]. Calls cost a type assertion for each operand and
+// allocate nothing. A buffer of another kind of device is ErrOtherDevice.
 func Erase[B Buffer](be Backend[B]) Backend[AnyBuffer] { return erased[B]{be} }
 
-// Typed returns the device behind the erased form, if its buffers are of type B.
+// Typed returns the device that Erase or Open wrapped. It is false when its buffers are not of type
+// B.
 func Typed[B Buffer](be Backend[AnyBuffer]) (Backend[B], bool) {
 	e, ok := be.(erased[B])
 	return e.be, ok
@@ -61,6 +61,15 @@ func (e erased[B]) Alloc(dt DType, n int) (AnyBuffer, error) { return wrapped(e.
 
 func (e erased[B]) Import(h Handle, dt DType, n int) (AnyBuffer, error) {
 	return wrapped(e.be.Import(h, dt, n))
+}
+
+func (e erased[B]) SubBuffer(b AnyBuffer, offset int64, dt DType, n int) (AnyBuffer, error) {
+	var u unwrapper[B]
+	buf := u.buf(b)
+	if err := u.ok("sub-buffer"); err != nil {
+		return AnyBuffer{}, err
+	}
+	return wrapped(e.be.SubBuffer(buf, offset, dt, n))
 }
 
 func wrapped[B Buffer](b B, err error) (AnyBuffer, error) {

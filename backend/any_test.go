@@ -47,7 +47,7 @@ func TestErasedBuffers(t *testing.T) {
 	require.False(t, ok)
 
 	_, err = be.Alloc(backend.F32, -1)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	require.Equal(t, 1, be.Info().Buffers)
 	require.NoError(t, be.Free(b))
 	require.ErrorIs(t, be.Free(b), backend.ErrFreed)
@@ -58,7 +58,7 @@ func TestErasedBuffers(t *testing.T) {
 	require.Equal(t, backend.Invalid, none.DType())
 }
 
-// An ability is found behind the erased form, where a type assertion misses it.
+// An ability is found through the erased form, where a type assertion misses it.
 func TestErasedAbilities(t *testing.T) {
 	be, _, s := openErased(t)
 	b, err := backend.AllocFrom(be, s, backend.U32, []uint32{7})
@@ -74,9 +74,9 @@ func TestErasedAbilities(t *testing.T) {
 	require.NoError(t, backend.Download(be, s, got, b, 0))
 	require.Equal(t, []uint32{9}, got)
 	_, err = access.HostBytes(backend.Wrap(otherBuffer{}))
-	require.ErrorIs(t, err, backend.ErrForeign)
+	require.ErrorIs(t, err, backend.ErrOtherDevice)
 	_, err = access.HostBytes(backend.AnyBuffer{})
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 }
 
 // Calls with a buffer report one of another kind of device and one that holds no buffer.
@@ -94,8 +94,8 @@ func TestErasedCalls(t *testing.T) {
 		"copy from": func(bad any) error { return be.Copy(s, good, 0, bad, 0, 1) },
 		"fill":      func(bad any) error { return be.Fill(s, bad, 0, 1, 0) },
 	} {
-		require.ErrorIs(t, call(backend.Wrap(otherBuffer{})), backend.ErrForeign, name)
-		require.ErrorIs(t, call(any{}), backend.ErrShape{}, name)
+		require.ErrorIs(t, call(backend.Wrap(otherBuffer{})), backend.ErrOtherDevice, name)
+		require.ErrorIs(t, call(any{}), backend.ErrArgument{}, name)
 		require.ErrorContains(t, call(any{}), "holds no buffer", name)
 	}
 	require.NoError(t, be.Free(good))

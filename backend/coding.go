@@ -1,47 +1,47 @@
 package backend
 
-// Coding is how a type stores elements: what codecs, kernels, tests and tools know of a storage
-// format, they know from here.
+// Coding describes how a type stores elements. Codecs, kernels, tests and tools all take what they
+// know about a storage format from here.
 type Coding struct {
-	Name   string // as ParseDType reads it
+	Name   string // the name that ParseDType accepts
 	Bits   int    // of an element
-	Code   Code   // what those bits say
+	Code   Code   // how those bits are read
 	Scope  Scope  // which elements share a scale
-	Group  int    // ByGroup: consecutive elements of a row that do; 0: all of it
-	Scale  Scale  // what a word of the scales says
-	Act    bool   // queries, new keys and values, and outputs may have this type
-	Values DType  // what values are stored as beside such keys, unless a caller says otherwise
+	Group  int    // ByGroup: how many consecutive elements of a row; 0: the whole row
+	Scale  Scale  // how a word of the scales is read
+	Act    bool   // it is an activation type: of queries, new keys and values, and outputs
+	Values DType  // default storage type of values beside keys of this type
 }
 
-// Code is what the bits of an element say.
+// Code says how the bits of an element are read.
 type Code uint8
 
 const (
-	NoCode   Code = iota
-	Binary        // IEEE 754 binary32 or binary16
-	Brain         // the upper half of a binary32
-	Integer       // an integer that is no code: a slot, a length, a rotation
-	Signed        // an integer of two's complement, without the lowest: symmetric around 0
-	Unsigned      // an integer from 0 on
-	E4M3          // OCP 8-bit float of 4 bits of exponent, no infinity
-	E5M2          // OCP 8-bit float of 5 bits of exponent
-	E2M1          // OCP 4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4, 6, and those with a sign
+	NoCode     Code = iota
+	IEEEFloat       // IEEE 754 binary32 or binary16
+	BrainFloat      // the upper half of a binary32
+	Integer         // an integer that is not quantized data: a slot, a length, a rotation
+	Signed          // a signed integer without its lowest value: symmetric around 0
+	Unsigned        // an unsigned integer
+	E4M3            // OCP 8-bit float, 4 exponent bits, no infinity
+	E5M2            // OCP 8-bit float, 5 exponent bits
+	E2M1            // OCP 4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
 )
 
 func (c Code) String() string {
 	return [...]string{"none", "binary", "brain", "integer", "signed", "unsigned", "e4m3", "e5m2", "e2m1"}[min(c, E2M1)]
 }
 
-// Float reports whether codes are small floats.
+// Float reports whether codes are 8-bit or 4-bit floats.
 func (c Code) Float() bool { return c == E4M3 || c == E5M2 || c == E2M1 }
 
-// Scope is which elements of a plane [blocks, heads, block, dim] share a scale.
+// Scope says which elements of a plane [blocks, heads, block, dim] share a scale.
 type Scope uint8
 
 const (
-	Unscaled  Scope = iota // none: it is no quantized type
-	ByGroup                // Group consecutive elements of a row; the last group of a row may be shorter
-	ByChannel              // an element of all rows of a block and head, which are stored at once
+	Unscaled  Scope = iota // there are no scales: not a quantized type
+	ByGroup                // Coding.Group consecutive elements of a row; the last group may be shorter
+	ByChannel              // the same channel of all tokens of a block and head, which are stored together
 	ByHead                 // all elements of a head; the caller sets the scale
 )
 
@@ -49,7 +49,7 @@ func (s Scope) String() string {
 	return [...]string{"none", "group", "channel", "head"}[min(s, ByHead)]
 }
 
-// Scale is what a word of 32 bits of the scales beside a plane says.
+// Scale says how a 32-bit word of a plane's scales is read.
 type Scale uint8
 
 const (
@@ -60,8 +60,8 @@ const (
 	// of the code's range: element = s * (code + z * 2^(bits−8)), which a float32 holds exactly.
 	StepZero
 	// Exponents are four bytes, the first group's lowest: element = 2^(byte−127) * code, and 255
-	// makes NaN of a group (E8M0 of the OCP Microscaling Formats, v1.0). Bytes behind a row's
-	// last group are 0.
+	// makes a group NaN (E8M0 of the OCP Microscaling Formats, v1.0). Unused bytes at the end of a
+	// row are 0.
 	Exponents
 )
 
@@ -86,11 +86,11 @@ func (s Scale) dtype() DType {
 }
 
 // codings is all there is to say about every type. The order says nothing.
-var codings = [DTypes]Coding{
+var codings = [NumDTypes]Coding{
 	Invalid: {Name: "invalid"},
-	F32:     {Name: "f32", Bits: 32, Code: Binary, Act: true, Values: F32},
-	F16:     {Name: "f16", Bits: 16, Code: Binary, Act: true, Values: F16},
-	BF16:    {Name: "bf16", Bits: 16, Code: Brain, Act: true, Values: BF16},
+	F32:     {Name: "f32", Bits: 32, Code: IEEEFloat, Act: true, Values: F32},
+	F16:     {Name: "f16", Bits: 16, Code: IEEEFloat, Act: true, Values: F16},
+	BF16:    {Name: "bf16", Bits: 16, Code: BrainFloat, Act: true, Values: BF16},
 
 	Int8:        {Name: "int8", Bits: 8, Code: Signed, Scope: ByGroup, Scale: Factor, Values: Int8},
 	Int8Asym:    {Name: "int8asym", Bits: 8, Code: Unsigned, Scope: ByGroup, Scale: StepZero, Values: Int8Asym},
@@ -107,22 +107,22 @@ var codings = [DTypes]Coding{
 	MXFP4: {Name: "mxfp4", Bits: 4, Code: E2M1, Scope: ByGroup, Group: 32, Scale: Exponents, Values: MXFP4},
 }
 
-// Coding describes the type; the zero Coding for one that is none.
+// Coding describes the type; the zero Coding for an invalid one.
 func (d DType) Coding() Coding { return *d.coding() }
 
 // coding is Coding, for reading.
 func (d DType) coding() *Coding {
-	if d >= DTypes {
+	if d >= NumDTypes {
 		d = Invalid
 	}
 	return &codings[d]
 }
 
-// Storages yields every type that keys can be stored in, those that are computed with first.
-// A type is one for values, too, where its Coding.Values is itself.
-func Storages(yield func(DType) bool) {
+// StorageTypes yields every type that keys can be stored in, activation types first. Values can be
+// stored in the types whose Coding.Values is the type itself.
+func StorageTypes(yield func(DType) bool) {
 	for _, act := range [...]bool{true, false} {
-		for d := range DTypes {
+		for d := range NumDTypes {
 			if c := &codings[d]; c.Values != Invalid && c.Act == act && !yield(d) {
 				return
 			}

@@ -12,8 +12,8 @@ import (
 // Every coding is one that codecs and kernels can follow: what they ask of it fits together.
 func TestCodings(t *testing.T) {
 	names := map[string]bool{}
-	storages := slices.Collect(backend.Storages)
-	for dt := range backend.DTypes {
+	storages := slices.Collect(backend.StorageTypes)
+	for dt := range backend.NumDTypes {
 		c := dt.Coding()
 		require.NotEmpty(t, c.Name)
 		require.False(t, names[c.Name], "two types are called %s", c.Name)
@@ -46,7 +46,7 @@ func TestCodings(t *testing.T) {
 	}
 	require.Equal(t, []backend.DType{backend.F32, backend.F16, backend.BF16}, storages[:3], "those that are computed with come first")
 	require.Equal(t, backend.Coding{Name: "invalid"}, backend.DType(200).Coding())
-	for range backend.Storages { // which may be left
+	for range backend.StorageTypes { // which may be left
 		break
 	}
 }
@@ -78,7 +78,7 @@ func TestCodingNames(t *testing.T) {
 
 // Rows of every length have words for all of their elements, and no more.
 func TestScaleWordsCover(t *testing.T) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		c := dt.Coding()
 		for dim := range 300 {
 			words, group := dt.ScaleWords(dim), dt.GroupOf(dim)

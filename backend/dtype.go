@@ -1,14 +1,16 @@
 package backend
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // DType is the storage type of a buffer's elements.
 type DType uint8
 
-// F32, F16 and BF16 are computed with and stored. The quantized types are
-// storage of K and V only: each fixes which elements share a scale (see Coding),
-// so that a type is all there is to say about how a plane is stored. The integer
-// types hold slots, tables and lengths.
+// F32, F16 and BF16 are activation types and storage types. The quantized types are storage of keys
+// and values only; each fixes which elements share a scale (see Coding), so the type alone says how
+// a plane is stored. The integer types hold slots, tables and lengths.
 const (
 	Invalid DType = iota
 	F32
@@ -20,12 +22,12 @@ const (
 	FP8E5M2     // OCP 8-bit float, 5 exponent bits; a scale for each head
 	Int4        // asymmetric in groups of 32 along the head dim; two a byte, the even index low
 	Int4G64     // Int4 in groups of 64
-	Int4Channel // Int4 with a scale for each channel of a block, as KIVI stores keys (arXiv:2402.02750)
+	Int4Channel // Int4 with a scale for each channel of a block, for keys only (KIVI, arXiv:2402.02750)
 	U32         // block tables, lengths, positions
 	I32         // rotations
 	I64         // slots
 	MXFP4       // 4-bit floats in groups of 32 along the head dim that share a power of two; two a byte, the even index low
-	DTypes      // how many types there are; none itself
+	NumDTypes   // the number of types; not a type
 )
 
 // String is the name that ParseDType accepts: f32, f16, bf16, int8, int8asym, fp8e4m3, fp8e5m2, int4, …
@@ -33,7 +35,7 @@ func (d DType) String() string { return d.coding().Name }
 
 // ParseDType is the inverse of String.
 func ParseDType(name string) (DType, bool) {
-	for d := range DTypes {
+	for d := range NumDTypes {
 		if codings[d].Name == name && d != Invalid {
 			return d, true
 		}
@@ -41,11 +43,29 @@ func ParseDType(name string) (DType, bool) {
 	return Invalid, false
 }
 
+// MarshalText is String, of a valid type: JSON has types by their names.
+func (d DType) MarshalText() ([]byte, error) {
+	if d == Invalid || d >= NumDTypes {
+		return nil, ErrConfig{Package: "backend", Name: "DType", Value: strconv.Itoa(int(d)), Why: "is not a type"}
+	}
+	return []byte(d.String()), nil
+}
+
+// UnmarshalText is ParseDType.
+func (d *DType) UnmarshalText(text []byte) error {
+	v, ok := ParseDType(string(text))
+	if !ok {
+		return ErrConfig{Package: "backend", Name: "DType", Value: string(text), Why: "accepts f32, f16, bf16 and the names of the other types"}
+	}
+	*d = v
+	return nil
+}
+
 // Bits is the storage of one element; 0 for an invalid type.
 func (d DType) Bits() int { return d.coding().Bits }
 
-// Size is the storage of n elements in bytes, packed types rounded up to a
-// byte. It is false for an invalid type, a negative n, and sizes that overflow.
+// Size is the bytes of n elements, rounded up to a whole byte for packed types. It is false for an
+// invalid type, a negative n, and sizes that overflow.
 func (d DType) Size(n int) (int64, bool) {
 	bits := d.Bits()
 	if bits == 0 || n < 0 {
@@ -61,14 +81,14 @@ func (d DType) Size(n int) (int64, bool) {
 	return int64(n) * int64(bits/8), true
 }
 
-// Float reports whether the type is one of F32, F16, BF16: the activation types.
+// Float reports whether the type is an activation type: F32, F16 or BF16.
 func (d DType) Float() bool { return d.coding().Act }
 
-// Quantized reports whether the type is storage of quantized keys and values.
+// Quantized reports whether the type stores quantized keys and values.
 func (d DType) Quantized() bool { return d.coding().Scope != Unscaled }
 
-// GroupOf is how many consecutive elements of a row of dim share a scale: dim where all do, and 1
-// where each channel of a block has its own. 0 for types without scales.
+// GroupOf is how many consecutive elements of a row [dim] share a scale: dim when all do, 1 when
+// each channel of a block has its own scale, 0 for types without scales.
 func (d DType) GroupOf(dim int) int {
 	switch c := d.coding(); {
 	case c.Scope == Unscaled:
@@ -81,8 +101,8 @@ func (d DType) GroupOf(dim int) int {
 	return dim
 }
 
-// ScaleWords is how many words of scales a row of dim elements has of its own: 0 where a head
-// or a block shares them, and for types without scales.
+// ScaleWords is the number of scale words that belong to one row [dim]: 0 when scales belong to a
+// head or a block, and for types without scales.
 func (d DType) ScaleWords(dim int) int {
 	c := d.coding()
 	if c.Scope != ByGroup {
@@ -95,15 +115,14 @@ func (d DType) ScaleWords(dim int) int {
 	return dim/share + (dim%share+share-1)/share
 }
 
-// Scales is the type and the number of the scales beside a plane [blocks, heads,
-// block, dim] of a quantized type: words as Coding.Scale says,
+// Scales is the type and the number of the scale words of a plane [blocks, heads, block, dim]:
 //
 //   - ByGroup: [blocks, heads, block, ScaleWords(dim)],
-//   - ByChannel: [blocks, heads, dim], one for all of a block's tokens,
+//   - ByChannel: [blocks, heads, dim], for all tokens of a block,
 //   - ByHead: [heads], which the caller sets.
 //
-// F32 where words are factors, else U32. Invalid and 0 for other types; false where the number
-// overflows.
+// The type is F32 when words are factors (see Scale), else U32. It is Invalid, and the number 0,
+// for types without scales. False when the number overflows.
 func (d DType) Scales(blocks, heads, block, dim int) (DType, int, bool) {
 	var factors [4]int
 	c := d.coding()

@@ -35,7 +35,7 @@ func TestDTypeNamesAndSizes(t *testing.T) {
 		_, ok := backend.ParseDType(name)
 		require.False(t, ok, name)
 	}
-	for _, dt := range []backend.DType{backend.Invalid, backend.DTypes, 255} {
+	for _, dt := range []backend.DType{backend.Invalid, backend.NumDTypes, 255} {
 		require.Equal(t, "invalid", dt.String())
 		require.Zero(t, dt.Bits())
 		_, ok := dt.Size(0)

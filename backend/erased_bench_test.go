@@ -23,7 +23,7 @@ func BenchmarkErased(b *testing.B) {
 	quantized := cache
 	quantized.K.Scales, quantized.V.Scales = backend.Some(buf), backend.Some(buf)
 	append := appendOf(buf)
-	append.Rope.Table, append.Positions, append.QHeads, append.Q = backend.Some(buf), backend.Some(buf), 1, backend.Dense(buf)
+	append.Rotary.Table, append.Positions, append.QHeads, append.Q = backend.Some(buf), backend.Some(buf), 1, backend.Dense(buf)
 	attend := attendOf(buf)
 	attend.Batch.Table, attend.Batch.QueryOffsets, attend.Work, attend.Workspace = backend.Some(buf), backend.Some(buf), backend.Some(buf), backend.Some(buf)
 	merge := backend.MergeParams[backend.AnyBuffer]{In: buf, LSE: buf, Out: backend.Dense(buf), OutLSE: backend.Some(buf)}

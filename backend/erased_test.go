@@ -30,10 +30,13 @@ func (r *recorder) keep(p any) error {
 
 func (r *recorder) Append(_ backend.Stream, p backend.AppendParams[*named]) error { return r.keep(p) }
 func (r *recorder) Attend(_ backend.Stream, p backend.AttendParams[*named]) error { return r.keep(p) }
+func (r *recorder) AttendScores(_ backend.Stream, p backend.AttendScoresParams[*named]) error {
+	return r.keep(p)
+}
 func (r *recorder) Merge(_ backend.Stream, p backend.MergeParams[*named]) error   { return r.keep(p) }
 func (r *recorder) Gather(_ backend.Stream, p backend.GatherParams[*named]) error { return r.keep(p) }
 func (r *recorder) Rotate(_ backend.Stream, p backend.RotateParams[*named]) error { return r.keep(p) }
-func (r *recorder) ClearMass(_ backend.Stream, p backend.ClearMassParams[*named]) error {
+func (r *recorder) ClearScores(_ backend.Stream, p backend.ClearScoresParams[*named]) error {
 	return r.keep(p)
 }
 func (r *recorder) CopyBlocks(_ backend.Stream, p backend.CopyBlocksParams[*named]) error {
@@ -134,7 +137,7 @@ func TestErasedPassesAllOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := &recorder{}
 	ops := operations(r)
-	require.Len(t, ops, 9)
+	require.Len(t, ops, 10)
 	for _, op := range ops {
 		for i := range 50 {
 			typed, erased := reflect.New(op.typed).Elem(), reflect.New(op.erased).Elem()
@@ -182,10 +185,10 @@ func TestErasedOperands(t *testing.T) {
 			own := at.Interface()
 			at.Set(reflect.ValueOf(backend.Wrap(otherBuffer{})))
 			err := op.call(erased)
-			require.ErrorIs(t, err, backend.ErrForeign, "%s %d", op.name, i)
+			require.ErrorIs(t, err, backend.ErrOtherDevice, "%s %d", op.name, i)
 			require.True(t, strings.HasPrefix(strings.ReplaceAll(err.Error(), " ", ""), "backend:"+strings.ToLower(op.name)+":operand"), err)
 			at.SetZero()
-			require.ErrorIs(t, op.call(erased), backend.ErrShape{}, "%s %d", op.name, i)
+			require.ErrorIs(t, op.call(erased), backend.ErrArgument{}, "%s %d", op.name, i)
 			require.ErrorContains(t, op.call(erased), "holds no buffer")
 			at.Set(reflect.ValueOf(own))
 		}

@@ -9,44 +9,49 @@ import (
 	"unicode"
 )
 
-// Sentinels, wrapped with what was asked for. Compare with errors.Is.
+// Sentinel errors, wrapped with details. Compare with errors.Is.
 var (
-	ErrOutOfMemory = errors.New("out of device memory")
 	ErrClosed      = errors.New("closed")
 	ErrFreed       = errors.New("buffer already freed")
-	ErrForeign     = errors.New("belongs to another device")
-	// ErrLost is a device that failed for good: nothing that was on it is trusted,
-	// and only Close is left.
+	ErrOtherDevice = errors.New("belongs to another device")
+	// ErrLost is a device that failed permanently: its contents are not valid any more, and
+	// only Close works.
 	ErrLost = errors.New("device lost")
 )
 
-// ErrMemory is an ErrOutOfMemory of a device that knows what it could give:
-// errors.Is(err, ErrOutOfMemory) holds, and errors.Is(err, ErrMemory{}) matches any.
-type ErrMemory struct {
-	Op    string // operation: "alloc"
-	Bytes int64  // that were asked for
-	Max   int64  // that can be had, of one buffer, at this moment
+// ErrOutOfMemory is a request for more memory than the device has left. Some devices can say how much that is.
+// errors.Is(err, ErrOutOfMemory{}) matches any.
+type ErrOutOfMemory struct {
+	Op    string // operation: "alloc"; empty: the device says no more
+	Bytes int64  // requested
+	Max   int64  // of the largest buffer that could be allocated at that moment
 }
 
-func (e ErrMemory) Error() string {
-	return fmt.Sprintf("backend: %s: %d bytes, at most %d can be had: %v", e.Op, e.Bytes, e.Max, ErrOutOfMemory)
+func (e ErrOutOfMemory) Error() string {
+	if e.Op == "" {
+		return "out of device memory"
+	}
+	return fmt.Sprintf("backend: %s: out of device memory: %d bytes, at most %d can be had", e.Op, e.Bytes, e.Max)
 }
-func (e ErrMemory) Is(target error) bool { return target == ErrOutOfMemory || isKind(e, target) }
+func (e ErrOutOfMemory) Is(target error) bool { return isKind(e, target) }
 
-// ErrShape is an operand whose size, type or alignment does not fit the call.
-// errors.Is(err, ErrShape{}) matches any.
-type ErrShape struct {
+// ErrArgument is an operand whose size, type or alignment does not fit the call.
+// errors.Is(err, ErrArgument{}) matches any.
+type ErrArgument struct {
 	Package string // that found it; empty: backend
 	Op      string // operation: "append"
 	What    string // operand and requirement: "slots: 3 elements, need 4"
 }
 
-func (e ErrShape) Error() string {
+func (e ErrArgument) Error() string {
+	if e.Op == "" {
+		return cmp.Or(e.Package, "backend") + ": " + e.What
+	}
 	return fmt.Sprintf("%s: %s: %s", cmp.Or(e.Package, "backend"), e.Op, e.What)
 }
-func (e ErrShape) Is(target error) bool { return isKind(e, target) }
+func (e ErrArgument) Is(target error) bool { return isKind(e, target) }
 
-// ErrUnsupported is a valid request that this device or layout cannot do.
+// ErrUnsupported is a valid request that this device, or this configuration, cannot do.
 // errors.Is(err, ErrUnsupported{}) matches any.
 type ErrUnsupported struct {
 	Package string // that found it; empty: backend
@@ -55,6 +60,9 @@ type ErrUnsupported struct {
 }
 
 func (e ErrUnsupported) Error() string {
+	if e.Op == "" {
+		return cmp.Or(e.Package, "backend") + ": not supported: " + e.Why
+	}
 	return fmt.Sprintf("%s: %s is not supported: %s", cmp.Or(e.Package, "backend"), e.Op, e.Why)
 }
 func (e ErrUnsupported) Is(target error) bool { return isKind(e, target) }
@@ -71,11 +79,11 @@ func (e ErrNonFinite) Error() string {
 }
 func (e ErrNonFinite) Is(target error) bool { return isKind(e, target) }
 
-// ErrCapture is a call that cannot become part of a graph, on a stream that is being
-// captured. errors.Is(err, ErrCapture{}) matches any.
+// ErrCapture is a call that cannot be part of a graph, on a stream that is being captured.
+// errors.Is(err, ErrCapture{}) matches any.
 type ErrCapture struct {
 	Op string // operation: "upload"
-	Do string // what helps: "upload before the capture, and before each launch"
+	Do string // what to do instead: "upload before the capture, and before each launch"
 }
 
 func (e ErrCapture) Error() string {
@@ -83,7 +91,7 @@ func (e ErrCapture) Error() string {
 }
 func (e ErrCapture) Is(target error) bool { return isKind(e, target) }
 
-// ErrUnavailable is a backend that cannot be opened here, with the reason in words.
+// ErrUnavailable is a backend that cannot be opened on this machine or in this build, and why.
 // errors.Is(err, ErrUnavailable{}) matches any.
 type ErrUnavailable struct{ Backend, Why string }
 
@@ -92,21 +100,27 @@ func (e ErrUnavailable) Error() string {
 }
 func (e ErrUnavailable) Is(target error) bool { return isKind(e, target) }
 
-// ErrCapacity is a sequence or a cache that would become longer than it may.
-// errors.Is(err, ErrCapacity{}) matches any.
+// ErrCapacity is a sequence or a cache that would become longer than its limit. errors.Is(err,
+// ErrCapacity{}) matches any.
 type ErrCapacity struct {
 	Package string // that found it; empty: kvcache
-	Have    int    // tokens it would have
-	Max     int    // tokens it may have
+	Have    int    // tokens after the call
+	Max     int    // most tokens allowed
+	// Positions says that Have and Max count positions, of which a sequence has more than tokens where some were
+	// dropped and the others kept their positions.
+	Positions bool
 }
 
 func (e ErrCapacity) Error() string {
+	if e.Positions {
+		return fmt.Sprintf("%s: %d positions exceed the %d that the rotary embedding reaches; drop tokens with Reposition, or raise the capacity", cmp.Or(e.Package, "kvcache"), e.Have, e.Max)
+	}
 	return fmt.Sprintf("%s: %d tokens exceed the capacity of %d", cmp.Or(e.Package, "kvcache"), e.Have, e.Max)
 }
 func (e ErrCapacity) Is(target error) bool { return isKind(e, target) }
 
-// ErrConfig is a setting that cannot be used: a field of a configuration, or an environment
-// variable. errors.Is(err, ErrConfig{}) matches any.
+// ErrConfig is a setting that is not valid: a field of a configuration, or an environment variable.
+// errors.Is(err, ErrConfig{}) matches any.
 type ErrConfig struct {
 	Package string // whose setting it is; empty: kvcache
 	Name    string // field or variable

@@ -38,7 +38,7 @@ func (u *unwrapper[B]) ragged(to *Ragged[B], from *Ragged[AnyBuffer]) {
 	}
 }
 
-func (u *unwrapper[B]) rope(to *Rope[B], from *Rope[AnyBuffer]) {
+func (u *unwrapper[B]) rotaryTable(to *RotaryTable[B], from *RotaryTable[AnyBuffer]) {
 	if from.Table.Set {
 		to.Table = Some(u.buf(from.Table.Buf))
 	}
@@ -53,7 +53,7 @@ func (u *unwrapper[B]) mask(to *Mask[B], from *Mask[AnyBuffer]) {
 	to.Window = from.Window
 	to.SinkTokens = from.SinkTokens
 	to.Part = from.Part
-	to.Recent = from.Recent
+	to.Residual = from.Residual
 	to.SoftCap = from.SoftCap
 	if from.ALiBi.Set {
 		to.ALiBi = Some(u.buf(from.ALiBi.Buf))
@@ -69,8 +69,8 @@ func (u *unwrapper[B]) outputs(to *Outputs[B], from *Outputs[AnyBuffer]) {
 		to.LSE = Some(u.buf(from.LSE.Buf))
 	}
 	to.LSEOffset = from.LSEOffset
-	if from.Mass.Set {
-		to.Mass = Some(u.buf(from.Mass.Buf))
+	if from.Scores.Set {
+		to.Scores = Some(u.buf(from.Scores.Buf))
 	}
 }
 
@@ -82,7 +82,7 @@ func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 	u.rows(&own.K, &p.K)
 	u.rows(&own.V, &p.V)
 	own.Slots = u.buf(p.Slots)
-	u.rope(&own.Rope, &p.Rope)
+	u.rotaryTable(&own.Rotary, &p.Rotary)
 	if p.Positions.Set {
 		own.Positions = Some(u.buf(p.Positions.Buf))
 	}
@@ -121,6 +121,29 @@ func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 	return e.be.Attend(s, own)
 }
 
+func (e erased[B]) AttendScores(s Stream, p AttendScoresParams[AnyBuffer]) error {
+	var u unwrapper[B]
+	var own AttendScoresParams[B]
+	u.cacheView(&own.Cache, &p.Cache)
+	u.ragged(&own.Batch, &p.Batch)
+	u.rows(&own.Q, &p.Q)
+	own.QHeads = p.QHeads
+	own.Scale = p.Scale
+	u.mask(&own.Mask, &p.Mask)
+	own.LSE = u.buf(p.LSE)
+	own.LSEOffset = p.LSEOffset
+	own.Scores = u.buf(p.Scores)
+	own.Plan = p.Plan
+	if p.Work.Set {
+		own.Work = Some(u.buf(p.Work.Buf))
+	}
+	own.Int8Query = p.Int8Query
+	if err := u.ok("attend scores"); err != nil {
+		return err
+	}
+	return e.be.AttendScores(s, own)
+}
+
 func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own MergeParams[B]
@@ -156,8 +179,8 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	if p.V.Set {
 		own.V = Some(u.buf(p.V.Buf))
 	}
-	if p.Mass.Set {
-		own.Mass = Some(u.buf(p.Mass.Buf))
+	if p.CacheScores.Set {
+		own.CacheScores = Some(u.buf(p.CacheScores.Buf))
 	}
 	if p.Scores.Set {
 		own.Scores = Some(u.buf(p.Scores.Buf))
@@ -169,19 +192,19 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	return e.be.Gather(s, own)
 }
 
-func (e erased[B]) ClearMass(s Stream, p ClearMassParams[AnyBuffer]) error {
+func (e erased[B]) ClearScores(s Stream, p ClearScoresParams[AnyBuffer]) error {
 	var u unwrapper[B]
-	var own ClearMassParams[B]
-	own.Mass = u.buf(p.Mass)
+	var own ClearScoresParams[B]
+	own.Scores = u.buf(p.Scores)
 	own.Blocks = p.Blocks
 	own.KVHeads = p.KVHeads
 	own.BlockSize = p.BlockSize
 	own.Slots = u.buf(p.Slots)
 	own.N = p.N
-	if err := u.ok("clear mass"); err != nil {
+	if err := u.ok("clear scores"); err != nil {
 		return err
 	}
-	return e.be.ClearMass(s, own)
+	return e.be.ClearScores(s, own)
 }
 
 func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
@@ -189,14 +212,15 @@ func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	var own CopyBlocksParams[B]
 	u.cacheView(&own.From, &p.From)
 	u.cacheView(&own.To, &p.To)
-	if p.FromMass.Set {
-		own.FromMass = Some(u.buf(p.FromMass.Buf))
+	if p.FromScores.Set {
+		own.FromScores = Some(u.buf(p.FromScores.Buf))
 	}
-	if p.ToMass.Set {
-		own.ToMass = Some(u.buf(p.ToMass.Buf))
+	if p.ToScores.Set {
+		own.ToScores = Some(u.buf(p.ToScores.Buf))
 	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
+	own.ScoresOnly = p.ScoresOnly
 	if err := u.ok("copy blocks"); err != nil {
 		return err
 	}
@@ -207,8 +231,8 @@ func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own MoveSlotsParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
-	if p.Mass.Set {
-		own.Mass = Some(u.buf(p.Mass.Buf))
+	if p.Scores.Set {
+		own.Scores = Some(u.buf(p.Scores.Buf))
 	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
@@ -223,11 +247,11 @@ func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) err
 	var own ConvertBlocksParams[B]
 	u.cacheView(&own.From, &p.From)
 	u.cacheView(&own.To, &p.To)
-	if p.FromMass.Set {
-		own.FromMass = Some(u.buf(p.FromMass.Buf))
+	if p.FromScores.Set {
+		own.FromScores = Some(u.buf(p.FromScores.Buf))
 	}
-	if p.ToMass.Set {
-		own.ToMass = Some(u.buf(p.ToMass.Buf))
+	if p.ToScores.Set {
+		own.ToScores = Some(u.buf(p.ToScores.Buf))
 	}
 	own.Pairs = u.buf(p.Pairs)
 	own.N = p.N
@@ -245,7 +269,7 @@ func (e erased[B]) Rotate(s Stream, p RotateParams[AnyBuffer]) error {
 	own.Slots = u.buf(p.Slots)
 	own.Deltas = u.buf(p.Deltas)
 	own.N = p.N
-	u.rope(&own.Rope, &p.Rope)
+	u.rotaryTable(&own.Rotary, &p.Rotary)
 	if err := u.ok("rotate"); err != nil {
 		return err
 	}

@@ -2,41 +2,40 @@ package backend
 
 var _ Capturer = erased[AnyBuffer]{}
 
-// Graph is work that was captured from a stream and can be enqueued again at the cost
-// of one launch. It is used by one goroutine at a time, the one that uses its stream.
+// Graph is work that was captured from a stream and can be enqueued again as one launch. It may be
+// used by one goroutine at a time, the one that uses its stream.
 type Graph interface {
-	// Launch enqueues the work on the stream that it was captured from, with the
-	// arguments that it was captured with. It allocates nothing. A buffer that the work
-	// uses and that was freed since is ErrFreed, imported ones included.
+	// Launch enqueues the work on the stream that it was captured from, with the arguments of the
+	// capture. It allocates nothing. ErrFreed when a buffer of the captured work was freed since,
+	// imported ones included.
 	Launch() error
-	// Close waits for the stream's work and gives the graph back. Closing the stream, or
-	// the device, closes its graphs.
+	// Close waits for the stream's work and releases the graph. Closing the stream or the device
+	// also closes its graphs.
 	Close() error
 }
 
-// Capturer is the ability of devices that can capture. Programs call Capture.
+// Capturer is implemented by devices that have graphs. Programs call the function Capture.
 type Capturer interface {
-	// Capture is called by Capture.
+	// Capture is called by the function Capture.
 	Capture(s Stream, record func() error) (Graph, error)
 }
 
-// Capture makes a graph of the operations that record enqueues on s: Copy, Fill, and all that
-// are told what to do by parameters, as Append and Attend are. They are checked as ever and none
-// of them runs. A device that cannot capture is ErrUnsupported.
+// Capture makes a graph of the operations that record enqueues on s: Copy, Fill, and all operations
+// that take a parameter struct, such as Append and Attend. They are checked as usual, and none of
+// them runs. ErrUnsupported when the device has no graphs.
 //
-// The arguments are frozen: buffers, sizes, scalars, and how many items an AttendPlan has. With
-// AttendShape.Fixed that is the same for all contexts. What changes from step to step are the
-// contents of buffers: slots, positions, block tables, lengths, and the Work of such a plan, are
+// The arguments are fixed at capture: buffers, sizes, scalars, and the Items of an AttendPlan,
+// which are the same for all contexts with AttendShape.Fixed. What changes from step to step are
+// the contents of buffers: slots, positions, block tables, lengths, and the Work of such a plan are
 // uploaded to the same buffers before each Launch.
 //
-// While record runs, its goroutine has s. What cannot be repeated is refused there:
-// Upload, Download, a Copy that overlaps itself, events, Sync, Close, Launch and another
-// Capture on s are ErrCapture. Other streams, and Alloc, Free and PlanAttend, work as
-// ever. An error of record is returned and leaves no graph; so is ErrFreed, of a buffer
-// that was recorded and freed before record returned. s can be used after any error.
+// While record runs, only its goroutine may use s. Upload, Download, a Copy that overlaps itself,
+// events, Sync, Close, Launch and another Capture on s are ErrCapture there. Other streams, and
+// Alloc, Free and PlanAttend, work as usual. An error that record returns is returned, and there is
+// no graph; so is ErrFreed, when a recorded buffer was freed before record returned. s can be used
+// after any error.
 //
-// Values that cannot be quantized are reported after each Launch as they are after
-// Append itself: by the next Sync.
+// Values that cannot be quantized are reported after each Launch as after Append: by the next Sync.
 func Capture[B Buffer](be Backend[B], s Stream, record func() error) (Graph, error) {
 	c, ok := be.(Capturer)
 	if !ok {

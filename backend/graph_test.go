@@ -36,7 +36,7 @@ func (c capturer) Capture(s backend.Stream, record func() error) (backend.Graph,
 	return nil, record()
 }
 
-// Capture reaches the device, also behind its erased form.
+// Capture reaches the device, also through its erased form.
 func TestCaptureReachesTheDevice(t *testing.T) {
 	_, typed, s := openErased(t)
 	var captured []backend.Stream

@@ -2,13 +2,13 @@ package backend
 
 import "unsafe"
 
-// Number is a host type whose slices can stand for device memory. uint16 holds
-// f16 and bf16, int8 and uint8 hold the one-byte types and packed int4.
+// Number is a host type whose slices can be copied to and from device memory. uint16 holds f16 and
+// bf16; int8 and uint8 hold the one-byte types and the packed 4-bit ones.
 type Number interface {
 	~float32 | ~uint16 | ~int8 | ~uint8 | ~uint32 | ~int32 | ~int64
 }
 
-// BytesOf is the memory of s.
+// BytesOf returns the memory of s as bytes, without a copy.
 func BytesOf[T Number](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -17,7 +17,7 @@ func BytesOf[T Number](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }
 
-// HostHandle is a host slice as memory that a CPU can import.
+// HostHandle is a Handle of a host slice, for Import on a CPU.
 func HostHandle[T Number](s []T) Handle { return Handle{Host: BytesOf(s)} }
 
 // Upload copies a host slice into dst from element off on.

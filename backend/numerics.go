@@ -1,9 +1,9 @@
 package backend
 
-// Numerics is the version of the bits that are stored of given keys and values: of the
-// codecs of the storage types, of RoPE and its tables, and of the Hadamard transform. All
-// devices store the same. It is raised whenever a change alters a stored bit, and never for
-// another reason: it is in the keys by which other processes, and later versions of this
-// library, find content, which then no longer find the old. A test of package backend/cpu
-// holds the bits, and says when that is.
-const Numerics = 1
+// NumericsVersion is the version of the stored bits: of the codecs of the storage types, of RoPE
+// and its tables, and of the Hadamard transform. All devices store the same bits for the same keys
+// and values. The number is raised when a change alters a stored bit, and for no other reason. It
+// is part of the keys of blocks, so later versions of this library, and other processes, do not
+// find content that was stored with other bits. A golden test in package backend/cpu detects such a
+// change.
+const NumericsVersion = 1

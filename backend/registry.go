@@ -11,10 +11,10 @@ import (
 // when it is imported, as database drivers do; import
 // github.com/ferrumkv/ferrumkv/backend/all for every one the platform can have.
 type Driver interface {
-	// Devices lists what Open accepts, best first. An error says in words why
-	// there is none (ErrUnavailable).
+	// Devices lists what Open accepts, best first. When there is no device the error says why
+	// (ErrUnavailable).
 	Devices() ([]Device, error)
-	// Open opens a device by what follows the colon in its name; "" is the best one.
+	// Open opens a device by the part of its name after the colon; "" is the best one.
 	Open(device string) (Backend[AnyBuffer], error)
 }
 
@@ -23,15 +23,15 @@ type Device struct {
 	Name   string // "cpu", "cuda:0"
 	Model  string // the vendor's name
 	Memory int64  // bytes; 0 when unknown
-	// Driver is what the device is driven by beside this library: "CUDA 12.4
-	// (libcuda.so.1)"; empty when nothing is.
+	// Driver names the vendor's driver, for instance "CUDA 12.4 (libcuda.so.1)"; empty
+	// when there is none.
 	Driver string
-	// Bus is where the device is, its PCI bus id: "0000:3b:00.0"; empty when it has none.
-	// Other programs number devices in another order, but know this.
+	// Bus is the device's PCI bus id, "0000:3b:00.0"; empty when it has none. Programs
+	// may number devices in different orders; the bus id is the same in all.
 	Bus string
 }
 
-// Entry is one line of List: a device, or a driver that has none and why.
+// Entry is one entry of List: a device, or a kind of device that is not available, and why.
 type Entry struct {
 	Device
 	Err error
@@ -53,9 +53,9 @@ const (
 	noDriver = "no driver is linked into this program; " + linkAll
 )
 
-// Register makes a kind of device known under name. Default prefers drivers of
-// higher rank; the CPU has rank 0. Registering a name twice or a name with a
-// colon panics: it is an error of the program that no code can act on.
+// Register makes a kind of device known under name. Default prefers drivers of higher rank; the CPU
+// has rank 0. Registering a name twice, or a name with a colon, panics: it is an error in the
+// program's source.
 func Register(name string, rank int, d Driver) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -80,7 +80,7 @@ func drivers() []driver {
 	return append([]driver(nil), registry.drivers...)
 }
 
-// Open opens a device by name: "cpu", "cuda:0", "cuda" for the best of its kind.
+// Open opens a device by name: "cpu", "cuda:0", or "cuda" for the best CUDA device.
 func Open(name string) (Backend[AnyBuffer], error) {
 	kind, device, _ := strings.Cut(name, ":")
 	var known []string
@@ -96,8 +96,8 @@ func Open(name string) (Backend[AnyBuffer], error) {
 	return nil, ErrUnavailable{Backend: name, Why: fmt.Sprintf("no such backend in this program; it has %s; %s", strings.Join(known, ", "), linkAll)}
 }
 
-// List names every device, best first, and every kind of device that is missing
-// with the reason.
+// List returns every device, best first, and every kind of device that is not available, with the
+// reason.
 func List() []Entry {
 	var out []Entry
 	for _, d := range drivers() {

@@ -27,7 +27,7 @@ func TestOpenByName(t *testing.T) {
 		be, err := backend.Open(name)
 		require.NoError(t, err)
 		if units > 0 {
-			require.Equal(t, units, be.Info().Units)
+			require.Equal(t, units, be.Info().ComputeUnits)
 		}
 		require.Equal(t, "cpu", be.Info().Name)
 		require.NoError(t, be.Close())
@@ -78,13 +78,13 @@ func TestRegisterPanics(t *testing.T) {
 }
 
 func TestErrorsMatchByKind(t *testing.T) {
-	err := error(backend.ErrShape{Op: "append", What: "slots: 3 elements, need 4"})
+	err := error(backend.ErrArgument{Op: "append", What: "slots: 3 elements, need 4"})
 	require.EqualError(t, err, "backend: append: slots: 3 elements, need 4")
-	require.ErrorIs(t, err, backend.ErrShape{})
-	require.ErrorIs(t, err, backend.ErrShape{Op: "append", What: "slots: 3 elements, need 4"})
-	require.NotErrorIs(t, err, backend.ErrShape{Op: "attend"})
+	require.ErrorIs(t, err, backend.ErrArgument{})
+	require.ErrorIs(t, err, backend.ErrArgument{Op: "append", What: "slots: 3 elements, need 4"})
+	require.NotErrorIs(t, err, backend.ErrArgument{Op: "attend"})
 	require.NotErrorIs(t, err, backend.ErrUnsupported{})
-	var detail backend.ErrShape
+	var detail backend.ErrArgument
 	require.True(t, errors.As(err, &detail))
 	require.EqualError(t, backend.ErrUnsupported{Op: "attend", Why: "x"}, "backend: attend is not supported: x")
 }

@@ -64,7 +64,7 @@ func TestRoPEScalings(t *testing.T) {
 	ntk := resolved(t, backend.RoPE{Scaling: backend.NTKScaling, Factor: 2}, dim)
 	llama3 := resolved(t, backend.RoPE{Theta: 500000, Scaling: backend.Llama3Scaling, Factor: 8, OriginalContext: 8192}, dim)
 	yarn := resolved(t, backend.RoPE{Scaling: backend.YaRNScaling, Factor: 16, OriginalContext: 4096}, dim)
-	require.InDelta(t, 0.1*math.Log(16)+1, yarn.Attention, 1e-15)
+	require.InDelta(t, 0.1*math.Log(16)+1, yarn.AttentionFactor, 1e-15)
 
 	findCorrectionDim := func(rotations float64) float64 {
 		return dim * math.Log(4096/(rotations*2*math.Pi)) / (2 * math.Log(theta))
@@ -99,9 +99,9 @@ func TestRoPEScalings(t *testing.T) {
 
 func TestRoPEResolve(t *testing.T) {
 	r := resolved(t, backend.RoPE{}, 80)
-	require.Equal(t, backend.RoPE{Theta: 10000, Dims: 80, BetaFast: 32, BetaSlow: 1, LowFreq: 1, HighFreq: 4, Attention: 1}, r)
+	require.Equal(t, backend.RoPE{Theta: 10000, Dims: 80, BetaFast: 32, BetaSlow: 1, LowFreqFactor: 1, HighFreqFactor: 4, AttentionFactor: 1}, r)
 	require.Equal(t, r, resolved(t, r, 80), "twice is once")
-	require.EqualValues(t, 1.5, resolved(t, backend.RoPE{Scaling: backend.YaRNScaling, Factor: 2, OriginalContext: 9, Attention: 1.5}, 8).Attention)
+	require.EqualValues(t, 1.5, resolved(t, backend.RoPE{Scaling: backend.YaRNScaling, Factor: 2, OriginalContext: 9, AttentionFactor: 1.5}, 8).AttentionFactor)
 
 	nan := math.NaN()
 	for _, bad := range []backend.RoPE{
@@ -110,19 +110,19 @@ func TestRoPEResolve(t *testing.T) {
 		{Scaling: backend.LinearScaling, Factor: nan}, {Scaling: backend.NTKScaling, Factor: math.Inf(1)},
 		{Scaling: backend.NTKScaling, Factor: 2, Dims: 2}, {Scaling: backend.YaRNScaling, Factor: 2},
 		{Scaling: backend.YaRNScaling, Factor: 2, OriginalContext: 9, BetaFast: 1, BetaSlow: 2},
-		{Scaling: backend.Llama3Scaling, Factor: 2, OriginalContext: 9, LowFreq: 4, HighFreq: 4},
+		{Scaling: backend.Llama3Scaling, Factor: 2, OriginalContext: 9, LowFreqFactor: 4, HighFreqFactor: 4},
 		{Scaling: backend.Llama3Scaling, Factor: 2, OriginalContext: -1},
-		{Attention: -1}, {Attention: nan}, {Attention: math.Inf(1)},
+		{AttentionFactor: -1}, {AttentionFactor: nan}, {AttentionFactor: math.Inf(1)},
 	} {
 		_, err := bad.Resolve(80)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%+v", bad)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%+v", bad)
 		_, err = bad.Table(80, 4)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%+v", bad)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%+v", bad)
 	}
 	_, err := backend.RoPE{}.Resolve(1)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	for _, positions := range []int{-1, math.MaxInt, math.MaxInt32} {
 		_, err := backend.RoPE{}.Table(80, positions)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%d positions", positions)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%d positions", positions)
 	}
 }

@@ -10,9 +10,9 @@ type unwrapper[B Buffer] struct{ empty, foreign bool }
 func (u *unwrapper[B]) ok(op string) error {
 	switch {
 	case u.empty:
-		return ErrShape{Op: op, What: "an operand holds no buffer"}
+		return ErrArgument{Op: op, What: "an operand holds no buffer"}
 	case u.foreign:
-		return fmt.Errorf("backend: %s: operand %w", op, ErrForeign)
+		return fmt.Errorf("backend: %s: operand %w", op, ErrOtherDevice)
 	}
 	return nil
 }

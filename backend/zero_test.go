@@ -12,7 +12,7 @@ func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{
 		Made: []any{&backend.AnyBuffer{}},
 		Plain: []any{new(backend.DType), new(backend.Code), new(backend.Scope), new(backend.Scale), &backend.Caps{}, &backend.RoPE{}, &backend.ErrUnsupported{}, &backend.ErrUnavailable{},
-			&backend.ErrShape{}, &backend.ErrNonFinite{}, &backend.ErrMemory{}, &backend.ErrCapture{},
+			&backend.ErrArgument{}, &backend.ErrNonFinite{}, &backend.ErrOutOfMemory{}, &backend.ErrCapture{},
 			&backend.ErrCapacity{}, &backend.ErrConfig{},
 			new(backend.Pairing), new(backend.RoPEScaling)},
 	})

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -19,23 +20,23 @@ func TestAttendNeedsTheStepsRows(t *testing.T) {
 		to := backend.Outputs[buffer]{Rows: backend.Dense(out)}
 		early := func(layer int) {
 			t.Helper()
-			require.ErrorIs(t, r.step.Attend(layer, q, out), ErrStep{})
-			require.ErrorIs(t, r.step.AttendTo(layer, backend.Dense(q), to), ErrStep{})
+			require.ErrorIs(t, r.step.Attend(layer, attending(q, out)), ErrStep{})
+			require.ErrorIs(t, r.step.Attend(layer, attendingTo(backend.Dense(q), to)), ErrStep{})
 		}
 		early(0)
-		require.NoError(t, r.step.Append(0, k, v))
-		require.NoError(t, r.step.Attend(0, q, out))
+		require.NoError(t, r.step.Append(0, kv(k, v)))
+		require.NoError(t, r.step.Attend(0, attending(q, out)))
 		early(1)
-		require.ErrorIs(t, r.step.Append(1, k, short), backend.ErrShape{})
+		require.ErrorIs(t, r.step.Append(1, kv(k, short)), backend.ErrArgument{})
 		early(1)
-		require.NoError(t, r.step.Append(1, k, v))
-		require.NoError(t, r.step.AttendTo(1, backend.Dense(q), to))
+		require.NoError(t, r.step.Append(1, kv(k, v)))
+		require.NoError(t, r.step.Attend(1, attendingTo(backend.Dense(q), to)))
 		require.NoError(t, r.step.Commit())
 
 		require.NoError(t, r.plan(r.s, feed[buffer]{seq, []uint32{20, 21}}))
 		early(1) // of another step
-		if _, err := r.step.Index(); err == nil {
-			require.NoError(t, r.step.Attend(1, q, out), "the runner writes by itself")
+		if _, err := r.step.Metadata(); err == nil {
+			require.NoError(t, r.step.Attend(1, attending(q, out)), "the runner writes by itself")
 		} else {
 			require.ErrorIs(t, err, backend.ErrUnsupported{}, "two tiers")
 		}
@@ -63,23 +64,23 @@ func TestAttendNeedsTheCapturedRows(t *testing.T) {
 	r := newRig(t, backend.Backend[buffer](recorder{openDevice(t)}), small(Paged))
 	seq := r.open()
 	q, k, v, out := r.operands(1)
-	require.NoError(t, r.step.Fix(1, 1))
+	require.NoError(t, r.step.FixShape(1, 1))
 	require.NoError(t, r.plan(r.s, feed[buffer]{seq, []uint32{1}}))
 	both := func(each func(layer int) error) func() error {
-		return func() error { return firstOf(each(0), each(1)) }
+		return func() error { return cmp.Or(each(0), each(1)) }
 	}
-	write := func(l int) error { return r.step.Append(l, k, v) }
-	attend := func(l int) error { return r.step.Attend(l, q, out) }
+	write := func(l int) error { return r.step.Append(l, kv(k, v)) }
+	attend := func(l int) error { return r.step.Attend(l, attending(q, out)) }
 
 	require.NoError(t, both(write)())
 	require.ErrorIs(t, r.step.Capture(both(attend)), ErrStep{})
 	require.NoError(t, both(attend)(), "a capture that failed changes nothing")
-	require.NoError(t, r.step.Capture(both(func(l int) error { return firstOf(write(l), attend(l)) })))
+	require.NoError(t, r.step.Capture(both(func(l int) error { return cmp.Or(write(l), attend(l)) })))
 	require.ErrorIs(t, both(attend)(), ErrStep{}, "nothing has run yet")
 	require.NoError(t, r.step.Replay())
 	require.NoError(t, both(attend)())
 	require.NoError(t, r.step.Commit())
-	require.NoError(t, firstOf(r.step.Reset(), seq.Release()))
+	require.NoError(t, cmp.Or(r.step.Reset(), seq.Release()))
 	require.NoError(t, r.step.Close())
 	r.free(q, k, v, out)
 	r.close()

@@ -39,12 +39,12 @@ type past struct {
 // pastOf is the layer of tokens that are stored exactly.
 func pastOf(c Config, layer int, ids []uint32) past {
 	p := past{n: len(ids)}
-	for h := range c.KVHeads {
+	for h := range c.Model.KVHeads {
 		for _, id := range ids {
-			for d := range c.HeadDim {
+			for d := range c.Model.HeadDim {
 				p.k = append(p.k, element(id, layer, h, d, false))
 			}
-			for d := range c.VHeadDim {
+			for d := range c.Model.VHeadDim {
 				p.v = append(p.v, element(id, layer, h, d, true))
 			}
 		}
@@ -56,9 +56,9 @@ func pastOf(c Config, layer int, ids []uint32) past {
 func (r *rig[B]) gathered(seq *Sequence[B], layer int) past {
 	r.t.Helper()
 	c, n := r.pool.Config(), seq.Len()
-	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
+	k, err := r.be.Alloc(backend.F32, c.Model.KVHeads*n*c.Model.HeadDim)
 	require.NoError(r.t, err)
-	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
+	v, err := r.be.Alloc(backend.F32, c.Model.KVHeads*n*c.Model.VHeadDim)
 	require.NoError(r.t, err)
 	require.NoError(r.t, seq.Gather(r.s, layer, k, v))
 	p := past{n, r.download(k), r.download(v)}
@@ -69,11 +69,11 @@ func (r *rig[B]) gathered(seq *Sequence[B], layer int) past {
 // add is the attention of one more query row, of query head h, over the first tokens of
 // a past. slots are their places in the cache.
 func (a *attention) add(c Config, q []float32, h int, p past, seen int, slots []int) {
-	kv := h * c.KVHeads / c.QHeads
+	kv := h * c.Model.KVHeads / c.Model.QHeads
 	scores, top := make([]float64, seen), math.Inf(-1)
 	for i := range seen {
-		for d, k := range p.k[(kv*p.n+i)*c.HeadDim:][:c.HeadDim] {
-			scores[i] += float64(k) * float64(q[d]) * float64(c.Scale)
+		for d, k := range p.k[(kv*p.n+i)*c.Model.HeadDim:][:c.Model.HeadDim] {
+			scores[i] += float64(k) * float64(q[d]) * float64(c.Model.Scale)
 		}
 		if m := float64(a.mask.SoftCap); m > 0 {
 			scores[i] = m * math.Tanh(scores[i]/m)
@@ -94,13 +94,13 @@ func (a *attention) add(c Config, q []float32, h int, p past, seen int, slots []
 		scores[i] = math.Exp(scores[i] - top)
 		sum += scores[i]
 	}
-	row := make([]float64, c.VHeadDim)
+	row := make([]float64, c.Model.VHeadDim)
 	for i := range seen {
-		for d, v := range p.v[(kv*p.n+i)*c.VHeadDim:][:c.VHeadDim] {
+		for d, v := range p.v[(kv*p.n+i)*c.Model.VHeadDim:][:c.Model.VHeadDim] {
 			row[d] += scores[i] / sum * float64(v)
 		}
 		if slots != nil {
-			a.mass[slots[i]+kv*c.slots()] += scores[i] / sum
+			a.mass[slots[i]+kv*c.BlockTokens()] += scores[i] / sum
 		}
 	}
 	a.out, a.lse = append(a.out, row...), append(a.lse, top+math.Log(sum))
@@ -115,9 +115,9 @@ func TestStepAttention(t *testing.T) {
 			for _, layout := range []Layout{Contiguous, Paged} {
 				t.Run(fmt.Sprintf("%v-%v/%dx%d/%s", f.Act, f.K, dims[0], dims[1], layout), func(t *testing.T) {
 					cfg := small(layout)
-					cfg.Act, cfg.K, cfg.V, cfg.HeadDim, cfg.VHeadDim, cfg.Capacity = f.Act, f.K, f.V, dims[0], dims[1], 60
+					cfg.Model.Act, cfg.Storage.K, cfg.Storage.V, cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Memory.Capacity = f.Act, f.K, f.V, dims[0], dims[1], 60
 					if layout == Paged {
-						cfg.BlockSize = 16
+						cfg.Memory.BlockSize = 16
 					}
 					attendStep(t, cfg, 1)
 				})
@@ -138,18 +138,18 @@ func attendStep(t *testing.T, cfg Config, layer int) (got []float32, exact []flo
 	feeds := []feed[buffer]{{root, sequence(40, 1)}, {child, sequence(50, 3)}, {other, sequence(300, 21)}}
 	before := [][]uint32{sequence(1, 33), sequence(1, 33), sequence(200, 17)}
 
-	r.step.AccumulateMass(true)
+	r.step.AccumulateScores(true)
 	require.NoError(t, r.plan(r.s, feeds...))
 	tokens := 1 + 3 + 21
-	queries := rows(sequence(1000, tokens), 0, c.QHeads, c.HeadDim, false)
-	q, out := r.vector(r.s, queries), r.vector(r.s, make([]float32, tokens*c.QHeads*c.VHeadDim))
+	queries := rows(sequence(1000, tokens), 0, c.Model.QHeads, c.Model.HeadDim, false)
+	q, out := r.vector(r.s, queries), r.vector(r.s, make([]float32, tokens*c.Model.QHeads*c.Model.VHeadDim))
 	r.writeWith(r.s, map[int]buffer{layer: q}, feeds...)
-	lse, err := r.be.Alloc(backend.F32, tokens*c.QHeads)
+	lse, err := r.be.Alloc(backend.F32, tokens*c.Model.QHeads)
 	require.NoError(t, err)
-	mass, err := r.be.Alloc(backend.F32, c.Blocks*c.KVHeads*c.slots())
+	mass, err := r.be.Alloc(backend.F32, c.Memory.Blocks*c.Model.KVHeads*c.BlockTokens())
 	require.NoError(t, err)
 	require.NoError(t, r.be.Fill(r.s, mass, 0, mass.Len(), 0))
-	require.NoError(t, r.step.AttendTo(layer, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse), Mass: backend.Some(mass)}))
+	require.NoError(t, r.step.Attend(layer, attendingTo(backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse), Scores: backend.Some(mass)})))
 	require.NoError(t, r.step.Commit())
 
 	want, plain := attention{mass: make([]float64, mass.Len())}, attention{mass: make([]float64, mass.Len())}
@@ -157,13 +157,13 @@ func attendStep(t *testing.T, cfg Config, layer int) (got []float32, exact []flo
 		all, blocks := slices.Concat(before[i], f.ids), f.seq.Blocks(nil)
 		var slots []int
 		for p := range all {
-			slots = append(slots, int(blocks[p/c.slots()])*c.KVHeads*c.slots()+p%c.slots())
+			slots = append(slots, int(blocks[p/c.BlockTokens()])*c.Model.KVHeads*c.BlockTokens()+p%c.BlockTokens())
 		}
 		stored, exact := r.gathered(f.seq, layer), pastOf(c, layer, all)
 		for p := len(before[i]); p < len(all); p++ {
-			for h := range c.QHeads {
+			for h := range c.Model.QHeads {
 				row := len(want.lse) // token by token, head by head
-				q := queries[row*c.HeadDim:][:c.HeadDim]
+				q := queries[row*c.Model.HeadDim:][:c.Model.HeadDim]
 				want.add(c, q, h, stored, p+1, slots)
 				plain.add(c, q, h, exact, p+1, slots)
 			}
@@ -171,9 +171,9 @@ func attendStep(t *testing.T, cfg Config, layer int) (got []float32, exact []flo
 	}
 	bounds := map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 2e-3, backend.BF16: 1e-2}
 	got = r.download(out)
-	requireNear(t, "output", want.out, got, bounds[c.Act])
+	requireNear(t, "output", want.out, got, bounds[c.Model.Act])
 	requireNear(t, "log-sum-exp", want.lse, r.download(lse), 1e-4)
-	requireNear(t, "mass", want.mass, r.download(mass), bounds[c.Act])
+	requireNear(t, "mass", want.mass, r.download(mass), bounds[c.Model.Act])
 
 	r.free(q, out, lse, mass)
 	require.NoError(t, errors.Join(root.Release(), child.Release(), other.Release()))

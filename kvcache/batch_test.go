@@ -1,7 +1,7 @@
 package kvcache
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"sync"
 	"testing"
@@ -25,67 +25,63 @@ func TestStepMisuse(t *testing.T) {
 	half, err := r.be.Alloc(backend.F16, n)
 	require.NoError(t, err)
 	_, err = NewPool[buffer](nil, small(Paged))
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 
-	require.ErrorIs(t, r.step.Append(0, k, k), ErrStep{})
-	require.ErrorIs(t, r.step.Attend(0, k, k), ErrStep{})
+	require.ErrorIs(t, r.step.Append(0, kv(k, k)), ErrStep{})
+	require.ErrorIs(t, r.step.Attend(0, attending(k, k)), ErrStep{})
 	require.ErrorIs(t, r.step.Commit(), ErrStep{})
 	require.ErrorIs(t, r.step.Plan(r.s), ErrStep{}, "no sequences")
-	_, err = r.step.Index()
+	_, err = r.step.Metadata()
 	require.ErrorIs(t, err, ErrStep{})
-	require.ErrorIs(t, r.step.Add(nil, one), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Add(other.open(), one), ErrForeign)
-	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Add(nil, one), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Add(other.open(), one), ErrOtherPool)
+	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrArgument{})
 	require.ErrorIs(t, r.step.Add(a, make([]uint32, 41)), ErrCapacity{Have: 41, Max: 40})
 	require.NoError(t, r.step.Add(a, one))
 	require.ErrorIs(t, r.step.Add(a, one), ErrBusy)
 	second := r.pool.NewBatch()
 	require.ErrorIs(t, second.Add(a, one), ErrBusy)
 	require.ErrorIs(t, a.Release(), ErrBusy)
-	require.ErrorIs(t, r.step.Plan(nil), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Plan(nil), backend.ErrArgument{})
 	foreign, err := other.be.NewStream()
 	require.NoError(t, err)
-	require.ErrorIs(t, r.step.Plan(foreign), backend.ErrForeign)
+	require.ErrorIs(t, r.step.Plan(foreign), backend.ErrOtherDevice)
 	require.Zero(t, r.stats().Held)
 	require.NoError(t, r.step.Plan(r.s))
 	require.ErrorIs(t, r.step.Plan(r.s), ErrStep{})
-	require.ErrorIs(t, r.step.Append(2, k, k), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Append(-1, k, k), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Append(0, tiny, k), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Append(0, k, ints), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Append(0, buffer{}, buffer{}), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Attend(0, buffer{}, buffer{}), backend.ErrShape{})
-	require.ErrorIs(t, r.step.AppendRotated(0, half, k, k), backend.ErrShape{}, "not of Config.Act")
-	require.ErrorIs(t, r.step.Append(0, half, half), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Attend(0, half, half), backend.ErrShape{})
-	require.NoError(t, r.step.Append(0, k, k))
+	require.ErrorIs(t, r.step.Append(2, kv(k, k)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Append(-1, kv(k, k)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Append(0, kv(tiny, k)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Append(0, kv(k, ints)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Append(0, kv(buffer{}, buffer{})), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Attend(0, attending(buffer{}, buffer{})), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Append(0, rotated(half, k, k)), backend.ErrArgument{}, "not of Model.Act")
+	require.ErrorIs(t, r.step.Append(0, kv(half, half)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Attend(0, attending(half, half)), backend.ErrArgument{})
+	require.NoError(t, r.step.Append(0, kv(k, k)))
 	require.ErrorIs(t, r.step.Commit(), ErrStep{}, "layer 1 has no keys and values")
-	require.ErrorIs(t, r.step.Attend(0, k, tiny), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Attend(0, ints, k), backend.ErrShape{})
-	require.ErrorIs(t, r.step.AttendTo(0, backend.Dense(k), backend.Outputs[buffer]{Rows: backend.Dense(k), Mass: backend.Some(k)}), backend.ErrShape{}, "mass was not planned")
+	require.ErrorIs(t, r.step.Attend(0, attending(k, tiny)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Attend(0, attending(ints, k)), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Attend(0, attendingTo(backend.Dense(k), backend.Outputs[buffer]{Rows: backend.Dense(k), Scores: backend.Some(k)})), backend.ErrArgument{}, "mass was not planned")
 	alien, err := other.be.Alloc(backend.F32, n)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.step.Append(0, alien, k), backend.ErrForeign)
+	require.ErrorIs(t, r.step.Append(0, kv(alien, k)), backend.ErrOtherDevice)
 	r.write(r.s, feed[buffer]{a, one})
 	require.NoError(t, r.step.Commit())
 	require.ErrorIs(t, r.step.Commit(), ErrStep{})
-	require.ErrorIs(t, r.step.Add(a, one), ErrStep{})
+	require.NoError(t, r.step.Add(a, one), "the next step begins")
+	require.Equal(t, 1, r.step.Tokens())
+	require.NoError(t, r.step.Reset())
 	r.expect(r.s, a, tokens(1))
+	require.NoError(t, (*Sequence[buffer])(nil).Release(), "there is nothing to release")
 
-	_, _, err = r.pool.Open(context.Background(), make([]uint32, 41))
+	_, _, err = r.pool.Open(make([]uint32, 41), OpenOptions{})
 	require.ErrorIs(t, err, ErrCapacity{})
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, _, err = r.pool.Open(gone, nil)
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = r.pool.Layer(9)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	_, _, err = r.pool.Layer(9)
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{a, 41}), ErrCapacity{})
-	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{nil, 4}), backend.ErrShape{})
-	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{a, -1}), backend.ErrShape{})
-	var noContext context.Context
-	_, _, err = r.pool.Open(noContext, nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{nil, 4}), backend.ErrArgument{})
+	require.ErrorIs(t, r.pool.Reserve(Reservation[buffer]{a, -1}), backend.ErrArgument{})
 
 	require.NoError(t, errors.Join(r.be.Free(k), r.be.Free(tiny), r.be.Free(ints), r.be.Free(half), second.Close()))
 	require.NoError(t, r.pool.Close())
@@ -93,9 +89,9 @@ func TestStepMisuse(t *testing.T) {
 	require.ErrorIs(t, a.Truncate(0), ErrClosed)
 	require.ErrorIs(t, a.Release(), ErrClosed)
 	require.ErrorIs(t, r.step.Reset(), ErrClosed)
-	require.ErrorIs(t, r.step.Append(0, k, k), ErrClosed)
+	require.ErrorIs(t, r.step.Append(0, kv(k, k)), ErrClosed)
 	require.ErrorIs(t, r.pool.NewBatch().Add(a, one), ErrClosed)
-	_, _, err = r.pool.Open(context.Background(), nil)
+	_, _, err = r.pool.Open(nil, OpenOptions{})
 	require.ErrorIs(t, err, ErrClosed)
 	require.Zero(t, r.be.Info().Buffers)
 	require.NoError(t, errors.Join(other.be.Free(alien), other.pool.Close(), other.be.Close(), r.be.Close()))
@@ -104,7 +100,7 @@ func TestStepMisuse(t *testing.T) {
 // Reservations are for all sequences or for none, and others cannot take them.
 func TestReserve(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 5
+	cfg.Memory.Blocks = 5
 	r := deviceRig(t, cfg)
 	a, b, c := r.open(), r.open(), r.open()
 	err := r.pool.Reserve(Reservation[buffer]{a, 12}, Reservation[buffer]{b, 12})
@@ -147,13 +143,13 @@ func TestWarmQuantizedStepAllocatesNothing(t *testing.T) {
 	be := openDevice(t)
 	for name, change := range map[string]func(*Config){
 		"quantized":   func(*Config) {},
-		"scores":      func(c *Config) { c.Scores = true },
-		"two formats": func(c *Config) { c.SkipLayers, c.Hadamard = []int{1}, true },
-		"residual":    func(c *Config) { c.Residual, c.StepTokens = 12, 8 },
+		"scores":      func(c *Config) { c.Attention.Scores = true },
+		"two formats": func(c *Config) { c.Storage.SkipLayers, c.Storage.Hadamard = []int{1}, true },
+		"residual":    func(c *Config) { c.Storage.Residual, c.Memory.StepTokens = 12, 8 },
 	} {
 		cfg := small(Paged)
-		cfg.K, cfg.V, cfg.Act = backend.Int8, backend.Int8, backend.F32
-		if !testDevice().Supports(backend.Format{Act: cfg.Act, K: cfg.K, V: cfg.V}) {
+		cfg.Storage.K, cfg.Storage.V, cfg.Model.Act = backend.Int8, backend.Int8, backend.F32
+		if !testDevice().Supports(backend.Format{Act: cfg.Model.Act, K: cfg.Storage.K, V: cfg.Storage.V}) {
 			t.Skip("the device has no int8")
 		}
 		change(&cfg)
@@ -163,7 +159,7 @@ func TestWarmQuantizedStepAllocatesNothing(t *testing.T) {
 }
 
 func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], cfg Config) {
-	cfg.Capacity = 4096
+	cfg.Memory.Capacity = 4096
 	r := newRig(t, be, cfg)
 	seqs := []*Sequence[B]{r.open(), r.open(), r.open()}
 	q, k, v, out := r.operands(len(seqs))
@@ -171,16 +167,16 @@ func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], cfg Config)
 	step := func() {
 		err := r.step.Reset()
 		for _, s := range seqs {
-			err = firstOf(err, r.step.Add(s, token))
+			err = cmp.Or(err, r.step.Add(s, token))
 		}
-		err = firstOf(err, r.step.Plan(r.s))
-		for l := range cfg.Layers {
-			err = firstOf(err, r.step.AppendRotated(l, q, k, v))
-			err = firstOf(err, r.step.Attend(l, q, out))
+		err = cmp.Or(err, r.step.Plan(r.s))
+		for l := range cfg.Model.Layers {
+			err = cmp.Or(err, r.step.Append(l, rotated(q, k, v)))
+			err = cmp.Or(err, r.step.Attend(l, attending(q, out)))
 		}
-		err = firstOf(err, r.step.Commit())
+		err = cmp.Or(err, r.step.Commit())
 		if late { // events are used again once they are done
-			err = firstOf(err, r.s.Sync())
+			err = cmp.Or(err, r.s.Sync())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +202,7 @@ func warmStep[B backend.Buffer](t *testing.T, be backend.Backend[B], cfg Config)
 // disturb each other.
 func TestConcurrentUsers(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 64
+	cfg.Memory.Blocks = 64
 	be := openDevice(t)
 	pool, err := NewPool(be, cfg)
 	require.NoError(t, err)
@@ -275,13 +271,13 @@ func TestCloseUnderUsers(t *testing.T) {
 				defer started()
 				for {
 					err := r.step.Reset()
-					err = firstOf(err, seq.Truncate(0))
-					err = firstOf(err, r.step.Add(seq, []uint32{1}))
-					err = firstOf(err, r.step.Plan(s))
-					err = firstOf(err, r.step.Append(0, k, v))
-					err = firstOf(err, r.step.Append(1, k, v))
-					err = firstOf(err, r.step.Attend(0, q, out))
-					err = firstOf(err, r.step.Commit())
+					err = cmp.Or(err, seq.Truncate(0))
+					err = cmp.Or(err, r.step.Add(seq, []uint32{1}))
+					err = cmp.Or(err, r.step.Plan(s))
+					err = cmp.Or(err, r.step.Append(0, kv(k, v)))
+					err = cmp.Or(err, r.step.Append(1, kv(k, v)))
+					err = cmp.Or(err, r.step.Attend(0, attending(q, out)))
+					err = cmp.Or(err, r.step.Commit())
 					started()
 					if err != nil {
 						if !errors.Is(err, ErrClosed) {
@@ -296,7 +292,7 @@ func TestCloseUnderUsers(t *testing.T) {
 		require.NoError(t, pool.Close())
 		users.Wait()
 		require.Equal(t, 3*4, be.Info().Buffers, "the users' own")
-		_, err = pool.Layer(0)
+		_, _, err = pool.Layer(0)
 		require.ErrorIs(t, err, ErrClosed)
 		require.NoError(t, be.Close())
 	}
@@ -307,24 +303,24 @@ func TestFusedRows(t *testing.T) {
 	const n = 5
 	r := deviceRig(t, small(Paged))
 	c := r.pool.Config()
-	kHead, vHead := c.HeadDim, c.VHeadDim
-	q, k, v := c.QHeads*kHead, c.KVHeads*kHead, c.KVHeads*vHead
-	wide, result := q+k+v, c.QHeads*vHead
+	kHead, vHead := c.Model.HeadDim, c.Model.VHeadDim
+	q, k, v := c.Model.QHeads*kHead, c.Model.KVHeads*kHead, c.Model.KVHeads*vHead
+	wide, result := q+k+v, c.Model.QHeads*vHead
 	ids := sequence(1, n)
 	var fused, dq []float32
-	dk, dv := rows(ids, 0, c.KVHeads, kHead, false), rows(ids, 0, c.KVHeads, vHead, true)
+	dk, dv := rows(ids, 0, c.Model.KVHeads, kHead, false), rows(ids, 0, c.Model.KVHeads, vHead, true)
 	for i := range n {
-		row := rows(ids[i:i+1], 1, c.QHeads, kHead, false)
+		row := rows(ids[i:i+1], 1, c.Model.QHeads, kHead, false)
 		dq = append(dq, row...)
 		fused = append(append(append(fused, row...), dk[i*k:(i+1)*k]...), dv[i*v:(i+1)*v]...)
 	}
 	attend := func(seq *Sequence[buffer], q, k, v backend.Rows[buffer], out buffer) []float32 {
 		require.NoError(t, r.plan(r.s, feed[buffer]{seq, ids}))
-		require.NoError(t, r.step.AppendRotatedRows(0, q, k, v))
-		require.NoError(t, r.step.AppendRows(1, k, v))
+		require.NoError(t, r.step.Append(0, LayerIO[buffer]{Q: q, K: k, V: v, Rotate: true}))
+		require.NoError(t, r.step.Append(1, LayerIO[buffer]{K: k, V: v}))
 		got := make([]float32, n*result)
 		to := backend.Rows[buffer]{Buf: out, Offset: 8, Stride: result + 4} // 16-byte units, as devices ask for
-		require.NoError(t, r.step.AttendTo(0, q, backend.Outputs[buffer]{Rows: to}))
+		require.NoError(t, r.step.Attend(0, attendingTo(q, backend.Outputs[buffer]{Rows: to})))
 		require.NoError(t, r.step.Commit())
 		for i := range n {
 			require.NoError(t, backend.Download(r.be, r.s, got[i*result:(i+1)*result], out, to.Offset+to.Stride*i))

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -13,7 +14,10 @@ func BenchmarkStep(b *testing.B) {
 	for _, seqs := range []int{1, 8, 64} {
 		for _, context := range []int{512, 8192} {
 			b.Run(fmt.Sprintf("seqs=%d/context=%d", seqs, context), func(b *testing.B) {
-				cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1], Capacity: context + 16, MaxSeqs: seqs}
+				cfg := Config{
+					Model:  Model{Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1]},
+					Memory: Memory{Layout: Paged, Capacity: context + 16, MaxSeqs: seqs},
+				}
 				r := deviceRig(b, cfg)
 				all := make([]*Sequence[buffer], seqs)
 				prompt := make([]uint32, context)
@@ -27,9 +31,9 @@ func BenchmarkStep(b *testing.B) {
 				for b.Loop() {
 					err := r.step.Reset()
 					for _, s := range all {
-						err = firstOf(err, r.step.Add(s, token))
+						err = cmp.Or(err, r.step.Add(s, token))
 					}
-					if err = firstOf(err, firstOf(r.step.Plan(r.s), r.commit())); err != nil {
+					if err = cmp.Or(err, cmp.Or(r.step.Plan(r.s), r.commit())); err != nil {
 						b.Fatal(err)
 					}
 					for _, s := range all {
@@ -46,7 +50,7 @@ func BenchmarkStep(b *testing.B) {
 
 // A fork and its first write, with the copy of the half-filled block.
 func BenchmarkForkAndWrite(b *testing.B) {
-	r := deviceRig(b, Config{Layout: Paged, Layers: 32, KVHeads: 8, HeadDim: 128, Capacity: 512, MaxSeqs: 2})
+	r := deviceRig(b, Config{Model: Model{Layers: 32, KVHeads: 8, HeadDim: 128}, Memory: Memory{Layout: Paged, Capacity: 512, MaxSeqs: 2}})
 	root := r.open()
 	require.NoError(b, r.plan(r.s, feed[buffer]{root, make([]uint32, 500)}))
 	require.NoError(b, r.commit())
@@ -56,7 +60,7 @@ func BenchmarkForkAndWrite(b *testing.B) {
 		if err == nil {
 			err = r.plan(r.s, feed[buffer]{child, []uint32{1}})
 		}
-		if err = firstOf(err, r.commit()); err != nil {
+		if err = cmp.Or(err, r.commit()); err != nil {
 			b.Fatal(err)
 		}
 		if err := child.Release(); err != nil {

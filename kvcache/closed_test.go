@@ -14,7 +14,7 @@ func TestClosedPoolAnswersNothing(t *testing.T) {
 	r := deviceRig(t, small(Paged))
 	seq, watched := r.open(), prefix.Scope{Salt: []byte("a")}
 	require.NoError(t, r.feed2(seq, sequence(1, 9)))
-	lease, err := r.pool.Pin(sequence(1, 9), time.Hour)
+	lease, err := r.pool.Pin(sequence(1, 9), time.Hour, OpenOptions{})
 	require.NoError(t, err)
 	layers, err := seq.Layers(r.s)
 	require.NoError(t, err)
@@ -25,12 +25,12 @@ func TestClosedPoolAnswersNothing(t *testing.T) {
 		"check":         p.Check,
 		"stats":         func() error { _, err := p.Stats(); return err },
 		"salt stats":    func() error { _, err := p.SaltStats(watched); return err },
-		"match":         func() error { _, err := p.Match(sequence(1, 9)); return err },
-		"open":          func() error { _, _, err := p.Open(t.Context(), nil); return err },
+		"match":         func() error { _, err := p.Match(sequence(1, 9), OpenOptions{}); return err },
+		"open":          func() error { _, _, err := p.Open(nil, OpenOptions{}); return err },
 		"reserve":       func() error { return p.Reserve(Reservation[buffer]{seq, 20}) },
-		"layer":         func() error { _, err := p.Layer(0); return err },
+		"layer":         func() error { _, _, err := p.Layer(0); return err },
 		"watch":         func() error { _, _, err := p.Watch(1); return err },
-		"pin":           func() error { _, err := p.Pin(sequence(1, 9), time.Hour); return err },
+		"pin":           func() error { _, err := p.Pin(sequence(1, 9), time.Hour, OpenOptions{}); return err },
 		"unpin":         func() error { return p.Unpin(lease) },
 		"limit":         func() error { return p.Limit(watched, prefix.Limits{Quota: 1}) },
 		"clear":         func() error { return p.Clear(true) },
@@ -39,7 +39,7 @@ func TestClosedPoolAnswersNothing(t *testing.T) {
 		"fork":          func() error { _, err := seq.Fork(); return err },
 		"truncate":      func() error { return seq.Truncate(1) },
 		"shift":         func() error { return seq.Shift(r.s, 0, 1) },
-		"keep":          func() error { return seq.Keep(r.s, [][]int{{0}}, KeepOptions{}) },
+		"keep":          func() error { return seq.Retain(r.s, [][]int{{0}}, RetainOptions{}) },
 		"scores":        func() error { return seq.Scores(r.s, 0, nil) },
 		"clear scores":  func() error { return seq.ClearScores(r.s) },
 		"layers":        func() error { _, err := seq.Layers(r.s); return err },
@@ -49,8 +49,8 @@ func TestClosedPoolAnswersNothing(t *testing.T) {
 		"gather":        func() error { return seq.Gather(r.s, 0, layers[0].K, layers[0].V) },
 		"add":           func() error { return b.Add(seq, []uint32{1}) },
 		"plan":          func() error { return b.Plan(r.s) },
-		"index":         func() error { _, err := b.Index(); return err },
-		"fix":           func() error { return b.Fix(1, 1) },
+		"index":         func() error { _, err := b.Metadata(); return err },
+		"fix":           func() error { return b.FixShape(1, 1) },
 		"capture":       func() error { return b.Capture(func() error { return nil }) },
 		"replay":        b.Replay,
 		"commit":        b.Commit,

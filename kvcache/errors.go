@@ -3,106 +3,87 @@ package kvcache
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Sentinels, wrapped with what was asked for. Compare with errors.Is.
+// Errors without fields. Methods return them wrapped with details: compare with errors.Is.
 var (
-	// ErrClosed is a closed pool, batch or cache.
+	// ErrClosed is a call on a pool, batch or cache after Close.
 	ErrClosed = backend.ErrClosed
-	// ErrReleased is a sequence that was given back.
+	// ErrReleased is a call on a sequence or Standalone cache after Release.
 	ErrReleased = errors.New("already released")
-	// ErrBusy is a sequence that was added to a step which is neither committed nor reset.
+	// ErrBusy is a call on a sequence while it is in a step that is neither committed nor reset.
 	ErrBusy = errors.New("sequence is part of an open step; commit or reset the step first")
-	// ErrForeign is a sequence of another pool. A buffer or stream of another device
-	// is a backend.ErrForeign.
-	ErrForeign = errors.New("sequence belongs to another pool")
+	// ErrOtherPool is a sequence of another pool. A buffer or stream of another device
+	// is a backend.ErrOtherDevice.
+	ErrOtherPool = errors.New("sequence belongs to another pool")
 )
 
-// ErrOutOfBlocks says how many blocks were needed and how many could be had. It comes wrapped
-// with the call that needed them: see errors.As.
+// callError is what every error of this package's methods is: the call that the program made, and the cause, for
+// errors.Is and errors.As.
+type callError struct {
+	call string // "Batch.Plan"
+	err  error
+}
+
+func (e callError) Error() string {
+	return "kvcache: " + e.call + ": " + strings.TrimPrefix(e.err.Error(), "kvcache: ")
+}
+
+func (e callError) Unwrap() error { return e.err }
+
+// naming makes a callError of an error that a method is about to return. What it called by itself is not what the
+// program called, and package prefix has a type of its own for what a call does not accept.
+func naming(call string, err *error) {
+	if *err == nil {
+		return
+	}
+	switch e := (*err).(type) {
+	case callError:
+		*err = e.err
+	case prefix.ErrArgument:
+		*err = argument("%s: %s", e.Op, e.Why)
+	}
+	*err = callError{call, *err}
+}
+
+func argument(format string, args ...any) error {
+	return backend.ErrArgument{Package: "kvcache", What: fmt.Sprintf(format, args...)}
+}
+
+func unsupported(format string, args ...any) error {
+	return backend.ErrUnsupported{Package: "kvcache", Why: fmt.Sprintf(format, args...)}
+}
+
+// errNoStream is what a call with a nil stream returns.
+var errNoStream = argument("the stream is nil; make one with NewStream of the backend")
+
+// ErrOutOfBlocks is a lack of blocks: it says how many were needed and how many were available.
 type ErrOutOfBlocks = block.ErrOutOfBlocks
 
-// ErrCapacity is a sequence that would become longer than it may.
+// ErrCapacity is a sequence that would have more than Memory.Capacity tokens. With its field Positions it is a token at
+// a position beyond Memory.Capacity: Retain dropped tokens and the others kept their positions. Retain with Reposition,
+// or raise Capacity.
 type ErrCapacity = backend.ErrCapacity
+
+// ErrPrompt is an Add of other tokens than the rest of the prompt that the sequence was opened with.
+type ErrPrompt = text.ErrPrompt
 
 // ErrConfig is a setting that cannot be used: a field of Config or an environment variable.
 type ErrConfig = backend.ErrConfig
 
-// lacking names the call that lacks blocks.
-func lacking(op string, err error) error {
-	if errors.Is(err, ErrOutOfBlocks{}) {
-		return fmt.Errorf("kvcache: %s: %w", op, err)
-	}
-	return err
-}
+// ErrStep is a call in the wrong order, such as Append before Plan.
+type ErrStep struct{ Why string }
 
-// ErrPosition is a token whose position the rotary embedding does not reach: tokens before
-// it were dropped, and those that stayed kept their positions.
-type ErrPosition struct {
-	Position int // of the last token
-	Max      int // positions there are: Config.Capacity
-}
-
-func (e ErrPosition) Error() string {
-	return fmt.Sprintf("kvcache: position %d is beyond the %d of the rotary embedding; Keep with Reposition, or raise Capacity", e.Position, e.Max)
-}
-
-// Is matches any ErrPosition with errors.Is(err, ErrPosition{}).
-func (e ErrPosition) Is(target error) bool {
-	t, ok := target.(ErrPosition)
-	return ok && (t == e || t == ErrPosition{})
-}
-
-// ErrPoolSize is a pool that its device cannot hold, found before anything of it was
-// allocated. errors.Is(err, backend.ErrOutOfMemory) holds, and errors.Is(err,
-// ErrPoolSize{}) matches any.
-type ErrPoolSize struct {
-	// Bytes of the pool, and Max of them free on the device. With Layer, bytes of the
-	// keys or values of one layer, and of the largest buffer that the device has.
-	Bytes, Max int64
-	Layer      bool
-	Blocks     int // that the pool was to have: Blocks, or MaxSeqs where Contiguous
-	MaxBlocks  int // that would fit
-	Contiguous bool
-	Recent     bool // it is about the blocks of recent tokens, of which Config.Residual says how many there are
-}
-
-func (e ErrPoolSize) Error() string {
-	what, limit := "a pool", "free"
-	if e.Layer {
-		what, limit = "a layer's buffer", "the device's largest"
-	}
-	size := "blocks; lower Blocks"
-	if e.Contiguous {
-		size = "sequences; lower MaxSeqs or Capacity"
-	}
-	if e.Recent {
-		size = "blocks of recent tokens; lower MaxSeqs, Residual or StepTokens"
-	}
-	return fmt.Sprintf("kvcache: %s of %d bytes does not fit, %d are %s: at most %d of %d %s, or store K and V in fewer bits: %v",
-		what, e.Bytes, e.Max, limit, e.MaxBlocks, e.Blocks, size, backend.ErrOutOfMemory)
-}
-
-// Is matches backend.ErrOutOfMemory, and any ErrPoolSize with ErrPoolSize{}.
-func (e ErrPoolSize) Is(target error) bool {
-	t, ok := target.(ErrPoolSize)
-	return target == backend.ErrOutOfMemory || ok && (t == e || t == ErrPoolSize{})
-}
-
-// ErrStep is a call that does not fit the state of a step: Append before Plan.
-type ErrStep struct{ Op, Why string }
-
-func (e ErrStep) Error() string { return fmt.Sprintf("kvcache: %s: %s", e.Op, e.Why) }
+func (e ErrStep) Error() string { return "kvcache: " + e.Why }
 
 // Is matches any ErrStep with errors.Is(err, ErrStep{}).
 func (e ErrStep) Is(target error) bool {
 	t, ok := target.(ErrStep)
 	return ok && (t == e || t == ErrStep{})
-}
-
-func errNoStream(op string) error {
-	return backend.ErrShape{Package: "kvcache", Op: op, What: "the stream is nil; make one with NewStream of the backend"}
 }

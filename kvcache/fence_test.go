@@ -76,7 +76,7 @@ func TestLastStepIsTheFence(t *testing.T) {
 // When blocks are short, a step waits for those on their way back before it gives up.
 func TestPlanWaitsForRetiredBlocks(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 2
+	cfg.Memory.Blocks = 2
 	r, dev, be := lateRig(t, cfg)
 	a, b := r.open(), r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5}}))
@@ -165,7 +165,7 @@ func TestLostDeviceClosesPool(t *testing.T) {
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
 	q, k, v, out := r.operands(1)
 	dev.SetFault(enqueued(func(backendtest.Op) error { return backend.ErrLost }))
-	require.ErrorIs(t, r.step.Append(0, k, v), backend.ErrLost)
+	require.ErrorIs(t, r.step.Append(0, kv(k, v)), backend.ErrLost)
 	dev.SetFault(nil)
 	r.free(q, k, v, out)
 	require.NoError(t, r.step.Reset())

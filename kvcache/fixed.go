@@ -6,60 +6,61 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/step"
 )
 
-// fixed is the size of all steps of a batch, and what was captured of one. No sequences: steps
-// differ.
-type fixed struct {
-	seqs, tokens int
-	graph        backend.Graph  // nil: nothing was captured
-	stream       backend.Stream // that it was captured from
-	mass         bool           // of the plan that it was captured with
+// captured is what a step's layers enqueued.
+type captured struct {
+	graph  backend.Graph  // nil: nothing was captured
+	stream backend.Stream // that it was captured from
+	mass   bool           // of the plan that it was captured with
 }
 
-// Fix makes all steps of b the same to the device: of seqs sequences with tokens new
-// tokens each. What Append and Attend enqueue does then not change from step to step, so
-// it can be captured once and replayed:
+// FixShape makes every step of b enqueue the same work: seqs sequences with tokens new
+// tokens each. The work can then be captured once and replayed in every step:
 //
-//	step.Fix(seqs, 1)
+//	step.FixShape(seqs, 1)
 //	step.Add(seq, tokens)         // up to seqs sequences
 //	step.Plan(stream)
 //	step.Capture(func() error {   // once; runs nothing
-//		… AppendRotated and Attend of each layer, between them the runner's own kernels …
+//		… Append and Attend of each layer, between them the runner's own kernels …
 //	})
 //	step.Replay()                 // in every step
 //	step.Commit()
 //
-// Where a step has fewer sequences, empty ones fill it up: their rows of q, k and v are read and
-// used for nothing, those of out become zero. The rows of q, k, v and out stay in the same buffers.
+// A step with fewer sequences is padded with empty ones: their rows of q, k and v are ignored,
+// those of out become zero. Every step must have its q, k, v and out in the buffers of the capture.
 //
-// Index vectors and plans are as large as the longest contexts need, and uploaded whole in each
-// step: seqs times the blocks of Config.Capacity for the tables. Common prefixes are read once only
-// if Config.MinShared says for how many tokens. Prompts are steps of another batch.
+// Index vectors and plans have the size that contexts of Memory.Capacity tokens need, and are uploaded
+// whole in each step: block tables have seqs times the blocks of Memory.Capacity. Common prefixes are
+// read once only with Attention.MinShared > 0. Use another batch for prompts.
 //
-// It is called between steps, and forgets what was captured; 0 sequences makes steps differ again.
-// ErrShape where the pool cannot hold so many sequences.
-func (b *Batch[B]) Fix(seqs, tokens int) error {
-	if err := b.want("fix", stepOpen); err != nil {
+// FixShape is called between steps and discards an earlier capture. With 0 sequences the shape is no
+// longer fixed. It returns backend.ErrArgument if the pool cannot hold seqs sequences.
+func (b *Batch[B]) FixShape(seqs, tokens int) (err error) {
+	defer naming("Batch.FixShape", &err)
+	if err := b.want(stepOpen); err != nil {
 		return err
 	}
 	c := &b.pool.cfg
-	_, ok := backend.Mul(seqs, max(tokens, ceilDiv(c.Capacity, c.slots())))
+	_, ok := backend.Mul(seqs, max(tokens, c.BlocksOf(c.Memory.Capacity)))
 	switch {
-	case len(b.entries) > 0:
-		return ErrStep{Op: "fix", Why: "the step has sequences; reset it first"}
-	case seqs < 0 || seqs > c.Blocks || !ok:
-		return backend.ErrShape{Package: "kvcache", Op: "fix", What: fmt.Sprintf("%d sequences, the pool has blocks for %d", seqs, c.Blocks)}
-	case seqs > 0 && (tokens < 1 || tokens > c.Capacity):
-		return backend.ErrShape{Package: "kvcache", Op: "fix", What: fmt.Sprintf("%d tokens of a sequence, need 1 to %d", tokens, c.Capacity)}
+	case len(b.seqs) > 0:
+		return ErrStep{Why: "the step has sequences; reset it first"}
+	case seqs < 0 || seqs > c.Memory.Blocks || !ok:
+		return argument("%d sequences, the pool has blocks for %d", seqs, c.Memory.Blocks)
+	case seqs > 0 && c.Storage.Residual > 0 && tokens > c.Memory.StepTokens:
+		return argument("%d tokens of a sequence, Memory.StepTokens is %d", tokens, c.Memory.StepTokens)
+	case seqs > 0 && (tokens < 1 || tokens > c.Memory.Capacity):
+		return argument("%d tokens of a sequence, need 1 to %d", tokens, c.Memory.Capacity)
 	}
-	err := b.fixed.forget()
-	b.fixed = fixed{seqs: seqs, tokens: tokens}
+	err = b.graph.forget()
+	b.step.Size = step.Size{Seqs: seqs, Tokens: tokens}
 	return err
 }
 
 // forget gives back what was captured.
-func (f *fixed) forget() error {
+func (f *captured) forget() error {
 	if f.graph == nil {
 		return nil
 	}
@@ -72,70 +73,76 @@ func (f *fixed) forget() error {
 }
 
 // admits reports why a step of the batch cannot have n tokens of one more sequence.
-func (f *fixed) admits(have, n int) error {
-	switch {
-	case f.seqs == 0:
+func (b *Batch[B]) admits(n int) error {
+	switch of := b.step.Size; {
+	case of.Seqs == 0:
 		return nil
-	case n != f.tokens:
-		return backend.ErrShape{Package: "kvcache", Op: "add", What: fmt.Sprintf("%d tokens: the steps of this batch have %d of each sequence; see Fix", n, f.tokens)}
-	case have == f.seqs:
-		return backend.ErrShape{Package: "kvcache", Op: "add", What: fmt.Sprintf("a further sequence: the steps of this batch have %d; see Fix", f.seqs)}
+	case n != of.Tokens:
+		return argument("%d tokens: the steps of this batch have %d of each sequence; see FixShape", n, of.Tokens)
+	case len(b.seqs) == of.Seqs:
+		return argument("a further sequence: the steps of this batch have %d; see FixShape", of.Seqs)
 	}
 	return nil
 }
 
-// Capture records what layers enqueues for the planned step on its stream: Append and Attend of
-// all layers, and the runner's own kernels. It takes the place of what was captured before. Nothing
-// runs: Replay does that, for this step, too, and what layers were given before is forgotten.
-// ErrUnsupported where the device has no graphs; backend.Capture says what layers may do.
-func (b *Batch[B]) Capture(layers func() error) error {
-	if err := b.want("capture", stepPlanned); err != nil {
+// Capture records what the function layers enqueues for the planned step on its stream: Append and
+// Attend of all layers, and the runner's own kernels. It replaces an earlier capture. Nothing runs until
+// Replay, which is needed for this step, too; layers that were appended to before the capture must be
+// captured as well. It returns backend.ErrUnsupported if the device has no graphs; backend.Capture says
+// what the function may do.
+func (b *Batch[B]) Capture(layers func() error) (err error) {
+	defer naming("Batch.Capture", &err)
+	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
 	if layers == nil {
-		return backend.ErrShape{Package: "kvcache", Op: "capture", What: "the function is nil; it is to enqueue the layers"}
+		return argument("the function is nil; it is to enqueue the layers")
 	}
-	if err := b.fixed.forget(); err != nil {
-		return b.enqueued(err)
+	if err := b.graph.forget(); err != nil {
+		return b.pool.met(err)
 	}
 	before := slices.Clone(b.written)
 	clear(b.written)
-	graph, err := backend.Capture(b.pool.be, b.stream, func() error {
-		if b.fixed.seqs == 0 { // not before: a device without graphs is not to be fixed
-			return ErrStep{Op: "capture", Why: "the steps of this batch differ; Fix their size first"}
+	graph, err := backend.Capture(b.pool.stores.BE, b.step.Stream, func() error {
+		if b.step.Size.Seqs == 0 { // not before: a device without graphs is not to be fixed
+			return ErrStep{Why: "the steps of this batch differ; call FixShape first"}
 		}
-		return layers()
+		if err := layers(); err != nil {
+			return fmt.Errorf("the captured function: %w", err)
+		}
+		return nil
 	})
 	missing := slices.Index(b.written, false)
 	clear(b.written) // no layer got anything yet
 	if err != nil {
 		copy(b.written, before)
-		return b.enqueued(err)
+		return b.pool.met(err)
 	}
-	b.fixed.graph, b.fixed.stream, b.fixed.mass = graph, b.stream, b.mass
-	if missing >= 0 && !b.foreign {
-		return errors.Join(ErrStep{Op: "capture", Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer", missing)}, b.fixed.forget())
+	b.graph = captured{graph, b.step.Stream, b.step.Mass}
+	if missing >= 0 && !b.externalWrites {
+		return errors.Join(ErrStep{Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer", missing)}, b.graph.forget())
 	}
 	return nil
 }
 
-// Replay enqueues what was captured, for the step that is planned now: one launch, which allocates
-// nothing. The step is planned on the stream of the capture.
-func (b *Batch[B]) Replay() error {
-	if err := b.want("replay", stepPlanned); err != nil {
+// Replay enqueues what was captured, for the planned step, as one launch that allocates nothing. The
+// step must be planned on the stream of the capture.
+func (b *Batch[B]) Replay() (err error) {
+	defer naming("Batch.Replay", &err)
+	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
-	f := &b.fixed
+	f := &b.graph
 	switch {
+	case f.graph == nil && f.stream != nil:
+		return ErrStep{Why: "AccumulateScores changed since the capture; Capture again"}
 	case f.graph == nil:
-		return ErrStep{Op: "replay", Why: "nothing was captured from a step of this batch; Capture one first"}
-	case f.stream != b.stream:
-		return ErrStep{Op: "replay", Why: "the step is planned on another stream than the captured one was"}
-	case f.mass != b.mass:
-		return ErrStep{Op: "replay", Why: "AccumulateMass changed since the capture; Capture again"}
+		return ErrStep{Why: "nothing was captured from a step of this batch; Capture one first"}
+	case f.stream != b.step.Stream:
+		return ErrStep{Why: "the step is planned on another stream than the captured one was"}
 	}
 	if err := f.graph.Launch(); err != nil {
-		return b.enqueued(err)
+		return b.pool.met(err)
 	}
 	for i := range b.written {
 		b.written[i] = true
@@ -143,14 +150,52 @@ func (b *Batch[B]) Replay() error {
 	return nil
 }
 
-// pad adds empty sequences until there are as many as all steps have.
-func (ix *index[B]) pad(f *fixed) {
-	for len(ix.lens.host) < f.seqs {
-		ix.lens.host = append(ix.lens.host, 0)
-		ix.queries = append(ix.queries, uint32(f.tokens))
-		ix.offsets.host = append(ix.offsets.host, uint32(len(ix.slots.host)+f.tokens))
-		for range f.tokens {
-			ix.slots.host, ix.positions.host = append(ix.slots.host, -1), append(ix.positions.host, 0)
-		}
+// StepMetadata describes a planned step for kernels of the runner's own: vectors on the
+// device, valid until the step is planned again or closed.
+type StepMetadata[B backend.Buffer] struct {
+	backend.Ragged[B]
+	Slots     B // I64 [Tokens], where to write each token, in the cache that Pool.Layer calls residual
+	Positions B // U32 [Tokens]
+	// Residual describes, with Storage.Residual, the sequences in the cache of the last, unquantized tokens, where new
+	// rows are written; Ragged then describes them in the quantized cache: see backend.Mask.Part. Without
+	// Storage.Residual both are the same.
+	Residual backend.Ragged[B]
+}
+
+// Metadata returns the index vectors of the planned step. After it the runner may write keys and
+// values with kernels of its own on the step's stream, and Commit no longer checks that every layer
+// was appended to. With Storage.Residual the runner must call QuantizeResidual between its writes to a
+// layer and its attention.
+func (b *Batch[B]) Metadata() (_ StepMetadata[B], err error) {
+	defer naming("Batch.Metadata", &err)
+	if err := b.want(stepPlanned); err != nil {
+		return StepMetadata[B]{}, err
 	}
+	if b.step.Long() {
+		return StepMetadata[B]{}, unsupported("a step with more than Memory.StepTokens, %d, tokens of a sequence has its rows in a cache that layers use one after another; cut the prompt, or use Append and Attend", b.pool.cfg.Memory.StepTokens)
+	}
+	b.externalWrites = true
+	kept, recent := b.step.Device()
+	return StepMetadata[B]{Ragged: kept, Residual: recent, Slots: b.step.Index.Slots.Buf.Buf, Positions: b.step.Index.Positions.Buf.Buf}, nil
+}
+
+// QuantizeResidual quantizes, with Storage.Residual, the blocks of a layer that have left the residual window of a
+// query of the step. It is for runners with kernels of their own (see Metadata): call it after they wrote keys and
+// values and before attention. Append does the same. Without Storage.Residual it does nothing.
+func (b *Batch[B]) QuantizeResidual(layer int) (err error) {
+	defer naming("Batch.QuantizeResidual", &err)
+	if err := b.want(stepPlanned); err != nil {
+		return err
+	}
+	if err := b.pool.checkLayer(layer); err != nil {
+		return err
+	}
+	if !b.externalWrites {
+		return ErrStep{Why: "Append quantizes what it writes; a runner that writes with kernels of its own asks for the Metadata first"}
+	}
+	if err := b.step.QuantizeResidual(layer); err != nil {
+		return b.pool.met(err)
+	}
+	b.written[layer] = true
+	return nil
 }

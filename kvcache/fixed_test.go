@@ -24,17 +24,18 @@ type script struct {
 	operands        [4]buffer // q, k, v, out
 	seqs            []*Sequence[buffer]
 	out             [][]float32 // of each layer of each step, the rows that are there
+	scores          [][]float32 // of each sequence in the end
 }
 
 // opening is a script on a device of its own. Capturing needs a device that can.
 func opening(t *testing.T, cfg Config, fixed, replayed bool) *script {
 	s := &script{rig: deviceRig(t, cfg), fixed: fixed, replayed: replayed}
-	c, n := s.pool.Config(), fixedSeqs*cfg.Layers
-	for i, width := range []int{c.QHeads * c.HeadDim, c.KVHeads * c.HeadDim, c.KVHeads * c.VHeadDim, c.QHeads * c.VHeadDim} {
+	c, n := s.pool.Config(), fixedSeqs*cfg.Model.Layers
+	for i, width := range []int{c.Model.QHeads * c.Model.HeadDim, c.Model.KVHeads * c.Model.HeadDim, c.Model.KVHeads * c.Model.VHeadDim, c.Model.QHeads * c.Model.VHeadDim} {
 		s.operands[i] = s.vector(s.s, make([]float32, n*width))
 	}
 	if fixed {
-		require.NoError(t, s.step.Fix(fixedSeqs, 1))
+		require.NoError(t, s.step.FixShape(fixedSeqs, 1))
 	}
 	return s
 }
@@ -49,8 +50,8 @@ func (s *script) decode(turn uint32) {
 		require.NoError(s.t, s.step.Add(seq, ids[i:]))
 	}
 	require.NoError(s.t, s.step.Plan(s.s))
-	for i, width := range []int{c.QHeads * c.HeadDim, c.KVHeads * c.HeadDim, c.KVHeads * c.VHeadDim} {
-		for l := range c.Layers {
+	for i, width := range []int{c.Model.QHeads * c.Model.HeadDim, c.Model.KVHeads * c.Model.HeadDim, c.Model.KVHeads * c.Model.VHeadDim} {
+		for l := range c.Model.Layers {
 			host := rows(ids, l+10*i, width, 1, i == 2)
 			for len(host) < fixedSeqs*width {
 				host = append(host, float32(math.NaN()))
@@ -69,8 +70,8 @@ func (s *script) decode(turn uint32) {
 	default:
 		require.NoError(s.t, s.layers())
 	}
-	width := c.QHeads * c.VHeadDim
-	for l := range c.Layers {
+	width := c.Model.QHeads * c.Model.VHeadDim
+	for l := range c.Model.Layers {
 		out := make([]float32, fixedSeqs*width)
 		require.NoError(s.t, backend.Download(s.be, s.s, out, s.operands[3], l*fixedSeqs*width))
 		s.out = append(s.out, out[:n*width])
@@ -88,10 +89,10 @@ func (s *script) layers() error {
 		return backend.Rows[buffer]{Buf: s.operands[i], Offset: layer * fixedSeqs * width}
 	}
 	var err error
-	for l := range c.Layers {
-		q := part(0, l, c.QHeads*c.HeadDim)
-		err = errors.Join(err, s.step.AppendRotatedRows(l, q, part(1, l, c.KVHeads*c.HeadDim), part(2, l, c.KVHeads*c.VHeadDim)),
-			s.step.AttendTo(l, q, backend.Outputs[buffer]{Rows: part(3, l, c.QHeads*c.VHeadDim)}))
+	for l := range c.Model.Layers {
+		q := part(0, l, c.Model.QHeads*c.Model.HeadDim)
+		err = errors.Join(err, s.step.Append(l, LayerIO[buffer]{Q: q, K: part(1, l, c.Model.KVHeads*c.Model.HeadDim), V: part(2, l, c.Model.KVHeads*c.Model.VHeadDim), Rotate: true}),
+			s.step.Attend(l, attendingTo(q, backend.Outputs[buffer]{Rows: part(3, l, c.Model.QHeads*c.Model.VHeadDim)})))
 	}
 	return err
 }
@@ -107,6 +108,10 @@ func (s *script) run() [][]float32 {
 			s.seqs = append(s.seqs, fork)
 		case 17:
 			s.seqs = append(s.seqs, s.open())
+		case 12:
+			if s.pool.cfg.Attention.Scores { // and goes on where the window is behind what is quantized
+				require.NoError(s.t, s.seqs[0].Truncate(s.seqs[0].Len()-3))
+			}
 		case 20:
 			require.NoError(s.t, s.seqs[0].Release())
 			s.seqs = s.seqs[1:]
@@ -114,6 +119,11 @@ func (s *script) run() [][]float32 {
 		s.decode(turn)
 	}
 	for _, seq := range s.seqs {
+		if c := s.pool.Config(); c.Attention.Scores {
+			scores := make([]float32, c.Model.Layers*c.Model.KVHeads*seq.Len())
+			require.NoError(s.t, seq.Scores(s.s, 0, scores))
+			s.scores = append(s.scores, scores)
+		}
 		require.NoError(s.t, seq.Release())
 	}
 	require.NoError(s.t, s.step.Close())
@@ -122,31 +132,45 @@ func (s *script) run() [][]float32 {
 	return s.out
 }
 
+// sameScores compares those of two scripts that are over, up to the order of sums.
+func (s *script) sameScores(other *script) {
+	require.Len(s.t, other.scores, len(s.scores))
+	for i := range s.scores {
+		require.InDeltaSlice(s.t, s.scores[i], other.scores[i], 1e-4, "sequence %d", i)
+	}
+}
+
 // Steps of one size, with empty sequences, give what steps of their own sizes give, and where
 // they are captured and replayed the very same.
 func TestFixedSteps(t *testing.T) {
 	run := func(name string, cfg Config) {
 		t.Run(name, func(t *testing.T) {
-			want, fixed := opening(t, cfg, false, false).run(), opening(t, cfg, true, false).run()
+			free, same := opening(t, cfg, false, false), opening(t, cfg, true, false)
+			want, fixed := free.run(), same.run()
+			free.sameScores(same)
 			require.Len(t, fixed, len(want))
 			for i := range want {
 				require.InDeltaSlice(t, want[i], fixed[i], 1e-5)
 			}
 			if captures(t, cfg) {
-				require.Equal(t, fixed, opening(t, cfg, true, true).run())
+				replayed := opening(t, cfg, true, true)
+				require.Equal(t, fixed, replayed.run())
+				free.sameScores(replayed)
 			}
 		})
 	}
 	for _, shared := range []int{-1, 0, 4} {
 		for _, layout := range []Layout{Contiguous, Paged} {
 			cfg := small(layout)
-			cfg.MinShared = shared
+			cfg.Attention.MinShared = shared
 			run(fmt.Sprint(layout, " MinShared ", shared), cfg)
 		}
 		for _, f := range windowFormats(backend.F32)[:1] { // blocks are quantized in captured steps, or none are
 			cfg := windowConfig(f)
-			cfg.Residual, cfg.MinShared, cfg.SkipLayers = 2, shared, []int{1}
+			cfg.Storage.Residual, cfg.Attention.MinShared, cfg.Storage.SkipLayers = 2, shared, []int{1}
 			run(fmt.Sprint("Residual MinShared ", shared), cfg)
+			cfg.Attention.Scores = true
+			run(fmt.Sprint("Residual, Scores, MinShared ", shared), cfg)
 		}
 	}
 }
@@ -173,7 +197,7 @@ func TestReplayMisuse(t *testing.T) {
 	if !captures(t, cfg) {
 		r := deviceRig(t, cfg)
 		a := r.open()
-		require.NoError(t, r.step.Fix(1, 1))
+		require.NoError(t, r.step.FixShape(1, 1))
 		require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
 		require.ErrorIs(t, r.step.Capture(func() error { return nil }), backend.ErrUnsupported{})
 		require.ErrorIs(t, r.step.Replay(), ErrStep{})
@@ -193,10 +217,10 @@ func TestReplayMisuse(t *testing.T) {
 	require.NoError(t, err)
 	plan(other)
 	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "another stream")
-	s.step.AccumulateMass(true)
+	s.step.AccumulateScores(true)
 	plan(s.s)
-	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "with attention mass")
-	s.step.AccumulateMass(false)
+	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "with attention scores")
+	s.step.AccumulateScores(false)
 	failed := errors.New("of a layer")
 	plan(s.s)
 	require.ErrorIs(t, s.step.Capture(func() error { return failed }), failed)
@@ -207,7 +231,7 @@ func TestReplayMisuse(t *testing.T) {
 	require.NoError(t, s.step.Replay())
 	require.NoError(t, s.step.Commit())
 	require.NoError(t, s.step.Reset())
-	require.NoError(t, s.step.Fix(fixedSeqs, 1))
+	require.NoError(t, s.step.FixShape(fixedSeqs, 1))
 	plan(s.s)
 	require.ErrorIs(t, s.step.Replay(), ErrStep{}, "Fix forgets")
 	require.NoError(t, s.step.Capture(s.layers))
@@ -235,7 +259,7 @@ func TestPlansGetTables(t *testing.T) {
 	for minShared, want := range map[int]bool{-1: false, 0: true, 4: true} {
 		for _, fix := range []bool{false, true} {
 			cfg := small(Paged)
-			cfg.MinShared = minShared
+			cfg.Attention.MinShared = minShared
 			watched := &spy{Backend: openDevice(t)}
 			r := newRig[buffer](t, watched, cfg)
 			a := r.open()
@@ -244,7 +268,7 @@ func TestPlansGetTables(t *testing.T) {
 			require.NoError(t, err)
 			if fix {
 				require.NoError(t, r.step.Reset())
-				require.NoError(t, r.step.Fix(3, 1))
+				require.NoError(t, r.step.FixShape(3, 1))
 			}
 			require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{5}}, feed[buffer]{b, []uint32{6}}))
 			require.NoError(t, r.commit())
@@ -271,25 +295,25 @@ func TestPlansGetTables(t *testing.T) {
 func TestFixedMisuse(t *testing.T) {
 	r := deviceRig(t, small(Paged))
 	a, b, c := r.open(), r.open(), r.open()
-	require.ErrorIs(t, r.step.Fix(2, 0), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Fix(-1, 1), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Fix(2, 41), backend.ErrShape{}, "more than a sequence has")
-	require.ErrorIs(t, r.step.Fix(41, 1), backend.ErrShape{}, "more than there are blocks")
-	require.ErrorIs(t, r.step.Fix(math.MaxInt, 2), backend.ErrShape{})
+	require.ErrorIs(t, r.step.FixShape(2, 0), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.FixShape(-1, 1), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.FixShape(2, 41), backend.ErrArgument{}, "more than a sequence has")
+	require.ErrorIs(t, r.step.FixShape(41, 1), backend.ErrArgument{}, "more than there are blocks")
+	require.ErrorIs(t, r.step.FixShape(math.MaxInt, 2), backend.ErrArgument{})
 	require.ErrorIs(t, r.step.Replay(), ErrStep{}, "not planned")
 	require.ErrorIs(t, r.step.Capture(nil), ErrStep{}, "not planned")
-	require.NoError(t, r.step.Fix(2, 2))
-	require.ErrorIs(t, r.step.Add(a, []uint32{1}), backend.ErrShape{})
+	require.NoError(t, r.step.FixShape(2, 2))
+	require.ErrorIs(t, r.step.Add(a, []uint32{1}), backend.ErrArgument{})
 	require.NoError(t, r.step.Add(a, []uint32{1, 2}))
-	require.ErrorIs(t, r.step.Fix(3, 1), ErrStep{})
+	require.ErrorIs(t, r.step.FixShape(3, 1), ErrStep{})
 	require.NoError(t, r.step.Add(b, []uint32{1, 2}))
-	require.ErrorIs(t, r.step.Add(c, []uint32{1, 2}), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Add(c, []uint32{1, 2}), backend.ErrArgument{})
 	require.NoError(t, r.step.Reset())
-	require.NoError(t, r.step.Fix(0, 0))
+	require.NoError(t, r.step.FixShape(0, 0))
 	require.NoError(t, r.feed(feed[buffer]{c, []uint32{1, 2, 3}}))
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{1}}))
 	require.ErrorIs(t, r.step.Replay(), ErrStep{}, "steps that differ")
-	require.ErrorIs(t, r.step.Capture(nil), backend.ErrShape{})
+	require.ErrorIs(t, r.step.Capture(nil), backend.ErrArgument{})
 	differ := error(ErrStep{})
 	if !captures(t, small(Paged)) {
 		differ = backend.ErrUnsupported{} // to Fix the size would not help

@@ -83,11 +83,11 @@ func (s *tables) run(c golden.Command) (string, error) {
 	list, seq := numbers(value), s.seqs[name]
 	switch c.Name {
 	case "open":
-		opened, m, err := s.r.pool.Open(s.t.Context(), list)
+		opened, m, err := s.r.pool.Open(list, OpenOptions{})
 		if err == nil {
 			s.seqs[name] = opened
 		}
-		return fmt.Sprintf("%s: %d tokens found, %d to compute\n", name, m.Matched, m.Recompute), err
+		return fmt.Sprintf("%s: %d tokens found, %d to compute\n", name, m.Cached, m.Uncached), err
 	case "truncate":
 		return "", seq.Truncate(int(list[0]))
 	case "shift":
@@ -97,7 +97,7 @@ func (s *tables) run(c golden.Command) (string, error) {
 		for _, i := range list {
 			kept = append(kept, int(i))
 		}
-		return "", seq.Keep(s.r.s, [][]int{kept}, KeepOptions{})
+		return "", seq.Retain(s.r.s, [][]int{kept}, RetainOptions{})
 	case "reserve":
 		return "", s.r.pool.Reserve(Reservation[buffer]{Seq: seq, Tokens: int(list[0])})
 	case "release":
@@ -115,13 +115,13 @@ func (s *tables) open(c golden.Command) {
 		layout = Contiguous
 	}
 	cfg := small(layout)
-	cfg.Layers, cfg.Prefix = 1, prefix.Off
+	cfg.Model.Layers, cfg.Memory.Prefix = 1, prefix.Off
 	for _, a := range c.Args[1:] {
 		switch a.Key {
 		case "blocks":
-			cfg.Blocks = int(numbers(a.Value)[0])
+			cfg.Memory.Blocks = int(numbers(a.Value)[0])
 		case "tree":
-			cfg.Prefix = prefix.LRU
+			cfg.Memory.Prefix = prefix.LRU
 		}
 	}
 	s.r = newRig(s.t, backend.Erase[*cpu.Buffer](openCPU(s.t)), cfg)
@@ -138,15 +138,15 @@ func (s *tables) step(args []golden.Arg) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	ix := &s.r.step.index
+	ix := &s.r.step.step.Index
 	for i, a := range args {
-		begin, end := ix.offsets.host[i], ix.offsets.host[i+1]
-		used := ceilDiv(int(ix.lens.host[i]), s.r.pool.cfg.slots())
-		fmt.Fprintf(&out, "%s: table %v, length %d, slots %s, positions %s\n", a.Key, ix.fresh.tables.host[i*ix.fresh.stride:][:used],
-			ix.lens.host[i], spans(ix.slots.host[begin:end]), spans(ix.positions.host[begin:end]))
+		begin, end := ix.Offsets.Host[i], ix.Offsets.Host[i+1]
+		used := s.r.pool.cfg.BlocksOf(int(ix.Lens.Host[i]))
+		fmt.Fprintf(&out, "%s: table %v, length %d, slots %s, positions %s\n", a.Key, ix.Fresh.Tables.Host[i*ix.Fresh.Stride:][:used],
+			ix.Lens.Host[i], spans(ix.Slots.Host[begin:end]), spans(ix.Positions.Host[begin:end]))
 	}
-	if n := len(ix.pairs.host); n > 0 {
-		fmt.Fprintf(&out, "copied blocks %v\n", ix.pairs.host)
+	if n := len(ix.Pairs.Host); n > 0 {
+		fmt.Fprintf(&out, "copied blocks %v\n", ix.Pairs.Host)
 	}
 	s.r.write(s.r.s, feeds...)
 	return out.String(), s.r.step.Commit()

@@ -83,7 +83,7 @@ func (h *history) shift(begin, end int) {
 	}
 }
 
-func (h *history) keep(kept [][]int, o KeepOptions) {
+func (h *history) keep(kept [][]int, o RetainOptions) {
 	if len(kept[0]) < h.len() {
 		h.rest = nil
 	}

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"testing"
@@ -20,7 +21,10 @@ func newHostRig(b *testing.B) (*rig[buffer], []*Sequence[buffer]) {
 	if !strings.Contains(testDevice().Device, "null") {
 		b.Skipf("%s does not name the null driver (make bench-cuda-host)", envTestDevice)
 	}
-	r := deviceRig(b, Config{Layout: Paged, Layers: 2, QHeads: 32, KVHeads: 8, HeadDim: 128, Capacity: hostContext + 16, MaxSeqs: hostSeqs})
+	r := deviceRig(b, Config{
+		Model:  Model{Layers: 2, QHeads: 32, KVHeads: 8, HeadDim: 128},
+		Memory: Memory{Layout: Paged, Capacity: hostContext + 16, MaxSeqs: hostSeqs},
+	})
 	seqs := make([]*Sequence[buffer], hostSeqs)
 	for i := range seqs {
 		seqs[i] = r.open()
@@ -38,7 +42,7 @@ func newHostRig(b *testing.B) (*rig[buffer], []*Sequence[buffer]) {
 func begin(r *rig[buffer], seqs []*Sequence[buffer], token []uint32) error {
 	err := r.step.Reset()
 	for _, s := range seqs {
-		err = firstOf(err, r.step.Add(s, token))
+		err = cmp.Or(err, r.step.Add(s, token))
 	}
 	return err
 }
@@ -72,9 +76,9 @@ func BenchmarkHostStep(b *testing.B) {
 			start := time.Now()
 			err := begin(r, seqs, token)
 			begun := time.Now()
-			err = firstOf(err, r.step.Plan(r.s))
+			err = cmp.Or(err, r.step.Plan(r.s))
 			plan += time.Since(begun)
-			if err = firstOf(err, r.commit()); err != nil {
+			if err = cmp.Or(err, r.commit()); err != nil {
 				b.Fatal(err)
 			}
 			all += time.Since(start)
@@ -97,11 +101,11 @@ func BenchmarkHostStep(b *testing.B) {
 		name string
 		do   func() error
 	}{
-		{"fill", func() error { r.step.index.fill(r.step); return nil }},
-		{"divide", func() error { return r.step.planAttend() }},
-		{"upload", func() error { return r.step.index.upload(r.be, r.s) }},
-		{"append", func() error { return r.step.Append(0, k, k) }},
-		{"attend", func() error { return r.step.Attend(0, q, out) }},
+		{"fill", func() error { r.step.step.Lay(); return nil }},
+		{"divide", func() error { return r.step.step.Divide() }},
+		{"upload", func() error { return r.step.step.Index.Upload(r.be, r.s) }},
+		{"append", func() error { return r.step.Append(0, kv(k, k)) }},
+		{"attend", func() error { return r.step.Attend(0, attending(q, out)) }},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			b.ReportAllocs()

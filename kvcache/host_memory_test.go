@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,9 +14,13 @@ import (
 
 // spacious is a configuration of long sequences in a small pool.
 func spacious(layout Layout, capacity int) Config {
-	c := Config{Layout: layout, Layers: 1, KVHeads: 1, HeadDim: 1, K: backend.F16, Capacity: capacity, MaxSeqs: 1}
+	c := Config{
+		Model:   Model{Layers: 1, KVHeads: 1, HeadDim: 1},
+		Storage: Storage{K: backend.F16},
+		Memory:  Memory{Layout: layout, Capacity: capacity, MaxSeqs: 1},
+	}
 	if layout == Paged {
-		c.Blocks = 16
+		c.Memory.Blocks = 16
 	}
 	return c
 }
@@ -37,7 +42,7 @@ func TestHostMemoryFollowsTokens(t *testing.T) {
 		"paged":      func(n int) Config { return spacious(Paged, n) },
 		"paged, no reuse": func(n int) Config {
 			c := spacious(Paged, n)
-			c.Prefix = prefix.Off
+			c.Memory.Prefix = prefix.Off
 			return c
 		},
 	} {
@@ -49,7 +54,7 @@ func TestHostMemoryFollowsTokens(t *testing.T) {
 					for range 3 {
 						seq := r.open()
 						require.NoError(t, r.feed2(seq, []uint32{1, 2, 3}))
-						require.NoError(t, seq.Keep(r.s, [][]int{{0, 2}}, KeepOptions{}))
+						require.NoError(t, seq.Retain(r.s, [][]int{{0, 2}}, RetainOptions{}))
 						_, err := seq.Layers(r.s)
 						require.NoError(t, err)
 						require.NoError(t, seq.Release())
@@ -66,23 +71,23 @@ func TestHostMemoryFollowsTokens(t *testing.T) {
 // Lists grow in steps of a part of what they hold, so that few steps make them larger.
 func TestListsGrowSeldom(t *testing.T) {
 	cfg := spacious(Paged, 1<<20)
-	cfg.Blocks = 4096
+	cfg.Memory.Blocks = 4096
 	r := newRig(t, openCPU(t), cfg)
 	seq := r.open()
 	grown, had := 0, [2]int{}
 	for range 3000 {
 		require.NoError(t, r.step.Reset())
 		require.NoError(t, r.step.Add(seq, []uint32{7}))
-		require.NoError(t, firstOf(r.step.Plan(r.s), r.commit()))
-		if has := [2]int{cap(seq.tokens), cap(seq.kept.blocks)}; has != had {
+		require.NoError(t, cmp.Or(r.step.Plan(r.s), r.commit()))
+		if has := [2]int{cap(seq.text.Tokens()), cap(seq.body.Kept.Blocks)}; has != had {
 			grown, had = grown+1, has
 		}
 	}
 	require.Less(t, grown, 40)
-	require.LessOrEqual(t, cap(seq.tokens), 2*seq.Len())
-	require.LessOrEqual(t, cap(seq.kept.blocks), 2*len(seq.kept.blocks)+1)
-	require.True(t, slices.Equal(slices.Repeat([]uint32{7}, 3000), seq.tokens))
-	require.NoError(t, firstOf(r.step.Reset(), seq.Release()))
+	require.LessOrEqual(t, cap(seq.text.Tokens()), 2*seq.Len())
+	require.LessOrEqual(t, cap(seq.body.Kept.Blocks), 2*len(seq.body.Kept.Blocks)+1)
+	require.True(t, slices.Equal(slices.Repeat([]uint32{7}, 3000), seq.text.Tokens()))
+	require.NoError(t, cmp.Or(r.step.Reset(), seq.Release()))
 	r.close()
 }
 
@@ -91,7 +96,7 @@ func BenchmarkOpenByCapacity(b *testing.B) {
 	for _, capacity := range []int{4096, 1 << 17, 1 << 20} {
 		b.Run(fmt.Sprint(capacity), func(b *testing.B) {
 			cfg := spacious(Paged, capacity)
-			cfg.Blocks = 1 << 16
+			cfg.Memory.Blocks = 1 << 16
 			r := newRig(b, openCPU(b), cfg)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -17,7 +17,7 @@ func TestEvictedIsNeverOffered(t *testing.T) {
 		{sequenceOf(21)},               // the end goes
 		{{}},
 	} {
-		for _, o := range []KeepOptions{{}, {Reposition: true}} {
+		for _, o := range []RetainOptions{{}, {Reposition: true}} {
 			for order := range 3 {
 				r := deviceRig(t, small(Paged))
 				a, _ := r.serve(prompt, OpenOptions{})
@@ -25,7 +25,7 @@ func TestEvictedIsNeverOffered(t *testing.T) {
 				if order > 0 { // the prompt is somebody else's, too
 					b, _ = r.serve(prompt, OpenOptions{})
 				}
-				require.NoError(t, b.seq.Keep(r.s, list, o))
+				require.NoError(t, b.seq.Retain(r.s, list, o))
 				want := newHistory(2)
 				want.add(contentOf(a.want))
 				want.keep(list, o)
@@ -48,7 +48,7 @@ func TestEvictedIsNeverOffered(t *testing.T) {
 				if order == 0 { // what it has changed, or left behind a gap, is taken out
 					require.LessOrEqual(t, r.matched(prompt, OpenOptions{}), 28)
 					x, m := r.serve(prompt, OpenOptions{})
-					require.GreaterOrEqual(t, m.Matched, same/4*4)
+					require.GreaterOrEqual(t, m.Cached, same/4*4)
 					r.check(r.s, x)
 					require.NoError(t, x.seq.Release())
 					check(28)
@@ -66,7 +66,7 @@ func TestEvictedIsNeverOffered(t *testing.T) {
 					require.NoError(t, a.seq.Release())
 				}
 				x, m := r.serve(prompt, OpenOptions{})
-				require.Equal(t, 28, m.Matched)
+				require.Equal(t, 28, m.Cached)
 				r.check(r.s, x)
 				require.NoError(t, x.seq.Release())
 				r.close()
@@ -88,19 +88,19 @@ func TestKeepOfPinnedBlocks(t *testing.T) {
 	r := deviceRig(t, small(Paged))
 	prompt := sequence(100, 26)
 	a, _ := r.serve(prompt, OpenOptions{})
-	lease, err := r.pool.Pin(prompt, 1<<40)
+	lease, err := r.pool.Pin(prompt, 1<<40, OpenOptions{})
 	require.NoError(t, err)
 	list := sinksAndRecent(26, 4, 6)
-	require.NoError(t, a.seq.Keep(r.s, list, KeepOptions{}))
+	require.NoError(t, a.seq.Retain(r.s, list, RetainOptions{}))
 	want := newHistory(2)
 	want.add(contentOf(a.want))
-	want.keep(list, KeepOptions{})
+	want.keep(list, RetainOptions{})
 	r.expectHistory(r.s, a.seq, want)
 	require.Equal(t, 24, r.matched(prompt, OpenOptions{}))
 	require.NoError(t, a.seq.Release())
 	require.NoError(t, r.pool.Unpin(lease))
 	x, m := r.serve(prompt, OpenOptions{})
-	require.Equal(t, 24, m.Matched)
+	require.Equal(t, 24, m.Cached)
 	r.check(r.s, x)
 	require.NoError(t, x.seq.Release())
 	r.close()

@@ -40,38 +40,38 @@ func TestKeepRefuses(t *testing.T) {
 		"beyond the end":     {{0, 7}},
 		"in the second list": {{0, 1}, {6, 7}},
 	} {
-		require.ErrorIs(t, a.Keep(r.s, kept, KeepOptions{}), backend.ErrShape{}, name)
-		require.ErrorIs(t, a.Keep(r.s, kept, KeepOptions{Reposition: true}), backend.ErrShape{}, name)
+		require.ErrorIs(t, a.Retain(r.s, kept, RetainOptions{}), backend.ErrArgument{}, name)
+		require.ErrorIs(t, a.Retain(r.s, kept, RetainOptions{Reposition: true}), backend.ErrArgument{}, name)
 	}
-	require.ErrorIs(t, a.Keep(r.s, nil, KeepOptions{}), backend.ErrShape{})
-	require.ErrorIs(t, a.Keep(nil, [][]int{{0}}, KeepOptions{}), backend.ErrShape{})
+	require.ErrorIs(t, a.Retain(r.s, nil, RetainOptions{}), backend.ErrArgument{})
+	require.ErrorIs(t, a.Retain(nil, [][]int{{0}}, RetainOptions{}), backend.ErrArgument{})
 	_, err := a.Positions(nil, 2)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(8, 1)}))
-	require.ErrorIs(t, a.Keep(r.s, [][]int{{0}}, KeepOptions{}), ErrBusy)
+	require.ErrorIs(t, a.Retain(r.s, [][]int{{0}}, RetainOptions{}), ErrBusy)
 	require.NoError(t, r.step.Reset())
 	after := r.stats()
 	after.Peak = before.Peak
 	require.Equal(t, before, after)
 	r.expect(r.s, a, tokens(sequence(1, 7)...))
 	require.NoError(t, a.Release())
-	require.ErrorIs(t, a.Keep(r.s, [][]int{{}}, KeepOptions{}), ErrReleased)
+	require.ErrorIs(t, a.Retain(r.s, [][]int{{}}, RetainOptions{}), ErrReleased)
 	r.close()
 
 	cfg := small(Paged)
-	cfg.RoPE = nil
+	cfg.Model.RoPE = nil
 	r = deviceRig(t, cfg)
 	a = r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 7)}))
-	require.ErrorIs(t, a.Keep(r.s, [][]int{{0, 6}}, KeepOptions{Reposition: true}), backend.ErrUnsupported{})
-	require.NoError(t, a.Keep(r.s, [][]int{{0, 6}}, KeepOptions{}))
-	r.expectContent(r.s, a, kept(sequence(1, 7), [][]int{{0, 6}}, KeepOptions{}))
+	require.ErrorIs(t, a.Retain(r.s, [][]int{{0, 6}}, RetainOptions{Reposition: true}), backend.ErrUnsupported{})
+	require.NoError(t, a.Retain(r.s, [][]int{{0, 6}}, RetainOptions{}))
+	r.expectContent(r.s, a, kept(sequence(1, 7), [][]int{{0, 6}}, RetainOptions{}))
 	require.NoError(t, a.Release())
 	r.close()
 }
 
 // kept is what two layers have after a Keep.
-func kept(ids []uint32, lists [][]int, o KeepOptions) *history {
+func kept(ids []uint32, lists [][]int, o RetainOptions) *history {
 	h := newHistory(2)
 	h.add(ids)
 	h.keep(lists, o)
@@ -102,8 +102,8 @@ func TestKeepFailure(t *testing.T) {
 		require.NoError(t, r.pool.Reserve(Reservation[buffer]{a, 24}))
 		before := r.stats()
 		dev.failOn(c.op, c.after)
-		o := KeepOptions{Reposition: true}
-		require.ErrorIs(t, a.Keep(s2, lists, o), errBoom, c.op)
+		o := RetainOptions{Reposition: true}
+		require.ErrorIs(t, a.Retain(s2, lists, o), errBoom, c.op)
 		dev.SetFault(nil)
 		after := r.stats()
 		after.Peak = before.Peak
@@ -112,8 +112,8 @@ func TestKeepFailure(t *testing.T) {
 		if c.lost {
 			require.ErrorIs(t, a.Truncate(0), errBoom)
 		} else {
-			r.expectHistory(r.s, a, kept(sequence(1, 11), [][]int{sequenceOf(11)}, KeepOptions{}))
-			require.NoError(t, a.Keep(s2, lists, o))
+			r.expectHistory(r.s, a, kept(sequence(1, 11), [][]int{sequenceOf(11)}, RetainOptions{}))
+			require.NoError(t, a.Retain(s2, lists, o))
 			r.expectHistory(s2, a, kept(sequence(1, 11), lists, o))
 			r.expect(r.s, b, tokens(sequence(1, 11)...))
 		}
@@ -127,29 +127,29 @@ func TestKeepFailure(t *testing.T) {
 func TestKeepOfWholeBlocksMovesNothing(t *testing.T) {
 	for _, policy := range []prefix.Policy{prefix.Off, prefix.Adaptive} {
 		cfg := small(Paged)
-		cfg.Prefix = policy
+		cfg.Memory.Prefix = policy
 		r, dev, be := lateRig(t, cfg)
 		a := r.open()
 		require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 38)}))
 		list := sinksAndRecent(38, 4, 10) // 28 to 38: two blocks and a half
 		n := dev.counted()
-		require.NoError(t, a.Keep(r.s, list, KeepOptions{}))
+		require.NoError(t, a.Retain(r.s, list, RetainOptions{}))
 		require.Zero(t, n[backendtest.OpMoveSlots]+n[backendtest.OpCopyBlocks]+n[backendtest.OpRotate])
 		dev.SetFault(nil)
 		require.NoError(t, r.s.Sync())
 		require.Equal(t, 4, r.stats().Held, policy)
-		r.expectHistory(r.s, a, kept(sequence(1, 38), list, KeepOptions{}))
+		r.expectHistory(r.s, a, kept(sequence(1, 38), list, RetainOptions{}))
 
 		b, err := a.Fork()
 		require.NoError(t, err)
 		n = dev.counted()
-		require.NoError(t, b.Keep(r.s, sinksAndRecent(14, 4, 6), KeepOptions{}))
+		require.NoError(t, b.Retain(r.s, sinksAndRecent(14, 4, 6), RetainOptions{}))
 		require.Zero(t, n[backendtest.OpMoveSlots]+n[backendtest.OpCopyBlocks]+n[backendtest.OpRotate])
 		n = dev.counted()
-		require.NoError(t, a.Keep(r.s, [][]int{sequenceOf(14)}, KeepOptions{}), "all of them")
+		require.NoError(t, a.Retain(r.s, [][]int{sequenceOf(14)}, RetainOptions{}), "all of them")
 		require.Empty(t, n)
 		dev.SetFault(nil)
-		r.expectContent(r.s, a, kept(sequence(1, 38), list, KeepOptions{}))
+		r.expectContent(r.s, a, kept(sequence(1, 38), list, RetainOptions{}))
 		require.NoError(t, errors.Join(a.Release(), b.Release()))
 		closeLate(t, r, dev, be)
 	}
@@ -158,20 +158,20 @@ func TestKeepOfWholeBlocksMovesNothing(t *testing.T) {
 // A Keep that lacks blocks for copies changes nothing.
 func TestKeepOutOfBlocks(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks, cfg.Prefix = 4, prefix.Off
+	cfg.Memory.Blocks, cfg.Memory.Prefix = 4, prefix.Off
 	r := deviceRig(t, cfg)
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 12)}))
 	b, err := a.Fork()
 	require.NoError(t, err)
 	before := r.stats()
-	for _, o := range []KeepOptions{{}, {Reposition: true}} {
-		require.ErrorIs(t, a.Keep(r.s, [][]int{{1, 2, 3, 4, 6, 8}}, o), ErrOutOfBlocks{Need: 2, Free: 1})
+	for _, o := range []RetainOptions{{}, {Reposition: true}} {
+		require.ErrorIs(t, a.Retain(r.s, [][]int{{1, 2, 3, 4, 6, 8}}, o), ErrOutOfBlocks{Need: 2, Free: 1})
 	}
 	require.Equal(t, before, r.stats())
-	require.Equal(t, 12, a.Next())
+	require.Equal(t, 12, a.NextPosition())
 	r.expect(r.s, a, tokens(sequence(1, 12)...))
-	require.NoError(t, a.Keep(r.s, [][]int{{0, 1, 3}}, KeepOptions{}), "one block is copied, two go")
+	require.NoError(t, a.Retain(r.s, [][]int{{0, 1, 3}}, RetainOptions{}), "one block is copied, two go")
 	r.expect(r.s, b, tokens(sequence(1, 12)...))
 	require.NoError(t, b.Release())
 	require.Equal(t, 1, r.stats().Held)
@@ -186,7 +186,7 @@ func TestKeepStreamsWithoutEnd(t *testing.T) {
 	cfg := small(Paged)
 	r := deviceRig(t, cfg)
 	a := r.open()
-	h := newHistory(cfg.Layers)
+	h := newHistory(cfg.Model.Layers)
 	next := 1
 	grow := func(n int) error {
 		ids := sequence(next, n)
@@ -197,54 +197,54 @@ func TestKeepStreamsWithoutEnd(t *testing.T) {
 		h.add(ids)
 		return nil
 	}
-	keep := func(o KeepOptions) {
+	keep := func(o RetainOptions) {
 		list := sinksAndRecent(h.len(), 4, 9)
-		require.NoError(t, a.Keep(r.s, list, o))
+		require.NoError(t, a.Retain(r.s, list, o))
 		h.keep(list, o)
-		require.LessOrEqual(t, a.Next(), cfg.Capacity)
+		require.LessOrEqual(t, a.NextPosition(), cfg.Memory.Capacity)
 	}
 	require.NoError(t, grow(16))
 	for range 30 {
-		keep(KeepOptions{Reposition: true})
+		keep(RetainOptions{Reposition: true})
 		require.NoError(t, grow(3))
 		require.LessOrEqual(t, r.stats().Held, 4)
 	}
 	r.expectHistory(r.s, a, h)
 	for {
-		keep(KeepOptions{})
+		keep(RetainOptions{})
 		if err := grow(3); err != nil {
-			require.ErrorIs(t, err, ErrPosition{Position: a.Next() + 2, Max: cfg.Capacity})
+			require.ErrorIs(t, err, ErrCapacity{Have: a.NextPosition() + 3, Max: cfg.Memory.Capacity, Positions: true})
 			require.ErrorContains(t, err, "Reposition")
 			break
 		}
 	}
 	r.expectHistory(r.s, a, h)
-	keep(KeepOptions{Reposition: true})
+	keep(RetainOptions{Reposition: true})
 	require.NoError(t, grow(3))
 	r.expectHistory(r.s, a, h)
 	require.NoError(t, a.Release())
 	r.close()
 }
 
-// New tokens are rotated by the positions that Keep has left, not by how many tokens
+// New tokens are rotated by the positions that Retain has left, not by how many tokens
 // there are.
 func TestKeptPositionsAreTheNewTokens(t *testing.T) {
 	r := deviceRig(t, small(Paged))
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 11)}))
-	require.NoError(t, a.Keep(r.s, [][]int{{0, 1, 8, 9, 10}}, KeepOptions{}))
+	require.NoError(t, a.Retain(r.s, [][]int{{0, 1, 8, 9, 10}}, RetainOptions{}))
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(12, 2)}))
 	c := r.pool.Config()
-	for l := range c.Layers {
-		q := r.vector(r.s, make([]float32, 2*c.QHeads*c.HeadDim))
-		k := r.vector(r.s, rows(sequence(12, 2), l, c.KVHeads, c.HeadDim, false))
-		v := r.vector(r.s, rows(sequence(12, 2), l, c.KVHeads, c.VHeadDim, true))
-		require.NoError(t, r.step.AppendRotated(l, q, k, v))
+	for l := range c.Model.Layers {
+		q := r.vector(r.s, make([]float32, 2*c.Model.QHeads*c.Model.HeadDim))
+		k := r.vector(r.s, rows(sequence(12, 2), l, c.Model.KVHeads, c.Model.HeadDim, false))
+		v := r.vector(r.s, rows(sequence(12, 2), l, c.Model.KVHeads, c.Model.VHeadDim, true))
+		require.NoError(t, r.step.Append(l, rotated(q, k, v)))
 		r.free(q, k, v)
 	}
 	require.NoError(t, r.step.Commit())
 	r.expect(r.s, a, append(tokens(1, 2, 9, 10, 11), token{12, 11}, token{13, 12}))
-	require.Equal(t, 13, a.Next())
+	require.Equal(t, 13, a.NextPosition())
 	require.NoError(t, a.Release())
 	r.close()
 }
@@ -256,8 +256,8 @@ func TestKeptListsAreCopied(t *testing.T) {
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 11)}))
 	lists := [][]int{{0, 5, 10}, {1, 2, 3}}
-	h := kept(sequence(1, 11), [][]int{slices.Clone(lists[0]), slices.Clone(lists[1])}, KeepOptions{})
-	require.NoError(t, a.Keep(r.s, lists, KeepOptions{}))
+	h := kept(sequence(1, 11), [][]int{slices.Clone(lists[0]), slices.Clone(lists[1])}, RetainOptions{})
+	require.NoError(t, a.Retain(r.s, lists, RetainOptions{}))
 	lists[0][1], lists[1][0] = 9, 9
 	b, err := a.Fork()
 	require.NoError(t, err)

@@ -52,9 +52,9 @@ func (v *vectors) do(t testing.TB, c golden.Command) string {
 	case "layers":
 		v.layer(t, args)
 	case "text":
-		v.cfg.Layers = v.layers
-		if len(v.cfg.SkipLayers) == v.layers {
-			v.cfg.SkipLayers = nil // nothing is quantized
+		v.cfg.Model.Layers = v.layers
+		if len(v.cfg.Storage.SkipLayers) == v.layers {
+			v.cfg.Storage.SkipLayers = nil // nothing is quantized
 		}
 		text, err := v.cfg.Content()
 		require.NoError(t, err)
@@ -85,21 +85,20 @@ func (v *vectors) do(t testing.TB, c golden.Command) string {
 func (v *vectors) content(t testing.TB, args map[string]string) {
 	v.layers = 0
 	v.cfg = Config{
-		Layout: Paged, Prefix: prefix.Off, Model: bytesArg(t, args["model"]), Act: typeArg(t, args["activation"]),
-		QHeads: intArg(t, args["query-heads"]), KVHeads: intArg(t, args["kv-heads"]),
-		HeadDim: intArg(t, args["key-dim"]), VHeadDim: intArg(t, args["value-dim"]),
-		Scale: float32(realArg(t, args["scale"])), Residual: intArg(t, args["residual"]),
+		Model:   Model{Digest: bytesArg(t, args["model"]), Act: typeArg(t, args["activation"]), QHeads: intArg(t, args["query-heads"]), KVHeads: intArg(t, args["kv-heads"]), HeadDim: intArg(t, args["key-dim"]), VHeadDim: intArg(t, args["value-dim"]), Scale: float32(realArg(t, args["scale"]))},
+		Storage: Storage{Residual: intArg(t, args["residual"])},
+		Memory:  Memory{Layout: Paged, Prefix: prefix.Off},
 	}
-	v.cfg.K, v.cfg.V = v.cfg.Act, v.cfg.Act
+	v.cfg.Storage.K, v.cfg.Storage.V = v.cfg.Model.Act, v.cfg.Model.Act
 }
 
 func (v *vectors) rope(t testing.TB, args map[string]string) {
 	r := &backend.RoPE{
 		Dims: intArg(t, args["dims"]), Theta: realArg(t, args["theta"]), Factor: realArg(t, args["factor"]), OriginalContext: intArg(t, args["original-context"]),
-		BetaFast: realArg(t, args["beta-fast"]), BetaSlow: realArg(t, args["beta-slow"]), LowFreq: realArg(t, args["low-freq"]), HighFreq: realArg(t, args["high-freq"]),
+		BetaFast: realArg(t, args["beta-fast"]), BetaSlow: realArg(t, args["beta-slow"]), LowFreqFactor: realArg(t, args["low-freq"]), HighFreqFactor: realArg(t, args["high-freq"]),
 	}
 	if args["attention"] != "yarn" {
-		r.Attention = realArg(t, args["attention"])
+		r.AttentionFactor = realArg(t, args["attention"])
 	}
 	for r.Pairing.String() != args["pairing"] {
 		r.Pairing++
@@ -107,13 +106,13 @@ func (v *vectors) rope(t testing.TB, args map[string]string) {
 	for r.Scaling.String() != args["scaling"] {
 		r.Scaling++
 	}
-	v.cfg.RoPE = r
+	v.cfg.Model.RoPE = r
 }
 
 // layer adds n layers that are alike.
 func (v *vectors) layer(t testing.TB, args map[string]string) {
 	c := &v.cfg
-	k, val := c.Act, c.Act
+	k, val := c.Model.Act, c.Model.Act
 	if args["keys"] != "" {
 		k = typeArg(t, args["keys"])
 	}
@@ -122,21 +121,21 @@ func (v *vectors) layer(t testing.TB, args map[string]string) {
 	}
 	ks, vs := realsArg(t, args["key-scales"]), realsArg(t, args["value-scales"])
 	for range intArg(t, args["n"]) {
-		if k == c.Act && val == c.Act {
-			c.SkipLayers = append(c.SkipLayers, v.layers)
+		if k == c.Model.Act && val == c.Model.Act {
+			c.Storage.SkipLayers = append(c.Storage.SkipLayers, v.layers)
 		} else {
-			c.K, c.V = k, val
+			c.Storage.K, c.Storage.V = k, val
 		}
-		c.KScales, c.VScales = append(c.KScales, ks...), append(c.VScales, vs...)
-		c.Masks = append(c.Masks, Mask{
+		c.Storage.KScales, c.Storage.VScales = append(c.Storage.KScales, ks...), append(c.Storage.VScales, vs...)
+		c.Model.Masks = append(c.Model.Masks, Mask{
 			Window: intArg(t, args["window"]), SinkTokens: intArg(t, args["sink-tokens"]), SoftCap: float32(realArg(t, args["soft-cap"])),
 			ALiBi: realsArg(t, args["alibi"]), SinkLogits: realsArg(t, args["sink-logits"]),
 		})
 		v.layers++
 	}
-	c.Hadamard = c.Hadamard || args["hadamard"] == "yes"
-	c.Saturate = c.Saturate || args["saturate"] == "yes"
-	c.Int8Query = c.Int8Query || args["int8-query"] == "yes"
+	c.Storage.Hadamard = c.Storage.Hadamard || args["hadamard"] == "yes"
+	c.Storage.Saturate = c.Storage.Saturate || args["saturate"] == "yes"
+	c.Attention.Int8Query = c.Attention.Int8Query || args["int8-query"] == "yes"
 }
 
 // chainLines are the digests and keys of the blocks of a chain.

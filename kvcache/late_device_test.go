@@ -22,7 +22,7 @@ func newLateDevice(be backend.Backend[buffer], o backendtest.LateOptions) *lateD
 
 // under is a stream as the late device knows it.
 func (d *lateDevice) under(s backend.Stream) backend.Stream {
-	under, err := d.Under(s)
+	under, err := d.Underlying(s)
 	if err != nil {
 		panic(err)
 	}

@@ -58,8 +58,8 @@ func TestAttendKeepsFenceOfGather(t *testing.T) {
 	be := openDevice(t)
 	for _, layout := range []Layout{Contiguous, Paged} {
 		cfg := lone(layout, 8)
-		token := cfg.KVHeads * cfg.HeadDim // elements of its key
-		wide := 2 * cfg.QHeads * max(cfg.HeadDim, cfg.VHeadDim)
+		token := cfg.Model.KVHeads * cfg.Model.HeadDim // elements of its key
+		wide := 2 * cfg.Model.QHeads * max(cfg.Model.HeadDim, cfg.Model.VHeadDim)
 		for seed := range uint64(20) {
 			dev, c, s := lateCache(t, be, cfg, seed)
 			vector := func(first int) buffer {
@@ -69,11 +69,11 @@ func TestAttendKeepsFenceOfGather(t *testing.T) {
 			}
 			was, now, out, k, v := vector(1), vector(5000), vector(0), vector(0), vector(0)
 			require.NoError(t, s[0].Sync())
-			require.NoError(t, c.Append(s[0], was, was, 1))
+			require.NoError(t, c.Append(s[0], kv(was, was), 1))
 			require.NoError(t, c.Gather(s[1], k, v))
-			require.NoError(t, c.Attend(s[0], was, out, 1))
+			require.NoError(t, c.Attend(s[0], attending(was, out), 1))
 			require.NoError(t, c.Reset())
-			require.NoError(t, c.Append(s[0], now, now, 1))
+			require.NoError(t, c.Append(s[0], kv(now, now), 1))
 			require.NoError(t, s[0].Sync())
 			got := make([]float32, token)
 			require.NoError(t, backend.Download(dev, s[1], got, k, 0))
@@ -125,7 +125,7 @@ func TestLayersIsFenced(t *testing.T) {
 // there are too few.
 func TestReserveWaitsForRetiredBlocks(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 2
+	cfg.Memory.Blocks = 2
 	r, dev, be := lateRig(t, cfg)
 	a, b := r.open(), r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 5)}))
@@ -184,7 +184,7 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 	dev := newLateDevice(be, backendtest.LateOptions{Seed: seed})
 	rng := rand.New(rand.NewPCG(seed, 2))
 	cfg := small(layout)
-	cfg.Layers = 1
+	cfg.Model.Layers = 1
 	r := newRig(t, dev, cfg)
 	s2, err := dev.NewStream()
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 	require.NoError(t, err)
 	seqs := [2]*Sequence[buffer]{root, child}
 	want := [2][]uint32{sequence(1, 6), sequence(1, 6)}
-	q := r.vector(r.s, make([]float32, 3*cfg.QHeads*cfg.HeadDim)) // zeros: every key weighs the same
+	q := r.vector(r.s, make([]float32, 3*cfg.Model.QHeads*cfg.Model.HeadDim)) // zeros: every key weighs the same
 	require.NoError(t, r.s.Sync())
 	type result struct {
 		out    buffer
@@ -215,8 +215,8 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 		want[which] = append(want[which][:len(want[which]):len(want[which])], ids...)
 		require.NoError(t, r.plan(s, feed[buffer]{seq, ids}))
 		r.write(s, feed[buffer]{seq, ids})
-		out := r.vector(s, make([]float32, len(ids)*cfg.QHeads*cfg.VHeadDim))
-		require.NoError(t, r.step.Attend(0, q, out))
+		out := r.vector(s, make([]float32, len(ids)*cfg.Model.QHeads*cfg.Model.VHeadDim))
+		require.NoError(t, r.step.Attend(0, attending(q, out)))
 		require.NoError(t, r.step.Commit())
 		results = append(results, result{out, s, want[which], len(ids)})
 	}
@@ -229,7 +229,7 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 			for _, id := range seen {
 				mean += float64(element(id, 0, 0, 0, true)) / float64(len(seen))
 			}
-			require.InDelta(t, mean, got[row*cfg.QHeads*cfg.VHeadDim], 1e-5, "%s, seed %d, step %d", layout, seed, i)
+			require.InDelta(t, mean, got[row*cfg.Model.QHeads*cfg.Model.VHeadDim], 1e-5, "%s, seed %d, step %d", layout, seed, i)
 		}
 		require.NoError(t, r.be.Free(res.out))
 	}
@@ -242,15 +242,15 @@ func attendLate(t *testing.T, layout Layout, seed uint64) {
 func TestStandaloneGrowsOnAnotherStream(t *testing.T) {
 	be := openDevice(t)
 	cfg := lone(Contiguous, 1000)
-	kToken, vToken := cfg.KVHeads*cfg.HeadDim, cfg.KVHeads*cfg.VHeadDim
+	kToken, vToken := cfg.Model.KVHeads*cfg.Model.HeadDim, cfg.Model.KVHeads*cfg.Model.VHeadDim
 	x := counting(1, max(kToken, vToken)*firstCapacity)
 	for seed := range uint64(10) {
 		dev, c, s := lateCache(t, be, cfg, seed)
 		b, err := backend.AllocFrom(dev, s[0], backend.F32, x)
 		require.NoError(t, err)
 		require.NoError(t, s[0].Sync())
-		require.NoError(t, c.Append(s[0], b, b, firstCapacity))
-		require.NoError(t, c.Append(s[1], b, b, 1))
+		require.NoError(t, c.Append(s[0], kv(b, b), firstCapacity))
+		require.NoError(t, c.Append(s[1], kv(b, b), 1))
 		require.Equal(t, 2*firstCapacity, c.Capacity)
 		n := firstCapacity + 1
 		k, err := dev.Alloc(backend.F32, n*kToken)
@@ -260,10 +260,10 @@ func TestStandaloneGrowsOnAnotherStream(t *testing.T) {
 		require.NoError(t, c.Gather(s[0], k, v))
 		got := make([]float32, n*kToken)
 		require.NoError(t, backend.Download(dev, s[0], got, k, 0))
-		for h := range cfg.KVHeads {
+		for h := range cfg.Model.KVHeads {
 			for i := range n {
-				want := x[i%firstCapacity*kToken+h*cfg.HeadDim:][:cfg.HeadDim]
-				require.Equal(t, want, got[(h*n+i)*cfg.HeadDim:][:cfg.HeadDim], "head %d token %d", h, i)
+				want := x[i%firstCapacity*kToken+h*cfg.Model.HeadDim:][:cfg.Model.HeadDim]
+				require.Equal(t, want, got[(h*n+i)*cfg.Model.HeadDim:][:cfg.Model.HeadDim], "head %d token %d", h, i)
 			}
 		}
 		require.NoError(t, errors.Join(c.Release(), dev.Free(b), dev.Free(k), dev.Free(v), dev.late.Drain()))
@@ -285,7 +285,7 @@ func TestFenceOfTheRunnersOwnWork(t *testing.T) {
 	require.NoError(t, other.Sync())
 	require.NoError(t, dev.Copy(other, layers[0].K, 0, layers[0].K, 0, 1)) // the runner's kernel
 	require.NoError(t, a.Fence(other))
-	require.ErrorIs(t, a.Fence(nil), backend.ErrShape{})
+	require.ErrorIs(t, a.Fence(nil), backend.ErrArgument{})
 	require.NoError(t, a.Release())
 	require.ErrorIs(t, a.Fence(other), ErrReleased)
 	require.Equal(t, 2, r.stats().Held)

@@ -21,12 +21,12 @@ func TestLayerOfSequence(t *testing.T) {
 	require.NotEqual(t, layers[0].K, layers[1].K)
 	require.Zero(t, reflect.TypeOf(&layers[0]).NumMethod())
 	_, err = a.Layers(nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	k, v := layers[0].K, layers[0].V
 	for _, layer := range []int{-1, 2} {
-		require.ErrorIs(t, a.Gather(r.s, layer, k, v), backend.ErrShape{})
+		require.ErrorIs(t, a.Gather(r.s, layer, k, v), backend.ErrArgument{})
 	}
-	require.ErrorIs(t, a.Gather(nil, 0, k, v), backend.ErrShape{})
+	require.ErrorIs(t, a.Gather(nil, 0, k, v), backend.ErrArgument{})
 	require.NoError(t, a.Release())
 	require.ErrorIs(t, a.Gather(r.s, 0, k, v), ErrReleased)
 	r.close()

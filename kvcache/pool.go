@@ -10,24 +10,17 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Pool owns the keys and values of all layers of a model and the blocks they are
-// cut into.
+// Pool owns the keys and values of all layers of a model, which are divided into
+// blocks.
 type Pool[B backend.Buffer] struct {
-	be    backend.Backend[B]
-	cfg   Config
-	kept  *store[B] // where tokens stay, and prefixes are found
-	fresh *store[B] // where steps write: the same, but with Config.Residual
-	rope  backend.Rope[B]
-	owned []B // every buffer of the pool
+	cfg    Config
+	stores *store.Stores[B]
 
-	scoring sync.Mutex // held while attention mass is added, where sums would meet
-
-	mu      sync.Mutex
-	fences  residency.Fences
+	mu      sync.Mutex // guards what follows, and the stores
 	seqs    map[*Sequence[B]]struct{}
 	spare   []lists // of sequences that were released
 	batches map[*Batch[B]]struct{}
@@ -38,17 +31,19 @@ type Pool[B backend.Buffer] struct {
 	common prefix.Root // of sequences without salt and adapter
 }
 
-// NewPool allocates the cache that cfg describes on be. The backend stays the
-// caller's and must outlive the pool. An unusable configuration is an ErrConfig,
-// a combination of types or sizes that the device cannot do an ErrUnsupported, a
-// cache that does not fit its memory an ErrPoolSize that says how large it may be, before
-// anything was allocated, or, where the device learns it later, an ErrOutOfMemory.
-func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], error) {
+// NewPool allocates the cache that cfg describes on be. The caller keeps ownership of
+// be, which must not be closed before the pool. It returns ErrConfig for an invalid
+// configuration, backend.ErrUnsupported for types or sizes that the device has no kernels
+// for, and ErrPoolSize, with the size that would fit, for a cache that is too large for
+// the device; all of them before anything is allocated. It returns backend.ErrOutOfMemory
+// if an allocation fails nevertheless.
+func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], err error) {
+	defer naming("NewPool", &err)
 	if be == nil {
-		return nil, backend.ErrShape{Package: "kvcache", Op: "pool", What: "the backend is nil; open one with backend.Open"}
+		return nil, argument("the backend is nil; open one with backend.Open")
 	}
 	free := be.Info().FreeMemory
-	cfg, err := cfg.Within(free)
+	cfg, err = cfg.Within(free)
 	if err != nil {
 		return nil, err
 	}
@@ -59,45 +54,40 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (*Pool[B], err
 	if err := cfg.Fits(free, caps); err != nil {
 		return nil, err
 	}
-	p := &Pool[B]{be: be, cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
-	p.kept = &store[B]{}
-	p.fresh = p.kept
-	if cfg.Residual > 0 {
-		p.fresh = &store[B]{}
+	p := &Pool[B]{cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
+	if p.model, err = cfg.Fingerprint(); err != nil {
+		return nil, err
 	}
-	err = p.allocate()
-	if err == nil { // not before: the device says whether so many blocks are reasonable
-		err = p.settleIn()
-	}
+	p.common = p.model.Root(prefix.Scope{})
+	p.stores, err = store.New(be, cfg, p.fail)
 	if err != nil {
-		p.freeBuffers()
-		if errors.Is(err, backend.ErrOutOfMemory) {
+		if errors.Is(err, backend.ErrOutOfMemory{}) {
 			need, _ := cfg.Bytes()
 			err = fmt.Errorf("kvcache: a pool of %d bytes does not fit; lower Blocks, MaxSeqs or Capacity, or store K and V in fewer bits: %w", need, err)
 		}
 		return nil, err
 	}
+	p.tree = p.stores.Kept.Tree()
 	p.open.Store(true)
 	return p, nil
 }
 
-// settleIn makes the residency of the stores' blocks.
-func (p *Pool[B]) settleIn() (err error) {
-	var tree *prefix.Config
-	if p.cfg.Prefix != prefix.Off {
-		tree = &prefix.Config{BlockSize: p.cfg.BlockSize, Policy: p.cfg.Prefix}
+// findable is the tokens of a block that others can find; 0: none can.
+func (p *Pool[B]) findable() int {
+	if p.tree == nil {
+		return 0
 	}
-	if p.kept.Blocks, err = residency.New(&p.fences, p.cfg.Blocks, tree, p.fail); err != nil {
-		return err
+	return p.cfg.Memory.BlockSize
+}
+
+// fail makes the sequences that own a block useless: what they read there was not
+// written. Their own steps may be fine, so that nobody else tells them.
+func (p *Pool[B]) fail(b block.Block, err error) {
+	for s := range p.seqs {
+		if s.body.Failed == nil && slices.Contains(s.body.Kept.Blocks, b) {
+			s.body.Failed = fmt.Errorf("content undefined after a failed step: %w", err)
+		}
 	}
-	if tree != nil {
-		p.model, p.tree = p.cfg.fingerprint(), p.kept.Tree()
-		p.common = p.model.Root(prefix.Scope{})
-	}
-	if p.windowed() {
-		p.fresh.Blocks, err = residency.New(&p.fences, p.cfg.residualBlocks(), nil, nil)
-	}
-	return err
 }
 
 // lock and unlock guard the pool of a sequence or batch, if it has any: what no pool has made is
@@ -114,15 +104,6 @@ func (p *Pool[B]) unlock() {
 	}
 }
 
-// reclaim gives up what the device has finished with.
-func (p *Pool[B]) reclaim() error {
-	err := p.kept.Reclaim()
-	if p.windowed() {
-		err = firstOf(err, p.fresh.Reclaim())
-	}
-	return err
-}
-
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
 func (p *Pool[B]) shut() error {
 	switch {
@@ -136,28 +117,28 @@ func (p *Pool[B]) shut() error {
 
 // supported checks the configuration against what the device accepts.
 func supported(caps backend.Caps, cfg Config) error {
-	formats, _ := cfg.formats()
-	if cfg.Residual > 0 {
-		formats = append(formats, backend.Format{Act: cfg.Act, K: cfg.Act, V: cfg.Act})
+	formats := cfg.Formats()
+	if cfg.Storage.Residual > 0 {
+		formats = append(formats, backend.Format{Act: cfg.Model.Act, K: cfg.Model.Act, V: cfg.Model.Act})
 	}
 	for _, f := range formats {
 		if !caps.Supports(f) {
-			return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))}
+			return unsupported("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))
 		}
 	}
-	if cfg.Int8Query && !slices.Contains(caps.Int8Query, cfg.K) {
-		return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device does not round queries to int8 for keys of %s; Config.Int8Query is for %v", cfg.K, caps.Int8Query)}
+	if cfg.Attention.Int8Query && !slices.Contains(caps.Int8Query, cfg.Storage.K) {
+		return unsupported("the device does not round queries to int8 for keys of %s; Attention.Int8Query is for %v", cfg.Storage.K, caps.Int8Query)
 	}
-	if !caps.SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
-		return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device has no kernels for head dims %d and %d; it has %s", cfg.HeadDim, cfg.VHeadDim, listedDims(caps.HeadDims))}
+	if !caps.SupportsDims(cfg.Model.HeadDim, cfg.Model.VHeadDim) {
+		return unsupported("the device has no kernels for head dims %d and %d; it has %s", cfg.Model.HeadDim, cfg.Model.VHeadDim, listedDims(caps.HeadDims))
 	}
-	if cfg.Layout == Paged && caps.BlockSizes != nil {
+	if cfg.Memory.Layout == Paged && caps.BlockSizes != nil {
 		for _, size := range caps.BlockSizes {
-			if size == cfg.BlockSize {
+			if size == cfg.Memory.BlockSize {
 				return nil
 			}
 		}
-		return backend.ErrUnsupported{Package: "kvcache", Op: "pool", Why: fmt.Sprintf("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.BlockSize)}
+		return unsupported("the device takes blocks of %v tokens, not %d", caps.BlockSizes, cfg.Memory.BlockSize)
 	}
 	return nil
 }
@@ -186,13 +167,6 @@ func listedDims(all [][2]int) string {
 	return strings.Join(words, ", ")
 }
 
-func (p *Pool[B]) freeBuffers() {
-	for _, b := range p.owned {
-		_ = p.be.Free(b) // the buffer is ours and live: a failure means the device is gone
-	}
-	p.owned = nil
-}
-
 // lists are a sequence's blocks and tokens. They grow with what they hold, and go from one
 // sequence to the next, so that most sequences need not grow theirs.
 type lists struct {
@@ -200,64 +174,64 @@ type lists struct {
 	tokens       []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
 }
 
-func (p *Pool[B]) newSequence() *Sequence[B] {
-	var l lists
-	if n := len(p.spare); n > 0 {
-		l, p.spare = p.spare[n-1], p.spare[:n-1]
-	}
-	s := &Sequence[B]{pool: p, kept: segment{blocks: l.kept}, recent: segment{blocks: l.recent}, tokens: l.tokens}
-	p.seqs[s] = struct{}{}
-	return s
-}
-
-// dropSequence forgets a sequence that has no blocks.
-func (p *Pool[B]) dropSequence(s *Sequence[B]) {
-	delete(p.seqs, s)
-	if len(p.spare) < p.cfg.MaxSeqs {
-		p.spare = append(p.spare, lists{s.kept.blocks[:0], s.recent.blocks[:0], s.tokens[:0]})
-	}
-	s.kept.blocks, s.recent.blocks, s.tokens = nil, nil, nil
-}
-
-// Config is the pool's configuration, filled in.
+// Config is the pool's configuration with all defaults filled in.
 func (p *Pool[B]) Config() Config { return p.cfg }
 
-// Layer is a layer's cache as kernels see it, for a runner with kernels of its
-// own. The pool keeps ownership; the view is valid until Close.
-func (p *Pool[B]) Layer(layer int) (backend.CacheView[B], error) {
+// Layer returns a layer's cache as kernels see it, for a runner with kernels of its
+// own. With Storage.Residual view is the quantized cache, and residual that of the last,
+// unquantized tokens, where steps write; without it both are the same. The pool keeps
+// ownership; the views are valid until Close.
+func (p *Pool[B]) Layer(layer int) (view, residual backend.CacheView[B], err error) {
+	defer naming("Pool.Layer", &err)
 	if err := p.shut(); err != nil {
-		return backend.CacheView[B]{}, fmt.Errorf("kvcache: layer: %w", err)
+		return view, residual, err
 	}
-	if err := p.checkLayer("layer", layer); err != nil {
-		return backend.CacheView[B]{}, err
+	if err := p.checkLayer(layer); err != nil {
+		return view, residual, err
 	}
-	if p.windowed() {
-		return backend.CacheView[B]{}, twoPlaces("layer")
-	}
-	return p.kept.layers[layer].view, nil
+	return p.stores.Kept.Layers[layer].View, p.stores.Fresh.Layers[layer].View, nil
 }
 
-func (p *Pool[B]) checkLayer(op string, layer int) error {
-	if layer < 0 || layer >= p.cfg.Layers {
-		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("layer %d: the pool has %d", layer, p.cfg.Layers)}
+func (p *Pool[B]) checkLayer(layer int) error {
+	if layer < 0 || layer >= p.cfg.Model.Layers {
+		return argument("layer %d: the pool has layers 0 to %d", layer, p.cfg.Model.Layers-1)
 	}
 	return nil
 }
 
 // checkType checks that an activation is of the type that the pool was made for.
-func (p *Pool[B]) checkType(op, operand string, b B) error {
-	if dt := b.DType(); dt != p.cfg.Act {
-		return backend.ErrShape{Package: "kvcache", Op: op, What: fmt.Sprintf("%s: elements are %s, Config.Act is %s", operand, dt, p.cfg.Act)}
+func (p *Pool[B]) checkType(operand string, b B) error {
+	if dt := b.DType(); dt != p.cfg.Model.Act {
+		return argument("%s: elements are %s, Model.Act is %s", operand, dt, p.cfg.Model.Act)
 	}
 	return nil
+}
+
+// checkQueries checks the queries of an Append that changes them.
+func (p *Pool[B]) checkQueries(q B) error {
+	if q.DType() == backend.Invalid {
+		return argument("q is missing: Rotate and Storage.Hadamard change the queries, too; set LayerIO.Q")
+	}
+	return p.checkType("q", q)
+}
+
+// checkCall checks the layer of a call and the types of two of its activations.
+func (p *Pool[B]) checkCall(layer int, one string, a B, other string, b B) error {
+	if err := p.checkLayer(layer); err != nil {
+		return err
+	}
+	if err := p.checkType(one, a); err != nil {
+		return err
+	}
+	return p.checkType(other, b)
 }
 
 // usable reports why the pool takes no new work. The caller holds the lock.
 func (p *Pool[B]) usable() error {
 	if err := p.shut(); err != nil {
-		return fmt.Errorf("kvcache: pool: %w", err)
+		return err
 	}
-	return p.fences.Lost()
+	return p.stores.Fences.Lost()
 }
 
 // met passes on the backend's answer to a call that was made without the lock: it notes a lost device,
@@ -271,29 +245,26 @@ func (p *Pool[B]) met(err error) error {
 	if p.shut() != nil { // the buffers are gone
 		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
 	}
-	return p.fences.Observe(err)
+	return p.stores.Fences.Observe(err)
 }
 
-// Close waits for the steps in flight and frees the pool's memory. Sequences and
-// batches that are still open become unusable: whoever is using one meets ErrClosed.
-func (p *Pool[B]) Close() error {
+// Close waits for the steps on the device and frees the pool's memory. Sequences and
+// batches that are still open become unusable: their calls return ErrClosed.
+func (p *Pool[B]) Close() (err error) {
+	defer naming("Pool.Close", &err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.shut(); err != nil {
-		return fmt.Errorf("kvcache: pool: %w", err)
+		return err
 	}
 	p.open.Store(false)
 	for b := range p.batches {
-		b.index.free(p.be)
-		b.sealing.free(p.be)
+		b.step.Free()
 	}
 	for s := range p.seqs {
-		s.freeTable()
+		s.body.Tables.Free(p.stores.BE)
 	}
-	p.kept.Close()
-	p.fresh.Close() // where it is the same, once more is nothing
-	err := p.fences.Close()
-	p.freeBuffers()
+	err = p.stores.Close()
 	p.batches, p.seqs, p.spare = nil, nil, nil
 	return err
 }

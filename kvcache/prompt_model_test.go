@@ -17,7 +17,7 @@ func (m *reuseMachine[B]) Mistake(t *rapid.T) {
 		rapid.SliceOfN(rapid.Uint32Range(1, 2), 1, 3),
 		rapid.SampledFrom([][]uint32{prompt, x.rest, append(slices.Clip(x.rest), 1), append(slices.Clip(prompt), 2)}),
 	).Draw(t, "ids")
-	if len(ids) == 0 || len(ids) > m.pool.cfg.Capacity-x.seq.Next() {
+	if len(ids) == 0 || len(ids) > m.pool.cfg.Memory.Capacity-x.seq.NextPosition() {
 		t.Skip("nothing to add, or no room")
 	}
 	differs := 0
@@ -34,9 +34,9 @@ func (m *reuseMachine[B]) Mistake(t *rapid.T) {
 		require.NoError(t, err)
 	case differs < min(len(ids), len(x.rest)):
 		at := len(x.tokens) + differs
-		require.Equal(t, ErrPrompt{Have: len(x.tokens), Prompt: len(prompt), Position: at, Want: prompt[at], Got: ids[differs]}, err)
+		require.ErrorIs(t, err, ErrPrompt{Have: len(x.tokens), Prompt: len(prompt), Position: at, Want: prompt[at], Got: ids[differs]})
 	default:
-		require.Equal(t, ErrPrompt{Have: len(x.tokens), Prompt: len(prompt)}, err)
+		require.ErrorIs(t, err, ErrPrompt{Have: len(x.tokens), Prompt: len(prompt)})
 	}
 	require.NoError(t, m.step.Reset())
 	after := m.stats() // the device may have gone on

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -11,9 +12,9 @@ import (
 // promptPools are pools of every kind that a prompt can be opened in.
 func promptPools(t *testing.T, check func(t *testing.T, r *rig[buffer])) {
 	residual := small(Paged)
-	residual.K, residual.V, residual.Act, residual.Residual, residual.StepTokens = backend.Int8, backend.Int8, backend.F32, 8, 20
+	residual.Storage.K, residual.Storage.V, residual.Model.Act, residual.Storage.Residual, residual.Memory.StepTokens = backend.Int8, backend.Int8, backend.F32, 8, 20
 	for name, cfg := range map[string]Config{"contiguous": small(Contiguous), "paged": small(Paged), "residual": residual} {
-		if !testDevice().Supports(backend.Format{Act: backend.F32, K: cfg.K, V: cfg.K}) {
+		if !testDevice().Supports(backend.Format{Act: backend.F32, K: cfg.Storage.K, V: cfg.Storage.K}) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -30,19 +31,19 @@ func TestPromptIsAddedOnce(t *testing.T) {
 	promptPools(t, func(t *testing.T, r *rig[buffer]) {
 		for i := range uint32(2) { // the second finds what the first has left, where prefixes are reused
 			prompt := append(sequence(1, 12), 50+2*i, 51+2*i)
-			seq, match, err := r.pool.Open(t.Context(), prompt)
+			seq, match, err := r.pool.Open(prompt, OpenOptions{})
 			require.NoError(t, err)
-			require.Equal(t, match.Matched, seq.Len())
-			if match.Matched > 0 {
-				require.Equal(t, ErrPrompt{Have: match.Matched, Prompt: 14, Position: match.Matched, Want: prompt[match.Matched], Got: 1}, r.step.Add(seq, prompt))
+			require.Equal(t, match.Cached, seq.Len())
+			if match.Cached > 0 {
+				require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{Have: match.Cached, Prompt: 14, Position: match.Cached, Want: prompt[match.Cached], Got: 1})
 			}
 			require.ErrorIs(t, r.step.Add(seq, []uint32{99}), ErrPrompt{})
 
-			first := match.Matched + 1 // a first piece of it
-			require.NoError(t, r.feed(feed[buffer]{seq, prompt[match.Matched:first]}))
+			first := match.Cached + 1 // a first piece of it
+			require.NoError(t, r.feed(feed[buffer]{seq, prompt[match.Cached:first]}))
 			require.NoError(t, r.step.Reset())
 			require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{})
-			require.ErrorIs(t, r.step.Add(seq, prompt[match.Matched:]), ErrPrompt{Have: first, Prompt: 14, Position: first, Want: prompt[first], Got: prompt[match.Matched]})
+			require.ErrorIs(t, r.step.Add(seq, prompt[match.Cached:]), ErrPrompt{Have: first, Prompt: 14, Position: first, Want: prompt[first], Got: prompt[match.Cached]})
 
 			fork, err := seq.Fork()
 			require.NoError(t, err)
@@ -55,17 +56,17 @@ func TestPromptIsAddedOnce(t *testing.T) {
 			require.NoError(t, r.step.Reset(), "the step was given up: the prompt is still to be computed")
 			require.ErrorIs(t, r.step.Add(seq, []uint32{99}), ErrPrompt{})
 			require.NoError(t, r.feed(feed[buffer]{seq, append(slices.Clone(prompt[first:]), 99)}), "the prompt's end and beyond")
-			require.Zero(t, seq.prompt)
+			require.Zero(t, seq.text.Prompt())
 			require.NoError(t, r.feed2(seq, prompt[:3]), "any tokens follow a prompt")
 			require.Equal(t, 18, seq.Len())
-			require.NoError(t, firstOf(seq.Release(), fork.Release()))
+			require.NoError(t, cmp.Or(seq.Release(), fork.Release()))
 		}
 	})
 }
 
 // feed2 is a step after another one.
 func (r *rig[B]) feed2(seq *Sequence[B], ids []uint32) error {
-	return firstOf(firstOf(r.step.Reset(), r.feed(feed[B]{seq, ids})), r.step.Reset())
+	return cmp.Or(cmp.Or(r.step.Reset(), r.feed(feed[B]{seq, ids})), r.step.Reset())
 }
 
 // A prompt of equal tokens goes on as it begins; the whole of it is an error all the same.
@@ -73,12 +74,12 @@ func TestWholePeriodicPromptAgain(t *testing.T) {
 	r := deviceRig(t, small(Paged))
 	prompt := make([]uint32, 14)
 	r.cache(prompt, OpenOptions{})
-	seq, match, err := r.pool.Open(t.Context(), prompt)
+	seq, match, err := r.pool.Open(prompt, OpenOptions{})
 	require.NoError(t, err)
-	require.Equal(t, 12, match.Matched)
-	require.Equal(t, ErrPrompt{Have: 12, Prompt: 14}, r.step.Add(seq, prompt))
-	require.Equal(t, ErrPrompt{Have: 12, Prompt: 14}, r.step.Add(seq, append(slices.Clone(prompt), 7)))
-	require.NoError(t, r.feed2(seq, append(prompt[match.Matched:], 0, 0)))
+	require.Equal(t, 12, match.Cached)
+	require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{Have: 12, Prompt: 14})
+	require.ErrorIs(t, r.step.Add(seq, append(slices.Clone(prompt), 7)), ErrPrompt{Have: 12, Prompt: 14})
+	require.NoError(t, r.feed2(seq, append(prompt[match.Cached:], 0, 0)))
 	require.Equal(t, 16, seq.Len())
 	require.NoError(t, seq.Release())
 	r.close()
@@ -92,15 +93,15 @@ func TestPromptIsForgotten(t *testing.T) {
 		"computed":  func(s *Sequence[buffer]) error { return r.feed2(s, prompt[4:]) },
 		"truncated": func(s *Sequence[buffer]) error { return s.Truncate(2) },
 		"shifted":   func(s *Sequence[buffer]) error { return s.Shift(r.s, 0, 1) },
-		"kept":      func(s *Sequence[buffer]) error { return s.Keep(r.s, [][]int{{0, 2}}, KeepOptions{}) },
+		"kept":      func(s *Sequence[buffer]) error { return s.Retain(r.s, [][]int{{0, 2}}, RetainOptions{}) },
 	} {
-		seq, _, err := r.pool.Open(t.Context(), prompt)
+		seq, _, err := r.pool.Open(prompt, OpenOptions{})
 		require.NoError(t, err)
 		prompt := slices.Clone(prompt)
 		require.NoError(t, r.feed2(seq, prompt[:4]))
-		require.Equal(t, prompt, seq.tokens)
+		require.Equal(t, prompt, seq.text.Tokens())
 		require.NoError(t, end(seq), name)
-		require.Nil(t, seq.tokens, name)
+		require.Nil(t, seq.text.Tokens(), name)
 		require.NoError(t, r.feed2(seq, []uint32{99}), name)
 		require.NoError(t, seq.Release())
 	}
@@ -112,7 +113,7 @@ func TestPromptIsForgotten(t *testing.T) {
 func TestPromptIsCopied(t *testing.T) {
 	r := deviceRig(t, small(Contiguous))
 	prompt := sequence(1, 6)
-	seq, _, err := r.pool.Open(t.Context(), prompt)
+	seq, _, err := r.pool.Open(prompt, OpenOptions{})
 	require.NoError(t, err)
 	clear(prompt)
 	require.ErrorIs(t, r.step.Add(seq, prompt), ErrPrompt{Prompt: 6, Want: 1})

@@ -8,6 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +20,7 @@ import (
 // A pool without enough blocks reports the need, takes nothing, and goes on working.
 func TestRegressionExhaustedPool(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 3
+	cfg.Memory.Blocks = 3
 	r := deviceRig(t, cfg)
 	a, b := r.open(), r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3, 4, 5}}))
@@ -54,7 +55,7 @@ func TestRegressionResetLeaks(t *testing.T) {
 // A sequence holds the blocks of its tokens, not of its capacity.
 func TestRegressionFullReservation(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 32
+	cfg.Memory.Blocks = 32
 	r := deviceRig(t, cfg)
 	var seqs []*Sequence[buffer]
 	for range 32 { // each could have 10 blocks
@@ -78,7 +79,7 @@ func TestRegressionPagedWriteFallsThrough(t *testing.T) {
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{4, 5}}))
 	dev.failOn(backendtest.OpAppend, 0)
 	q, k, v, out := r.operands(2)
-	require.ErrorIs(t, r.step.Append(0, k, v), errBoom)
+	require.ErrorIs(t, r.step.Append(0, kv(k, v)), errBoom)
 	dev.SetFault(nil)
 	require.NoError(t, r.step.Reset())
 	r.expect(r.s, a, tokens(1, 2, 3))
@@ -90,15 +91,15 @@ func TestRegressionPagedWriteFallsThrough(t *testing.T) {
 func TestRegressionWindowIgnored(t *testing.T) {
 	for _, layout := range []Layout{Contiguous, Paged} {
 		cfg := small(layout)
-		cfg.Layers, cfg.Masks = 1, []Mask{{Window: 2, SinkTokens: 1}}
+		cfg.Model.Layers, cfg.Model.Masks = 1, []Mask{{Window: 2, SinkTokens: 1}}
 		r := deviceRig(t, cfg)
 		a := r.open()
 		ids := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}
 		require.NoError(t, r.plan(r.s, feed[buffer]{a, ids}))
 		r.write(r.s, feed[buffer]{a, ids})
-		q := r.vector(r.s, make([]float32, len(ids)*cfg.QHeads*cfg.HeadDim)) // zeros: every visible key weighs the same
-		out := r.vector(r.s, make([]float32, len(ids)*cfg.QHeads*cfg.VHeadDim))
-		require.NoError(t, r.step.Attend(0, q, out))
+		q := r.vector(r.s, make([]float32, len(ids)*cfg.Model.QHeads*cfg.Model.HeadDim)) // zeros: every visible key weighs the same
+		out := r.vector(r.s, make([]float32, len(ids)*cfg.Model.QHeads*cfg.Model.VHeadDim))
+		require.NoError(t, r.step.Attend(0, attending(q, out)))
 		got := make([]float32, out.Len())
 		require.NoError(t, backend.Download(r.be, r.s, got, out, 0))
 		for i := range ids {
@@ -106,13 +107,13 @@ func TestRegressionWindowIgnored(t *testing.T) {
 			for j := max(i-1, 1); j <= i; j++ {
 				seen = append(seen, j)
 			}
-			for h := range cfg.QHeads {
-				for d := range cfg.VHeadDim {
+			for h := range cfg.Model.QHeads {
+				for d := range cfg.Model.VHeadDim {
 					want := 0.0
 					for _, j := range seen {
 						want += float64(element(ids[j], 0, h/2, d, true)) / float64(len(seen))
 					}
-					require.InDelta(t, want, got[(i*cfg.QHeads+h)*cfg.VHeadDim+d], 1e-5, "%s token %d", layout, i)
+					require.InDelta(t, want, got[(i*cfg.Model.QHeads+h)*cfg.Model.VHeadDim+d], 1e-5, "%s token %d", layout, i)
 				}
 			}
 		}
@@ -217,18 +218,18 @@ func TestRegressionFlagOnlyCopyOnWrite(t *testing.T) {
 func TestRegressionNoOpDefault(t *testing.T) {
 	be := openDevice(t)
 	cfg := small(Paged)
-	cfg.Int8Query = true // with keys that are not quantized
+	cfg.Attention.Int8Query = true // with keys that are not quantized
 	_, err := NewPool(be, cfg)
 	require.ErrorIs(t, err, backend.ErrUnsupported{})
 	cfg = small(Paged)
-	cfg.RoPE = nil
+	cfg.Model.RoPE = nil
 	r := newRig(t, be, cfg)
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, []uint32{1, 2, 3}}))
 	require.ErrorIs(t, a.Shift(r.s, 0, 1), backend.ErrUnsupported{})
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, []uint32{4}}))
 	q, k, v, out := r.operands(1)
-	require.ErrorIs(t, r.step.AppendRotated(0, q, k, v), backend.ErrUnsupported{})
+	require.ErrorIs(t, r.step.Append(0, rotated(q, k, v)), backend.ErrUnsupported{})
 	r.free(q, k, v, out)
 	require.NoError(t, errors.Join(r.step.Reset(), a.Release()))
 	r.close()
@@ -258,7 +259,11 @@ func TestRegressionAccumulatorSizes(t *testing.T) {
 		if !testDevice().SupportsDims(dim, dim) {
 			continue
 		}
-		cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: dim, K: backend.F32, BlockSize: 4, Capacity: 6, MaxSeqs: 1}
+		cfg := Config{
+			Model:   Model{Layers: 1, KVHeads: 1, HeadDim: dim},
+			Storage: Storage{K: backend.F32},
+			Memory:  Memory{Layout: Paged, BlockSize: 4, Capacity: 6, MaxSeqs: 1},
+		}
 		r := deviceRig(t, cfg)
 		a := r.open()
 		ids := []uint32{1, 2, 3, 4, 5}
@@ -266,7 +271,7 @@ func TestRegressionAccumulatorSizes(t *testing.T) {
 		r.write(r.s, feed[buffer]{a, ids})
 		q := r.vector(r.s, make([]float32, len(ids)*dim))
 		out := r.vector(r.s, make([]float32, len(ids)*dim))
-		require.NoError(t, r.step.Attend(0, q, out))
+		require.NoError(t, r.step.Attend(0, attending(q, out)))
 		got := make([]float32, out.Len())
 		require.NoError(t, backend.Download(r.be, r.s, got, out, 0))
 		for d := range dim {
@@ -287,12 +292,15 @@ func TestRegressionInt32Offsets(t *testing.T) {
 		t.Skip("needs 4 GiB of address space that is backed on first touch")
 	}
 	be := openDevice(t)
-	cfg := Config{Layout: Paged, Layers: 1, KVHeads: 8, HeadDim: 256, VHeadDim: 1, K: backend.F32, RoPE: &backend.RoPE{},
-		BlockSize: 16, Capacity: 64, Blocks: 1<<16 + 64}
-	if !be.Caps().SupportsDims(cfg.HeadDim, cfg.VHeadDim) {
-		cfg.VHeadDim = cfg.HeadDim
+	cfg := Config{
+		Model:   Model{Layers: 1, KVHeads: 8, HeadDim: 256, VHeadDim: 1, RoPE: &backend.RoPE{}},
+		Storage: Storage{K: backend.F32},
+		Memory:  Memory{Layout: Paged, BlockSize: 16, Capacity: 64, Blocks: 1<<16 + 64},
 	}
-	require.Greater(t, cfg.Blocks*cfg.KVHeads*cfg.BlockSize*cfg.HeadDim, math.MaxInt32)
+	if !be.Caps().SupportsDims(cfg.Model.HeadDim, cfg.Model.VHeadDim) {
+		cfg.Model.VHeadDim = cfg.Model.HeadDim
+	}
+	require.Greater(t, cfg.Memory.Blocks*cfg.Model.KVHeads*cfg.Memory.BlockSize*cfg.Model.HeadDim, math.MaxInt32)
 	need, err := cfg.Bytes()
 	require.NoError(t, err)
 	if free := be.Info().FreeMemory; free < need+1<<30 {
@@ -304,23 +312,23 @@ func TestRegressionInt32Offsets(t *testing.T) {
 	var low []*Sequence[buffer]
 	for range (1 << 16) / 4 {
 		s := r.open()
-		taken, err := s.take(s.kept.blocks, 4)
+		taken, err := s.body.Take(s.body.Kept.Blocks, 4)
 		require.NoError(t, err)
-		s.kept.blocks, s.len = taken, 64
-		r.pool.kept.logical += 4
+		s.body.Kept.Blocks, s.body.Len = taken, 64
+		r.pool.stores.Kept.Logical += 4
 		low = append(low, s)
 	}
 	a := r.open()
 	ids := sequence(1, 17)
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, ids}))
 	r.write(r.s, feed[buffer]{a, ids})
-	q, out := r.vector(r.s, rows(sequence(90, 17), 0, 8, 256, false)), r.vector(r.s, make([]float32, 17*8*cfg.VHeadDim))
-	require.NoError(t, r.step.Attend(0, q, out))
+	q, out := r.vector(r.s, rows(sequence(90, 17), 0, 8, 256, false)), r.vector(r.s, make([]float32, 17*8*cfg.Model.VHeadDim))
+	require.NoError(t, r.step.Attend(0, attending(q, out)))
 	require.NoError(t, r.step.Commit())
-	require.GreaterOrEqual(t, a.kept.blocks[0].ID, uint32(1<<16))
+	require.GreaterOrEqual(t, a.body.Kept.Blocks[0].ID, uint32(1<<16))
 	r.expect(r.s, a, tokens(ids...))
 
-	got := make([]float32, 8*cfg.VHeadDim)
+	got := make([]float32, 8*cfg.Model.VHeadDim)
 	require.NoError(t, backend.Download(be, r.s, got, out, 16*len(got)))
 	for h := range 8 { // the last token sees all
 		var sum, weighted float64
@@ -332,7 +340,7 @@ func TestRegressionInt32Offsets(t *testing.T) {
 			sum += math.Exp(score)
 			weighted += math.Exp(score) * float64(element(id, 0, h, 0, true))
 		}
-		require.InDelta(t, weighted/sum, got[h*cfg.VHeadDim], 1e-5)
+		require.InDelta(t, weighted/sum, got[h*cfg.Model.VHeadDim], 1e-5)
 	}
 
 	b, err := a.Fork() // copies, moves and turns there, too
@@ -355,7 +363,7 @@ func TestRegressionInt32Offsets(t *testing.T) {
 // Index vectors that grow for a larger step are not those of a smaller one on its way.
 func TestRegressionRegrownStepVectors(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 200
+	cfg.Memory.Blocks = 200
 	r, dev, be := lateRig(t, cfg)
 	first := r.open()
 	require.NoError(t, r.feed(feed[buffer]{first, sequence(1, 3)}))
@@ -394,11 +402,11 @@ func TestRegressionEmptyContextGivesNaN(t *testing.T) {
 	be := openDevice(t)
 	r := newRig(t, be, small(Paged))
 	c := r.pool.Config()
-	view, err := r.pool.Layer(0)
+	view, _, err := r.pool.Layer(0)
 	require.NoError(t, err)
 	require.NoError(t, be.Fill(r.s, view.K.Data, 0, view.K.Data.Len(), math.NaN()))
 	require.NoError(t, be.Fill(r.s, view.V.Data, 0, view.V.Data.Len(), math.NaN()))
-	plan, err := be.PlanAttend(backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: c.HeadDim, VDim: c.VHeadDim, BlockSize: 4,
+	plan, err := be.PlanAttend(backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: c.Model.HeadDim, VDim: c.Model.VHeadDim, BlockSize: 4,
 		Format: backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, ContextLens: []uint32{0}, QueryLens: []uint32{1}})
 	require.NoError(t, err)
 	vec := func(dt backend.DType, host []uint32) buffer {
@@ -433,8 +441,8 @@ func TestRegressionEmptyContextGivesNaN(t *testing.T) {
 
 // The defaults do not reserve a server's memory for one user.
 func TestRegressionDefaultsReserveTooMuch(t *testing.T) {
-	llama8B := Config{Layout: Paged, Layers: 32, QHeads: 32, KVHeads: 8, HeadDim: 128}
-	got, err := llama8B.ResolveWith(Environment{})
+	llama8B := Config{Model: Model{Layers: 32, QHeads: 32, KVHeads: 8, HeadDim: 128}, Memory: Memory{Layout: Paged}}
+	got, err := llama8B.ResolveWith(config.Environment{})
 	require.NoError(t, err)
 	bytes, err := got.Bytes()
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 
@@ -16,14 +17,14 @@ func TestWarmPublicationAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	cfg := small(Paged)
-	cfg.Capacity, cfg.Blocks = 4096, 1100
+	cfg.Memory.Capacity, cfg.Memory.Blocks = 4096, 1100
 	r := deviceRig(t, cfg)
 	a, b := r.open(), r.open()
 	step := func() {
 		err := r.step.Reset()
 		token := [...]uint32{7}
-		err = firstOf(err, firstOf(r.step.Add(a, token[:]), r.step.Add(b, token[:]))) // equal: b's blocks are swapped
-		if err = firstOf(err, firstOf(r.step.Plan(r.s), r.commit())); err != nil {
+		err = cmp.Or(err, cmp.Or(r.step.Add(a, token[:]), r.step.Add(b, token[:]))) // equal: b's blocks are swapped
+		if err = cmp.Or(err, cmp.Or(r.step.Plan(r.s), r.commit())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +45,7 @@ func TestOpenAllocatesLittle(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	cfg := small(Paged)
-	cfg.Capacity, cfg.Blocks = 4096, 1100
+	cfg.Memory.Capacity, cfg.Memory.Blocks = 4096, 1100
 	r := deviceRig(t, cfg)
 	prompt := sequence(1, 4000)
 	seq := r.open()
@@ -52,8 +53,8 @@ func TestOpenAllocatesLittle(t *testing.T) {
 	require.NoError(t, errors.Join(r.commit(), r.step.Reset(), seq.Release()))
 	open := func(n int) float64 {
 		return testing.AllocsPerRun(100, func() {
-			seq, m, err := r.pool.Open(t.Context(), prompt[:n])
-			if err != nil || m.Matched != n-1 {
+			seq, m, err := r.pool.Open(prompt[:n], OpenOptions{})
+			if err != nil || m.Cached != n-1 {
 				t.Fatal(m, err)
 			}
 			if err := seq.Release(); err != nil {
@@ -62,13 +63,16 @@ func TestOpenAllocatesLittle(t *testing.T) {
 		})
 	}
 	require.Equal(t, [2]float64{1, 1}, [2]float64{open(17), open(4000)})
-	require.LessOrEqual(t, len(r.pool.spare), cfg.MaxSeqs)
+	require.LessOrEqual(t, len(r.pool.spare), cfg.Memory.MaxSeqs)
 	r.close()
 }
 
 // cachedPool is a pool with a prompt of 8,192 tokens in its cache.
 func cachedPool(b *testing.B) (*rig[buffer], []uint32) {
-	cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1], Capacity: 16384, MaxSeqs: 4}
+	cfg := Config{
+		Model:  Model{Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1]},
+		Memory: Memory{Layout: Paged, Capacity: 16384, MaxSeqs: 4},
+	}
 	r := deviceRig(b, cfg)
 	prompt := sequence(1, 8193)
 	seq := r.open()
@@ -81,8 +85,8 @@ func cachedPool(b *testing.B) (*rig[buffer], []uint32) {
 func BenchmarkOpenCached(b *testing.B) {
 	r, prompt := cachedPool(b)
 	use := func(b *testing.B) {
-		seq, m, err := r.pool.Open(b.Context(), prompt)
-		if err = firstOf(err, seq.Release()); err != nil || m.Matched != 8192 {
+		seq, m, err := r.pool.Open(prompt, OpenOptions{})
+		if err = cmp.Or(err, seq.Release()); err != nil || m.Cached != 8192 {
 			b.Error(m, err)
 		}
 	}
@@ -103,7 +107,7 @@ func BenchmarkOpenCached(b *testing.B) {
 	b.Run("match", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if m, err := r.pool.Match(prompt); err != nil || m.Matched != 8192 {
+			if m, err := r.pool.Match(prompt, OpenOptions{}); err != nil || m.Cached != 8192 {
 				b.Fatal(m, err)
 			}
 		}
@@ -115,7 +119,10 @@ func BenchmarkOpenCached(b *testing.B) {
 func BenchmarkPublication(b *testing.B) {
 	for _, policy := range []prefix.Policy{prefix.Adaptive, prefix.Off} {
 		b.Run(policy.String(), func(b *testing.B) {
-			cfg := Config{Layout: Paged, Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1], Capacity: 4096, MaxSeqs: 16, Prefix: policy}
+			cfg := Config{
+				Model:  Model{Layers: 1, KVHeads: 1, HeadDim: testDims()[0], VHeadDim: testDims()[1]},
+				Memory: Memory{Layout: Paged, Capacity: 4096, MaxSeqs: 16, Prefix: policy},
+			}
 			r := deviceRig(b, cfg)
 			var seqs []*Sequence[buffer]
 			token := uint32(0)
@@ -124,7 +131,7 @@ func BenchmarkPublication(b *testing.B) {
 				err := r.step.Reset()
 				if len(seqs) == 0 || seqs[0].Len() == 4096 {
 					for _, s := range seqs {
-						err = firstOf(err, s.Release())
+						err = cmp.Or(err, s.Release())
 					}
 					seqs = seqs[:0]
 					for range 8 {
@@ -133,9 +140,9 @@ func BenchmarkPublication(b *testing.B) {
 				}
 				for _, s := range seqs {
 					token++
-					err = firstOf(err, r.step.Add(s, []uint32{token}))
+					err = cmp.Or(err, r.step.Add(s, []uint32{token}))
 				}
-				if err = firstOf(err, firstOf(r.step.Plan(r.s), r.commit())); err != nil {
+				if err = cmp.Or(err, cmp.Or(r.step.Plan(r.s), r.commit())); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -15,7 +15,7 @@ func reuseLate(t *testing.T, blocks int, seed uint64) (*rig[buffer], *lateDevice
 	be := openDevice(t)
 	dev := newLateDevice(be, backendtest.LateOptions{Seed: seed, OnlyWaits: true})
 	cfg := small(Paged)
-	cfg.Layers, cfg.Blocks = 1, blocks
+	cfg.Model.Layers, cfg.Memory.Blocks = 1, blocks
 	r := newRig(t, dev, cfg)
 	s2, err := dev.NewStream()
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestReuseWaitsForTheWriter(t *testing.T) {
 			r, _, s2, done := reuseLate(t, 40, seed)
 			a, _ := r.serve(sequence(1, 10), OpenOptions{})
 			b, m := r.read(prompt, OpenOptions{})
-			require.GreaterOrEqual(t, m.Matched, 7)
+			require.GreaterOrEqual(t, m.Cached, 7)
 			require.NoError(t, r.on(s2).prefill(s2, b))
 			for _, x := range []*reader[buffer]{b, a} {
 				r.check(s2, x)
@@ -78,7 +78,7 @@ func TestReleasedInFlight(t *testing.T) {
 	st := r.stats()
 	require.Equal(t, [3]int{3, 3, 0}, [3]int{st.Held, st.Retired, st.Cached}, "the first of two steps is done")
 	b, m := r.read(sequence(1, 9), OpenOptions{})
-	require.Equal(t, 8, m.Matched, "also while it is on its way")
+	require.Equal(t, 8, m.Cached, "also while it is on its way")
 	require.NoError(t, r.prefill(s2, b))
 	r.check(s2, b)
 	require.NoError(t, errors.Join(b.seq.Release(), s2.Sync()))
@@ -97,7 +97,7 @@ func TestPartialBlockIsHeldWhileCopied(t *testing.T) {
 	r, _, _, done := reuseLate(t, 40, 5)
 	r.cache(sequence(1, 8), OpenOptions{})
 	b, m := r.read([]uint32{1, 2, 3, 4, 5, 6, 9, 9, 9}, OpenOptions{})
-	require.Equal(t, 6, m.Matched)
+	require.Equal(t, 6, m.Cached)
 	old := b.numbers()[1]
 	require.NoError(t, r.prefill(r.s, b))
 	require.NotEqual(t, old, b.numbers()[1])
@@ -108,7 +108,7 @@ func TestPartialBlockIsHeldWhileCopied(t *testing.T) {
 	require.Equal(t, [3]int{3, 0, 1}, [3]int{st.Held, st.Retired, st.Cached})
 	r.check(r.s, b)
 	c, m := r.read(sequence(1, 9), OpenOptions{})
-	require.Equal(t, 8, m.Matched)
+	require.Equal(t, 8, m.Cached)
 	r.check(r.s, c)
 	require.NoError(t, errors.Join(b.seq.Release(), c.seq.Release()))
 	done()
@@ -119,7 +119,7 @@ func TestPartialBlockIsHeldWhileCopied(t *testing.T) {
 func TestFailedStepIsForgotten(t *testing.T) {
 	notice := map[string]func(r *rig[buffer]) error{
 		"statistics": func(r *rig[buffer]) error { _, err := r.pool.Stats(); return err },
-		"open":       func(r *rig[buffer]) error { _, _, err := r.pool.Open(t.Context(), sequence(1, 9)); return err },
+		"open":       func(r *rig[buffer]) error { _, _, err := r.pool.Open(sequence(1, 9), OpenOptions{}); return err },
 		"full pool": func(r *rig[buffer]) error {
 			x, _ := r.read(nil, OpenOptions{})
 			err := r.run(r.s, part[buffer]{x, sequence(70, 24)}) // has to wait for the failed one
@@ -131,7 +131,7 @@ func TestFailedStepIsForgotten(t *testing.T) {
 		a, _ := r.read(sequence(1, 9), OpenOptions{})
 		require.NoError(t, r.prefill(s2, a))
 		b, m := r.read(sequence(1, 13), OpenOptions{})
-		require.Equal(t, 8, m.Matched)
+		require.Equal(t, 8, m.Cached)
 		require.NoError(t, r.prefill(r.s, b))
 		require.Equal(t, 12, r.matched(sequence(1, 14), OpenOptions{}))
 		require.NoError(t, errors.Join(a.seq.Release(), b.seq.Release()))
@@ -145,7 +145,7 @@ func TestFailedStepIsForgotten(t *testing.T) {
 		r.stats()
 		require.Zero(t, r.matched(sequence(1, 14), OpenOptions{}), name)
 		c, m := r.serve(sequence(1, 13), OpenOptions{})
-		require.Zero(t, m.Matched)
+		require.Zero(t, m.Cached)
 		r.check(r.s, c)
 		require.NoError(t, c.seq.Release())
 		done()
@@ -159,7 +159,7 @@ func TestReaderOfFailedStepIsTold(t *testing.T) {
 	a, _ := r.read(sequence(1, 9), OpenOptions{})
 	require.NoError(t, r.prefill(s2, a))
 	b, m := r.read(sequence(1, 13), OpenOptions{})
-	require.Equal(t, 8, m.Matched)
+	require.Equal(t, 8, m.Cached)
 	c, _ := r.serve(sequence(50, 9), OpenOptions{})
 	require.NoError(t, r.step.Add(b.seq, sequence(9, 1)))
 	dev.failEvents(s2, errBoom)
@@ -210,9 +210,9 @@ func TestLostDeviceForgetsPrefixes(t *testing.T) {
 	_, err := r.pool.Stats()
 	require.ErrorIs(t, err, backend.ErrLost)
 	require.Zero(t, r.matched(sequence(1, 9), OpenOptions{}))
-	_, _, err = r.pool.Open(t.Context(), sequence(1, 9))
+	_, _, err = r.pool.Open(sequence(1, 9), OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrLost)
-	_, err = r.pool.Pin(sequence(1, 9), 1)
+	_, err = r.pool.Pin(sequence(1, 9), 1, OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrLost)
 	dev.SetFault(nil)
 	require.NoError(t, r.committed(open))
@@ -257,12 +257,12 @@ func TestFenceOfAFastStep(t *testing.T) {
 func TestExpiredLeaseMakesRoom(t *testing.T) {
 	r, _, _, done := reuseLate(t, 4, 5)
 	r.cache(sequence(1, 8), OpenOptions{})
-	l, err := r.pool.Pin(sequence(1, 8), 1)
+	l, err := r.pool.Pin(sequence(1, 8), 1, OpenOptions{})
 	require.NoError(t, err)
 	require.Equal(t, 8, l.Match.Tokens)
 	a, _ := r.read(nil, OpenOptions{})
 	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(50, 16)}), "all four blocks")
-	require.ErrorIs(t, r.pool.Unpin(l), prefix.ErrReleased)
+	require.ErrorIs(t, r.pool.Unpin(l), prefix.ErrLeaseEnded)
 	require.NoError(t, a.seq.Release())
 	require.ErrorIs(t, r.pool.Clear(false), prefix.ErrInUse{}, "the step is on the device")
 	require.NoError(t, r.s.Sync())

@@ -26,7 +26,7 @@ type stored struct {
 func newMirror[B backend.Buffer](t testT, p *Pool[B]) *mirror {
 	sub, have, err := p.Watch(1 << 16)
 	require.NoError(t, err)
-	m := &mirror{t: t, sub: sub, slots: p.cfg.BlockSize, blocks: map[prefix.Key]stored{}}
+	m := &mirror{t: t, sub: sub, slots: p.cfg.Memory.BlockSize, blocks: map[prefix.Key]stored{}}
 	for _, e := range have {
 		m.apply(e)
 	}

@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -82,7 +81,7 @@ func (m *reuseMachine[B]) known(prompt []uint32, o OpenOptions) int {
 		return 0
 	}
 	q := query(prompt, o)
-	q.Extra = prefix.ItemKeys(o.Items, len(prompt), m.pool.cfg.BlockSize)
+	q.Extra = prefix.ItemKeys(o.Items, len(prompt), m.pool.cfg.Memory.BlockSize)
 	return m.mirror.longest(m.pool.model.Root(o.Scope), q)
 }
 
@@ -104,23 +103,23 @@ func (m *reuseMachine[B]) Open(t *rapid.T) {
 		require.GreaterOrEqual(t, got, m.known(prompt, exact))
 		require.LessOrEqual(t, got, want)
 	}
-	seq, match, err := m.pool.Open(context.Background(), prompt, o)
+	seq, match, err := m.pool.Open(prompt, o)
 	require.NoError(t, err)
-	require.Equal(t, seq.Len(), match.Matched)
-	require.Equal(t, len(prompt), match.Matched+match.Recompute)
-	require.True(t, len(prompt) == 0 || match.Recompute > 0)
-	require.LessOrEqual(t, match.Matched, got)
+	require.Equal(t, seq.Len(), match.Cached)
+	require.Equal(t, len(prompt), match.Cached+match.Uncached)
+	require.True(t, len(prompt) == 0 || match.Uncached > 0)
+	require.LessOrEqual(t, match.Cached, got)
 	if st.Reserved == 0 && m.known(prompt, o) == want { // nothing went meanwhile
-		require.Equal(t, got, match.Matched)
+		require.Equal(t, got, match.Cached)
 	}
-	x := &reader[B]{seq: seq, scope: o.Scope, items: o.Items, cut: len(prompt), tokens: prompt[:match.Matched], rest: prompt[match.Matched:]}
-	x.want = x.plain(match.Matched)
+	x := &reader[B]{seq: seq, scope: o.Scope, items: o.Items, cut: len(prompt), tokens: prompt[:match.Cached], rest: prompt[match.Cached:]}
+	x.want = x.plain(match.Cached)
 	if o.Accept != prefix.Exact {
 		x.want = nil
 		for _, id := range seq.Blocks(nil) {
 			x.want = append(x.want, m.shadow[id]...)
 		}
-		x.want = x.want[:match.Matched]
+		x.want = x.want[:match.Cached]
 	}
 	m.xs = append(m.xs, x)
 	m.quiet[x] = o.NoReuse || o.NoPublish || o.Accept != prefix.Exact
@@ -134,7 +133,7 @@ func (m *reuseMachine[B]) Step(t *rapid.T) {
 	var parts []part[B]
 	for _, x := range m.xs {
 		n := rapid.IntRange(0, 9).Draw(t, "tokens")
-		if n = min(n, m.pool.cfg.Capacity-x.seq.Next()); n == 0 {
+		if n = min(n, m.pool.cfg.Memory.Capacity-x.seq.NextPosition()); n == 0 {
 			continue
 		}
 		ids := x.rest[:min(n, len(x.rest))]
@@ -172,7 +171,7 @@ func (m *reuseMachine[B]) Step(t *rapid.T) {
 	st := m.stats()
 	for _, p := range parts {
 		m.note(p.reader)
-		unsure, slots := m.quiet[p.reader] || !alone[p.reader] || m.limited || st.Reserved > 0 || before.Reserved > 0, m.pool.cfg.BlockSize
+		unsure, slots := m.quiet[p.reader] || !alone[p.reader] || m.limited || st.Reserved > 0 || before.Reserved > 0, m.pool.cfg.Memory.BlockSize
 		if len(p.tokens)/slots > (len(p.tokens)-len(p.ids))/slots {
 			m.refused[p.reader] = unsure
 		}
@@ -194,7 +193,7 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 	defer p.mu.Unlock()
 	owners, used, writers := map[uint32]int{}, map[uint32]bool{}, map[uint32]int{}
 	for s := range p.seqs {
-		for _, b := range s.kept.blocks {
+		for _, b := range s.body.Kept.Blocks {
 			used[b.ID] = true
 			owners[b.ID]++
 		}
@@ -205,12 +204,12 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 			owners[b.ID]++
 		})
 	}
-	have = p.cfg.Blocks - len(used)
+	have = p.cfg.Memory.Blocks - len(used)
 	for _, x := range parts {
 		s := x.seq
-		n := ceilDiv(s.len+len(x.ids), p.cfg.slots()) - len(s.kept.blocks)
-		if s.len%p.cfg.slots() != 0 {
-			tail := s.tail().ID
+		n := p.cfg.BlocksOf(s.Len()+len(x.ids)) - len(s.body.Kept.Blocks)
+		if s.Len()%p.cfg.BlockTokens() != 0 {
+			tail := s.body.Tail().ID
 			if writers[tail]++; owners[tail] > writers[tail] {
 				n++ // the last of the owners may write in place
 			}
@@ -223,8 +222,8 @@ func (m *reuseMachine[B]) plainNeed(parts []part[B]) (need, have int) {
 // alone reports whether nobody else has blocks of a reader that are not in the tree:
 // those are published later, when they are his.
 func (m *reuseMachine[B]) alone(x *reader[B]) bool {
-	for _, b := range x.seq.kept.blocks {
-		if owners, err := m.pool.kept.Owners(b); (err != nil || owners > 1) && !m.pool.kept.Published(b) {
+	for _, b := range x.seq.body.Kept.Blocks {
+		if owners, err := m.pool.stores.Kept.Owners(b); (err != nil || owners > 1) && !m.pool.stores.Kept.Published(b) {
 			return false
 		}
 	}
@@ -233,7 +232,7 @@ func (m *reuseMachine[B]) alone(x *reader[B]) bool {
 
 // note remembers what is in a reader's blocks.
 func (m *reuseMachine[B]) note(x *reader[B]) {
-	slots := m.pool.cfg.BlockSize
+	slots := m.pool.cfg.Memory.BlockSize
 	for i, id := range x.numbers() {
 		now, had := x.want[i*slots:min((i+1)*slots, len(x.want))], m.shadow[id]
 		if len(had) < len(now) || !slices.Equal(had[:len(now)], now) { // others may have more of it
@@ -273,7 +272,7 @@ func (m *reuseMachine[B]) finish(t *rapid.T) {
 }
 
 func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, streams int) {
-	cfg.Prefix = prefix.Policy(rapid.IntRange(int(prefix.Adaptive), int(prefix.Priority)).Draw(t, "policy"))
+	cfg.Memory.Prefix = prefix.Policy(rapid.IntRange(int(prefix.Adaptive), int(prefix.Priority)).Draw(t, "policy"))
 	m := &reuseMachine[B]{rig: newRig(t, be, cfg), shadow: map[uint32][]token{}, quiet: map[*reader[B]]bool{}, refused: map[*reader[B]]bool{}}
 	m.mirror = newMirror(t, m.pool)
 	m.streams = []backend.Stream{m.s}
@@ -295,9 +294,9 @@ func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, s
 // typed form, on the test device, and with streams that run late.
 func TestReuseAgainstMap(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks, cfg.Layers = 20, 1 // fewer than six sequences can fill
+	cfg.Memory.Blocks, cfg.Model.Layers = 20, 1 // fewer than six sequences can fill
 	plain := cfg
-	plain.HeadDim, plain.VHeadDim = 2, 2
+	plain.Model.HeadDim, plain.Model.VHeadDim = 2, 2
 	typed, be := openCPU(t), openDevice(t)
 	rapid.Check(t, func(t *rapid.T) {
 		switch rapid.SampledFrom([]string{"typed", "device", "late", "late"}).Draw(t, "where") {

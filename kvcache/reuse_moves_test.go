@@ -67,10 +67,10 @@ func (m *reuseMachine[B]) Shift(t *rapid.T) {
 func (m *reuseMachine[B]) Keep(t *rapid.T) {
 	x := m.pick(t)
 	kept := anyKept(t, len(x.want), 1)
-	o := KeepOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
+	o := RetainOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
 	before, err := x.seq.Positions(nil, 0)
 	require.NoError(t, err)
-	err = x.seq.Keep(m.stream(t), kept, o)
+	err = x.seq.Retain(m.stream(t), kept, o)
 	if errors.Is(err, ErrOutOfBlocks{}) {
 		return
 	}
@@ -99,7 +99,7 @@ func (m *reuseMachine[B]) Keep(t *rapid.T) {
 
 func (m *reuseMachine[B]) Reserve(t *rapid.T) {
 	x := m.pick(t)
-	n := rapid.IntRange(0, m.pool.cfg.Capacity).Draw(t, "tokens")
+	n := rapid.IntRange(0, m.pool.cfg.Memory.Capacity).Draw(t, "tokens")
 	if err := m.pool.Reserve(Reservation[B]{x.seq, n}); err != nil {
 		require.ErrorIs(t, err, ErrOutOfBlocks{})
 	}
@@ -109,7 +109,7 @@ func (m *reuseMachine[B]) Reserve(t *rapid.T) {
 func (m *reuseMachine[B]) KeepPromise(t *rapid.T) {
 	x := m.pick(t)
 	n := rapid.IntRange(1, 12).Draw(t, "tokens")
-	n = min(n, m.pool.cfg.Capacity-x.seq.Next())
+	n = min(n, m.pool.cfg.Memory.Capacity-x.seq.NextPosition())
 	if n == 0 || m.pool.Reserve(Reservation[B]{x.seq, len(x.tokens) + n}) != nil {
 		t.Skip("no room")
 	}
@@ -134,7 +134,7 @@ func (m *reuseMachine[B]) Release(t *rapid.T) {
 func (m *reuseMachine[B]) Pin(t *rapid.T) {
 	if n := len(m.leases); n > 0 && rapid.Bool().Draw(t, "unpin") {
 		require.NoError(t, m.pool.Unpin(m.leases[n-1]))
-		require.ErrorIs(t, m.pool.Unpin(m.leases[n-1]), prefix.ErrReleased)
+		require.ErrorIs(t, m.pool.Unpin(m.leases[n-1]), prefix.ErrLeaseEnded)
 		m.leases = m.leases[:n-1]
 		return
 	}

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -33,7 +34,7 @@ func TestRegressionF9DecodeChangesCachedBlocks(t *testing.T) {
 				require.NoError(t, r.run(r.s, part[buffer]{&fork, []uint32{uint32(1000*i + j)}}))
 			}
 			c, m := r.read(sequence(1, n), OpenOptions{})
-			require.GreaterOrEqual(t, m.Matched, 4)
+			require.GreaterOrEqual(t, m.Cached, 4)
 			r.drop(a, &fork, c)
 		}
 	}
@@ -47,7 +48,7 @@ func TestRegressionF16F17WholePromptCached(t *testing.T) {
 	prompt := sequence(1, 8)
 	a, _ := r.serve(prompt, OpenOptions{})
 	b, m := r.read(prompt, OpenOptions{})
-	require.Equal(t, Match{Matched: 7, Recompute: 1}, m)
+	require.Equal(t, Match{Cached: 7, Uncached: 1}, m)
 	require.Equal(t, a.numbers(), b.numbers())
 	layers, err := b.seq.Layers(r.s)
 	require.NoError(t, err)
@@ -57,7 +58,7 @@ func TestRegressionF16F17WholePromptCached(t *testing.T) {
 	require.Equal(t, a.numbers(), table)
 	require.Equal(t, []uint32{7}, length)
 	require.NoError(t, r.enqueue(r.s, part[buffer]{b, prompt[7:]}))
-	ix, err := r.step.Index()
+	ix, err := r.step.Metadata()
 	require.NoError(t, err)
 	slot := make([]int64, 1)
 	require.NoError(t, backend.Download(r.be, r.s, slot, ix.Slots, 0))
@@ -97,7 +98,7 @@ func TestRegressionDivergenceInsideAnEdge(t *testing.T) {
 		p := sequence(1, 12)
 		p[at] = 99
 		a, m := r.serve(p, OpenOptions{NoPublish: true})
-		require.Equal(t, at, m.Matched)
+		require.Equal(t, at, m.Cached)
 		r.drop(a)
 	}
 	r.close()
@@ -111,7 +112,7 @@ func TestRegressionPositionIsTheMatch(t *testing.T) {
 	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(50, 12)}))
 	r.drop(a)
 	b, m := r.read(sequence(1, 6), OpenOptions{})
-	require.Equal(t, 5, m.Matched) // its last block goes on with what was generated
+	require.Equal(t, 5, m.Cached) // its last block goes on with what was generated
 	require.Equal(t, 5, b.seq.Len())
 	require.NoError(t, r.prefill(r.s, b))
 	r.drop(b)
@@ -133,7 +134,7 @@ func TestShiftOverPublishedBlocks(t *testing.T) {
 		a.tokens, a.want = append(slices.Clone(a.tokens[:cut[0]]), a.tokens[cut[1]:]...), kept
 		require.NoError(t, r.run(r.s, part[buffer]{a, sequence(60, 5)}))
 		c, m := r.read(sequence(1, 13), OpenOptions{})
-		require.Equal(t, 12, m.Matched)
+		require.Equal(t, 12, m.Cached)
 		r.drop(a, b, c)
 		require.NoError(t, r.pool.Check())
 	}
@@ -145,7 +146,7 @@ func TestShiftOverPublishedBlocks(t *testing.T) {
 func TestReuseByConcurrentUsers(t *testing.T) {
 	be := openDevice(t)
 	cfg := small(Paged)
-	cfg.Layers, cfg.Blocks = 1, 48
+	cfg.Model.Layers, cfg.Memory.Blocks = 1, 48
 	r := newRig(t, be, cfg)
 	var failed atomic.Bool
 	var users sync.WaitGroup
@@ -163,14 +164,14 @@ func TestReuseByConcurrentUsers(t *testing.T) {
 	var others sync.WaitGroup
 	calls := 0
 	for _, work := range []func() error{
-		func() error { _, err := r.pool.Match(sequence(1, 13)); return err },
+		func() error { _, err := r.pool.Match(sequence(1, 13), OpenOptions{}); return err },
 		func() error { _, err := r.pool.Stats(); return err },
 		func() error {
-			l, err := r.pool.Pin(sequence(1, 9), time.Minute)
+			l, err := r.pool.Pin(sequence(1, 9), time.Minute, OpenOptions{})
 			if errors.Is(err, ErrOutOfBlocks{}) {
 				return nil
 			}
-			return firstOf(err, r.pool.Unpin(l))
+			return cmp.Or(err, r.pool.Unpin(l))
 		},
 		func() error {
 			sub, _, err := r.pool.Watch(3)
@@ -186,7 +187,7 @@ func TestReuseByConcurrentUsers(t *testing.T) {
 			}
 			return r.pool.Clear(true)
 		},
-		func() error { _, err := r.pool.SaltStats(prefix.Scope{}); return firstOf(err, r.pool.Check()) },
+		func() error { _, err := r.pool.SaltStats(prefix.Scope{}); return cmp.Or(err, r.pool.Check()) },
 	} {
 		others.Add(1)
 		go func() {
@@ -196,7 +197,7 @@ func TestReuseByConcurrentUsers(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					if err := work(); err != nil && !errors.Is(err, prefix.ErrReleased) {
+					if err := work(); err != nil && !errors.Is(err, prefix.ErrLeaseEnded) {
 						t.Error(err)
 						return
 					}

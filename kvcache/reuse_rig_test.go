@@ -1,7 +1,7 @@
 package kvcache
 
 import (
-	"context"
+	"cmp"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -105,12 +105,12 @@ func (r *reader[B]) wrote(ids, content []uint32) {
 // read opens a sequence for a prompt, whose known part must be exact.
 func (r *rig[B]) read(prompt []uint32, o OpenOptions) (*reader[B], Match) {
 	r.t.Helper()
-	seq, m, err := r.pool.Open(context.Background(), prompt, o)
+	seq, m, err := r.pool.Open(prompt, o)
 	require.NoError(r.t, err)
-	require.Equal(r.t, len(prompt), m.Matched+m.Recompute)
-	require.Equal(r.t, m.Matched, seq.Len(), "the position after reuse is the matched length")
-	x := &reader[B]{seq: seq, scope: o.Scope, items: o.Items, cut: len(prompt), tokens: prompt[:m.Matched], rest: prompt[m.Matched:]}
-	x.want = x.plain(m.Matched)
+	require.Equal(r.t, len(prompt), m.Cached+m.Uncached)
+	require.Equal(r.t, m.Cached, seq.Len(), "the position after reuse is the matched length")
+	x := &reader[B]{seq: seq, scope: o.Scope, items: o.Items, cut: len(prompt), tokens: prompt[:m.Cached], rest: prompt[m.Cached:]}
+	x.want = x.plain(m.Cached)
 	return x, m
 }
 
@@ -150,7 +150,7 @@ func (r *rig[B]) run(s backend.Stream, parts ...part[B]) error {
 	if err := r.enqueue(s, parts...); err != nil {
 		return err
 	}
-	return firstOf(r.committed(parts...), r.step.Reset())
+	return cmp.Or(r.committed(parts...), r.step.Reset())
 }
 
 // committed commits a step and notes what the readers have then.
@@ -204,8 +204,8 @@ func (r *rig[B]) matched(prompt []uint32, o OpenOptions) int {
 	r.t.Helper()
 	m, err := r.pool.Match(prompt, o)
 	require.NoError(r.t, err)
-	require.Equal(r.t, len(prompt), m.Matched+m.Recompute)
-	return m.Matched
+	require.Equal(r.t, len(prompt), m.Cached+m.Uncached)
+	return m.Cached
 }
 
 // numbers are a reader's block numbers.

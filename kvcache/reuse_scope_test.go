@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestC1To4ScopesDoNotMeet(t *testing.T) {
 		require.Zero(t, r.matched(sequence(1, 7), o), "%+v", s)
 		r.cache(sequence(1, 4), o)
 		a, m := r.read(sequence(1, 3), o) // a part of a block obeys its scope as well
-		require.Equal(t, 2, m.Matched)
+		require.Equal(t, 2, m.Cached)
 		r.drop(a)
 		require.NoError(t, r.pool.Clear(false))
 	}
@@ -55,7 +54,7 @@ func TestC5ImagesAreInTheKeysOfTheirBlocks(t *testing.T) {
 	a.tokens, a.want, a.cut = a.tokens[:5], a.want[:5], 5
 	require.NoError(t, r.run(r.s, part[buffer]{a, prompt[5:]}))
 	b, m := r.read(prompt, image("cat"))
-	require.Equal(t, 16, m.Matched)
+	require.Equal(t, 16, m.Cached)
 	r.drop(a, b)
 	// The same by a Shift of the end.
 	c, _ := r.read(prompt, image("cat"))
@@ -70,22 +69,22 @@ func TestC7FingerprintOfThePool(t *testing.T) {
 	base := small(Paged)
 	changes := map[string]func(*Config){
 		"nothing":    func(*Config) {},
-		"rope theta": func(c *Config) { c.RoPE = &backend.RoPE{Theta: 5e5} },
-		"no rope":    func(c *Config) { c.RoPE = nil },
-		"k type":     func(c *Config) { c.K, c.V, c.Act = backend.F16, backend.F32, backend.F32 },
-		"v type":     func(c *Config) { c.V, c.Act = backend.F16, backend.F32 },
-		"activation": func(c *Config) { c.Act = backend.F16 },
-		"block size": func(c *Config) { c.BlockSize = 8 },
-		"layers":     func(c *Config) { c.Layers = 3 },
-		"kv heads":   func(c *Config) { c.KVHeads = 1 },
-		"heads":      func(c *Config) { c.QHeads = 8 },
-		"head dim":   func(c *Config) { c.HeadDim *= 2 },
-		"v head dim": func(c *Config) { c.VHeadDim *= 2 },
-		"model":      func(c *Config) { c.Model = []byte("m") },
-		"scale":      func(c *Config) { c.Scale = 3 },
-		"window":     func(c *Config) { c.Masks = []Mask{{Window: 8}} },
-		"alibi":      func(c *Config) { c.Masks = []Mask{{ALiBi: []float32{0, 0, 1, 0}}} },
-		"no sinks":   func(c *Config) { c.Masks = []Mask{{SinkLogits: []float32{1, 2, 3, 4}}} },
+		"rope theta": func(c *Config) { c.Model.RoPE = &backend.RoPE{Theta: 5e5} },
+		"no rope":    func(c *Config) { c.Model.RoPE = nil },
+		"k type":     func(c *Config) { c.Storage.K, c.Storage.V, c.Model.Act = backend.F16, backend.F32, backend.F32 },
+		"v type":     func(c *Config) { c.Storage.V, c.Model.Act = backend.F16, backend.F32 },
+		"activation": func(c *Config) { c.Model.Act = backend.F16 },
+		"block size": func(c *Config) { c.Memory.BlockSize = 8 },
+		"layers":     func(c *Config) { c.Model.Layers = 3 },
+		"kv heads":   func(c *Config) { c.Model.KVHeads = 1 },
+		"heads":      func(c *Config) { c.Model.QHeads = 8 },
+		"head dim":   func(c *Config) { c.Model.HeadDim *= 2 },
+		"v head dim": func(c *Config) { c.Model.VHeadDim *= 2 },
+		"model":      func(c *Config) { c.Model.Digest = []byte("m") },
+		"scale":      func(c *Config) { c.Model.Scale = 3 },
+		"window":     func(c *Config) { c.Model.Masks = []Mask{{Window: 8}} },
+		"alibi":      func(c *Config) { c.Model.Masks = []Mask{{ALiBi: []float32{0, 0, 1, 0}}} },
+		"no sinks":   func(c *Config) { c.Model.Masks = []Mask{{SinkLogits: []float32{1, 2, 3, 4}}} },
 	}
 	seen := map[prefix.Key]string{}
 	for name, change := range changes {
@@ -93,10 +92,14 @@ func TestC7FingerprintOfThePool(t *testing.T) {
 		change(&cfg)
 		cfg, err := cfg.Resolve()
 		require.NoError(t, err)
-		key := cfg.fingerprint().Root(prefix.Scope{}).Key
+		model, err := cfg.Fingerprint()
+		require.NoError(t, err)
+		key := model.Root(prefix.Scope{}).Key
 		require.Empty(t, seen[key], name)
 		seen[key] = name
-		require.Equal(t, key, cfg.fingerprint().Root(prefix.Scope{}).Key, "the same in every process")
+		again, err := cfg.Fingerprint()
+		require.NoError(t, err)
+		require.Equal(t, key, again.Root(prefix.Scope{}).Key, "the same in every process")
 	}
 }
 
@@ -123,9 +126,9 @@ func TestShiftedContentIsMarked(t *testing.T) {
 	require.Equal(t, 15, r.matched(a.tokens, tolerant))
 	// Who accepts it passes the mark on, also of a block of which he has a part only.
 	prompt := append(slices.Clone(head), 10, 11, 50, 51, 52, 53, 54)
-	c, m, err := r.pool.Open(context.Background(), prompt, tolerant)
+	c, m, err := r.pool.Open(prompt, tolerant)
 	require.NoError(t, err)
-	require.Equal(t, 6, m.Matched)
+	require.Equal(t, 6, m.Cached)
 	require.NoError(t, r.feed(feed[buffer]{c, prompt[6:]}))
 	require.Equal(t, 4, r.matched(prompt, OpenOptions{}))
 	require.Equal(t, 8, r.matched(prompt, tolerant))
@@ -144,7 +147,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		require.NoError(t, err)
 		early, err := r.pool.Pin(sequence(1, 9), time.Hour, o)
 		require.NoError(t, err)
-		require.Equal(t, prefix.NeverSeen, early.Match.Lacks())
+		require.Equal(t, prefix.NeverSeen, early.Match.MissReason())
 		require.NoError(t, r.pool.Unpin(early))
 		a, opened := r.serve(sequence(1, 9), o)
 		l, err := r.pool.Pin(sequence(1, 30), time.Hour, o)
@@ -155,13 +158,13 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		require.NoError(t, err)
 		st, err := r.pool.SaltStats(two)
 		require.NoError(t, err)
-		seen = append(seen, m, opened, l.Match.Tokens, l.Match.Lacks(), other, st)
+		seen = append(seen, m, opened, l.Match.Tokens, l.Match.MissReason(), other, st)
 		require.NoError(t, r.pool.Unpin(l))
 		r.drop(a)
 		return seen
 	}
 	alone := story()
-	require.Equal(t, prefix.NeverSeen, alone[0].(Match).Lacks)
+	require.Equal(t, prefix.NeverSeen, alone[0].(Match).MissReason)
 	require.NoError(t, r.pool.Clear(false))
 	r.cache(sequence(1, 30), OpenOptions{Scope: one})
 	require.Equal(t, alone, story())

@@ -15,7 +15,7 @@ import (
 // reuseRig is a rig of so many blocks of 4 tokens, evicted in the order of release.
 func reuseRig(t testT, blocks int) *rig[buffer] {
 	cfg := small(Paged)
-	cfg.Layers, cfg.Blocks, cfg.Prefix = 1, blocks, prefix.LRU
+	cfg.Model.Layers, cfg.Memory.Blocks, cfg.Memory.Prefix = 1, blocks, prefix.LRU
 	return deviceRig(t, cfg)
 }
 
@@ -34,7 +34,7 @@ func TestA7FailedStepChangesNothing(t *testing.T) {
 	a, _ := r.serve(sequence(1, 13), OpenOptions{})
 	r.cache(append(sequence(1, 8), 90, 91, 92, 93), OpenOptions{})
 	b, m := r.read(append(sequence(1, 8), 90, 91, 92, 93, 94), OpenOptions{})
-	require.Equal(t, 12, m.Matched)
+	require.Equal(t, 12, m.Cached)
 	c, _ := r.read(nil, OpenOptions{})
 	r.cache(sequence(200, 12), OpenOptions{})
 	watch := newMirror(t, r.pool)
@@ -61,10 +61,10 @@ func TestA8NeedIsWhatIsTaken(t *testing.T) {
 		after := r.idle()
 		require.Zero(t, after.Reserved)
 		copies := 0
-		if m.Matched%4 != 0 {
+		if m.Cached%4 != 0 {
 			copies = 1
 		}
-		require.Equal(t, before.Reserved, n/4-m.Matched/4, "%d tokens", n)
+		require.Equal(t, before.Reserved, n/4-m.Cached/4, "%d tokens", n)
 		require.Equal(t, before.Reserved-copies, after.Held-before.Held)
 		r.drop(a)
 		r.close()
@@ -75,7 +75,7 @@ func TestA9CachedBlockCountsOnce(t *testing.T) {
 	r := reuseRig(t, 2)
 	r.cache(sequence(1, 4), OpenOptions{})
 	a, m := r.read(sequence(1, 8), OpenOptions{})
-	require.Equal(t, 4, m.Matched)
+	require.Equal(t, 4, m.Cached)
 	require.Equal(t, 1, r.idle().Held)
 	require.NoError(t, r.prefill(r.s, a))
 	require.Equal(t, 2, r.idle().Held)
@@ -87,7 +87,7 @@ func TestB1SharedPrefixAndOrderOfEviction(t *testing.T) {
 	r := reuseRig(t, 10)
 	a, _ := r.serve(sequence(1, 14), OpenOptions{})
 	b, m := r.serve(append(sequence(1, 12), 90, 91), OpenOptions{})
-	require.Equal(t, 12, m.Matched)
+	require.Equal(t, 12, m.Cached)
 	require.Equal(t, a.numbers()[:3], b.numbers()[:3])
 	st := r.idle()
 	require.Equal(t, [2]int{5, 8}, [2]int{st.Held, st.Logical})
@@ -111,7 +111,7 @@ func TestB2TouchedPrefixLeavesTheOrder(t *testing.T) {
 	r.cache(sequence(1, 8), OpenOptions{})
 	r.cache(sequence(50, 8), OpenOptions{})
 	a, m := r.read(sequence(1, 9), OpenOptions{})
-	require.Equal(t, 8, m.Matched)
+	require.Equal(t, 8, m.Cached)
 	require.Equal(t, 2, r.idle().Cached)
 	r.drop(a) // which was released last now
 	b, _ := r.serve(sequence(200, 16), OpenOptions{})
@@ -125,7 +125,7 @@ func TestB3HitIsNotEvictedForItsOwnPrompt(t *testing.T) {
 	r := reuseRig(t, 2)
 	r.cache(sequence(1, 8), OpenOptions{})
 	a, m := r.serve([]uint32{1, 2, 3, 4, 9, 9}, OpenOptions{})
-	require.Equal(t, 4, m.Matched)
+	require.Equal(t, 4, m.Cached)
 	require.Equal(t, 4, r.matched(sequence(1, 9), OpenOptions{}))
 	r.drop(a)
 	r.close()
@@ -144,7 +144,7 @@ func TestB4ReusedBlockIsNotFound(t *testing.T) {
 
 func TestB5DecodePublishesWhatIsFull(t *testing.T) {
 	cfg := small(Paged)
-	cfg.BlockSize, cfg.Capacity = 16, 96
+	cfg.Memory.BlockSize, cfg.Memory.Capacity = 16, 96
 	r := deviceRig(t, cfg)
 	a, _ := r.serve(sequence(1, 55), OpenOptions{})
 	for range 4 {
@@ -158,7 +158,7 @@ func TestB5DecodePublishesWhatIsFull(t *testing.T) {
 	st = r.idle()
 	require.Equal(t, [2]int{5, 4}, [2]int{st.Held, st.Prefix.Blocks})
 	b, m := r.read(append(slices.Clone(a.tokens), 8), OpenOptions{})
-	require.Equal(t, 64, m.Matched, "what was decoded is found, too")
+	require.Equal(t, 64, m.Cached, "what was decoded is found, too")
 	r.drop(a, b)
 	r.close()
 }
@@ -167,8 +167,8 @@ func TestB6LogitsOfThePromptAreComputed(t *testing.T) {
 	r := reuseRig(t, 20)
 	a, _ := r.serve(sequence(1, 9), OpenOptions{})
 	b, m := r.serve(sequence(1, 9), OpenOptions{NoReuse: true})
-	require.Zero(t, m.Matched)
-	require.Equal(t, 9, m.Recompute)
+	require.Zero(t, m.Cached)
+	require.Equal(t, 9, m.Uncached)
 	for _, id := range b.numbers() {
 		require.NotContains(t, a.numbers(), id)
 	}
@@ -176,7 +176,7 @@ func TestB6LogitsOfThePromptAreComputed(t *testing.T) {
 	require.Equal(t, 6, r.idle().Held)
 	r.drop(a, b)
 	c, m := r.serve(sequence(50, 9), OpenOptions{NoReuse: true})
-	require.Zero(t, m.Matched)
+	require.Zero(t, m.Cached)
 	require.Equal(t, 8, r.matched(sequence(50, 9), OpenOptions{}), "what nobody has is left to others")
 	d, _ := r.serve(sequence(80, 9), OpenOptions{NoPublish: true})
 	require.Zero(t, r.matched(sequence(80, 9), OpenOptions{}))
@@ -189,7 +189,7 @@ func TestB7OneTokenIsLeft(t *testing.T) {
 	for n := 1; n < 13; n++ {
 		r.cache(sequence(1, n), OpenOptions{})
 		a, m := r.read(sequence(1, n), OpenOptions{})
-		require.Equal(t, max(n%4, 1), m.Recompute, "of %d tokens", n)
+		require.Equal(t, max(n%4, 1), m.Uncached, "of %d tokens", n)
 		require.NoError(t, a.seq.Release())
 		require.NoError(t, r.pool.Clear(false))
 	}
@@ -210,7 +210,7 @@ func TestB8ClearIsRefusedWhileInUse(t *testing.T) {
 
 	a, _ = r.serve(sequence(1, 9), OpenOptions{})
 	b, m := r.read(sequence(1, 9), OpenOptions{})
-	require.Equal(t, 8, m.Matched)
+	require.Equal(t, 8, m.Cached)
 	short, _ := r.serve(sequence(70, 3), OpenOptions{}) // which has nothing in the tree
 	require.NoError(t, r.pool.Clear(true))
 	require.NoError(t, r.run(r.s, part[buffer]{short, sequence(73, 9)}))
@@ -218,7 +218,7 @@ func TestB8ClearIsRefusedWhileInUse(t *testing.T) {
 	require.NoError(t, r.run(r.s, part[buffer]{a, sequence(30, 9)}))
 	require.Zero(t, r.idle().Prefix.Blocks)
 	c, m := r.serve(sequence(1, 9), OpenOptions{})
-	require.Zero(t, m.Matched)
+	require.Zero(t, m.Cached)
 	require.Equal(t, 2, r.idle().Prefix.Blocks)
 	r.drop(a, b, c, short)
 	r.close()
@@ -238,8 +238,8 @@ func TestB12RemovedWasStored(t *testing.T) {
 	r.pool.Unwatch(late.sub)
 	_, open := <-late.sub.C
 	require.False(t, open)
-	_, _, err := r.pool.Watch(prefix.MaxRoom + 1)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	_, _, err := r.pool.Watch(prefix.MaxEventBuffer + 1)
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	r.close()
 	_, open = <-watch.sub.C
 	require.False(t, open, "closing the pool ends the stream")

@@ -1,7 +1,7 @@
 package kvcache
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"math"
 
@@ -29,10 +29,13 @@ type rig[B backend.Buffer] struct {
 // the test device computes.
 func small(layout Layout) Config {
 	dims := testDims()
-	c := Config{Layout: layout, Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1],
-		K: backend.F32, Capacity: 40, MaxSeqs: 4, RoPE: &backend.RoPE{}}
+	c := Config{
+		Model:   Model{Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1], RoPE: &backend.RoPE{}},
+		Storage: Storage{K: backend.F32},
+		Memory:  Memory{Layout: layout, Capacity: 40, MaxSeqs: 4},
+	}
 	if layout == Paged {
-		c.BlockSize = 4
+		c.Memory.BlockSize = 4
 	}
 	return c
 }
@@ -62,8 +65,8 @@ func (r *rig[B]) close() {
 	require.Zero(r.t, st.Held, "blocks leaked")
 	require.Zero(r.t, st.Logical)
 	require.Equal(r.t, st.Blocks, st.Free+st.Cached)
-	if r.pool.windowed() {
-		require.Zero(r.t, r.pool.fresh.Stats().Held+r.pool.fresh.logical, "recent blocks leaked")
+	if r.pool.stores.Windowed() {
+		require.Zero(r.t, r.pool.stores.Fresh.Stats().Held+r.pool.stores.Fresh.Logical, "recent blocks leaked")
 	}
 	require.NoError(r.t, r.pool.Close())
 	require.Zero(r.t, r.be.Info().Buffers, "device memory leaked")
@@ -73,7 +76,7 @@ func (r *rig[B]) close() {
 
 func (r *rig[B]) open() *Sequence[B] {
 	r.t.Helper()
-	seq, _, err := r.pool.Open(context.Background(), nil)
+	seq, _, err := r.pool.Open(nil, OpenOptions{})
 	require.NoError(r.t, err)
 	return seq
 }
@@ -122,7 +125,7 @@ func (r *rig[B]) plan(s backend.Stream, feeds ...feed[B]) error {
 		}
 	}
 	if err := r.step.Plan(s); err != nil {
-		return fmt.Errorf("%w", firstOf(err, r.step.Reset()))
+		return fmt.Errorf("%w", cmp.Or(err, r.step.Reset()))
 	}
 	return nil
 }
@@ -138,20 +141,30 @@ func (r *rig[B]) writeWith(s backend.Stream, queries map[int]B, feeds ...feed[B]
 		ids = append(ids, f.ids...)
 	}
 	c := r.pool.Config()
-	for l := range c.Layers {
-		k := r.vector(s, rows(ids, l, c.KVHeads, c.HeadDim, false))
-		v := r.vector(s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
+	for l := range c.Model.Layers {
+		k := r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false))
+		v := r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
 		if q, there := queries[l]; there {
-			require.NoError(r.t, r.step.AppendQueries(l, q, k, v))
-		} else if c.hadamard(l) {
-			q := r.vector(s, make([]float32, len(ids)*c.QHeads*c.HeadDim))
-			require.NoError(r.t, r.step.AppendQueries(l, q, k, v))
+			require.NoError(r.t, r.step.Append(l, qkv(q, k, v)))
+		} else if c.HadamardOf(l) {
+			q := r.vector(s, make([]float32, len(ids)*c.Model.QHeads*c.Model.HeadDim))
+			require.NoError(r.t, r.step.Append(l, qkv(q, k, v)))
 			r.free(q)
 		} else {
-			require.NoError(r.t, r.step.Append(l, k, v))
+			require.NoError(r.t, r.step.Append(l, kv(k, v)))
 		}
 		r.free(k, v)
 	}
+}
+
+// layer appends the rows of tokens to a layer of the planned step.
+func (r *rig[B]) layer(s backend.Stream, l int, ids []uint32) {
+	r.t.Helper()
+	c := r.pool.Config()
+	q := r.vector(s, make([]float32, len(ids)*c.Model.QHeads*c.Model.HeadDim))
+	k, v := r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false)), r.vector(s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
+	require.NoError(r.t, r.step.Append(l, qkv(q, k, v)))
+	r.free(q, k, v)
 }
 
 // feed does a whole step on the rig's stream.
@@ -166,7 +179,7 @@ func (r *rig[B]) feed(feeds ...feed[B]) error {
 
 // commit ends a step whose rows do not matter.
 func (r *rig[B]) commit() error {
-	if _, err := r.step.Index(); err != nil {
+	if _, err := r.step.Metadata(); err != nil {
 		return err
 	}
 	return r.step.Commit()
@@ -175,7 +188,7 @@ func (r *rig[B]) commit() error {
 // vector is host on the device, in the pool's activation type.
 func (r *rig[B]) vector(s backend.Stream, host []float32) B {
 	r.t.Helper()
-	b, err := allocRows(r.be, s, r.pool.Config().Act, host)
+	b, err := allocRows(r.be, s, r.pool.Config().Model.Act, host)
 	require.NoError(r.t, err)
 	return b
 }
@@ -201,7 +214,7 @@ func (r *rig[B]) operands(n int) (q, k, v, out B) {
 	r.t.Helper()
 	c := r.pool.Config()
 	zeros := func(width int) B { return r.vector(r.s, make([]float32, n*width)) }
-	return zeros(c.QHeads * c.HeadDim), zeros(c.KVHeads * c.HeadDim), zeros(c.KVHeads * c.VHeadDim), zeros(c.QHeads * c.VHeadDim)
+	return zeros(c.Model.QHeads * c.Model.HeadDim), zeros(c.Model.KVHeads * c.Model.HeadDim), zeros(c.Model.KVHeads * c.Model.VHeadDim), zeros(c.Model.QHeads * c.Model.VHeadDim)
 }
 
 func (r *rig[B]) free(buffers ...B) {
@@ -291,7 +304,7 @@ func (p placed) within(dt backend.DType, dim int, hadamard bool) float64 {
 // values and unturned keys exactly, turned keys within turnError.
 func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 	r.t.Helper()
-	h := newHistory(r.pool.cfg.Layers)
+	h := newHistory(r.pool.cfg.Model.Layers)
 	for l := range h.layers {
 		for i, tk := range want {
 			h.layers[l] = append(h.layers[l], placed{token: tk, pos: i})
@@ -303,7 +316,7 @@ func (r *rig[B]) expect(s backend.Stream, seq *Sequence[B], want []token) {
 // expectHistory is expect with positions, for quantized types, too: within their bounds.
 func (r *rig[B]) expectHistory(s backend.Stream, seq *Sequence[B], h *history) {
 	r.t.Helper()
-	require.Equal(r.t, h.next, seq.Next())
+	require.Equal(r.t, h.next, seq.NextPosition())
 	for l, list := range h.layers {
 		positions, err := seq.Positions(nil, l)
 		require.NoError(r.t, err)
@@ -322,9 +335,9 @@ func (r *rig[B]) expectContent(s backend.Stream, seq *Sequence[B], want *history
 	require.NoError(r.t, err)
 	c := r.pool.Config()
 	n := want.len()
-	k, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.HeadDim)
+	k, err := r.be.Alloc(backend.F32, c.Model.KVHeads*n*c.Model.HeadDim)
 	require.NoError(r.t, err)
-	v, err := r.be.Alloc(backend.F32, c.KVHeads*n*c.VHeadDim)
+	v, err := r.be.Alloc(backend.F32, c.Model.KVHeads*n*c.Model.VHeadDim)
 	require.NoError(r.t, err)
 	hk, hv := make([]float32, k.Len()), make([]float32, v.Len())
 	for l := range layers {
@@ -332,18 +345,18 @@ func (r *rig[B]) expectContent(s backend.Stream, seq *Sequence[B], want *history
 		require.NoError(r.t, seq.Gather(s, l, k, v))
 		require.NoError(r.t, backend.Download(r.be, s, hk, k, 0))
 		require.NoError(r.t, backend.Download(r.be, s, hv, v, 0))
-		f := c.format(l)
-		for h := range c.KVHeads {
+		f := c.FormatOf(l)
+		for h := range c.Model.KVHeads {
 			for i, p := range want.layers[l] {
-				within := p.within(f.K, c.HeadDim, c.hadamard(l))
-				got := hk[(h*n+i)*c.HeadDim:][:c.HeadDim]
-				for d, w := range p.key(l, h, c.HeadDim) {
+				within := p.within(f.K, c.Model.HeadDim, c.HadamardOf(l))
+				got := hk[(h*n+i)*c.Model.HeadDim:][:c.Model.HeadDim]
+				for d, w := range p.key(l, h, c.Model.HeadDim) {
 					if !(math.Abs(float64(got[d])-w) <= within) {
-						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v within %v", l, h, i, got, p.key(l, h, c.HeadDim), p, within)
+						require.Failf(r.t, "key differs", "layer %d head %d token %d: got %v, want %v of %+v within %v", l, h, i, got, p.key(l, h, c.Model.HeadDim), p, within)
 					}
 				}
-				for d := range c.VHeadDim {
-					if got, w := hv[(h*n+i)*c.VHeadDim+d], element(p.id, l, h, d, true); !(math.Abs(float64(got-w)) <= rounding(f.V)) {
+				for d := range c.Model.VHeadDim {
+					if got, w := hv[(h*n+i)*c.Model.VHeadDim+d], element(p.id, l, h, d, true); !(math.Abs(float64(got-w)) <= rounding(f.V)) {
 						require.Failf(r.t, "value differs", "layer %d head %d token %d dim %d: got %v, want %v", l, h, i, d, got, w)
 					}
 				}

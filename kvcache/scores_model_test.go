@@ -24,7 +24,7 @@ type place struct {
 }
 
 func (w *weigher) at(layer int, blocks []uint32, i int) place {
-	slots := w.pool.cfg.slots()
+	slots := w.pool.cfg.BlockTokens()
 	return place{layer, blocks[i/slots], i % slots}
 }
 
@@ -36,7 +36,7 @@ func (w *weigher) Step(t *rapid.T) {
 	var of []*modelSeq[buffer]
 	rows := 0
 	for _, ms := range w.seqs {
-		if n := min(rapid.IntRange(0, 5).Draw(t, "tokens"), w.pool.cfg.Capacity-ms.next); n > 0 {
+		if n := min(rapid.IntRange(0, 5).Draw(t, "tokens"), w.pool.cfg.Memory.Capacity-ms.next); n > 0 {
 			feeds, of, rows = append(feeds, feed[buffer]{ms.seq, w.machine.feed(ms, n)}), append(of, ms), rows+n
 		}
 	}
@@ -50,11 +50,11 @@ func (w *weigher) Step(t *rapid.T) {
 	w.t = t
 	w.write(s, feeds...)
 	c := w.pool.Config()
-	ix := &w.step.index
-	q, out := w.vector(s, make([]float32, rows*c.QHeads*c.HeadDim)), w.vector(s, make([]float32, rows*c.QHeads*c.VHeadDim))
-	for l := range c.Layers {
+	ix := &w.step.step.Index
+	q, out := w.vector(s, make([]float32, rows*c.Model.QHeads*c.Model.HeadDim)), w.vector(s, make([]float32, rows*c.Model.QHeads*c.Model.VHeadDim))
+	for l := range c.Model.Layers {
 		for i, ms := range of {
-			table, had := ix.fresh.tables.host[i*ix.fresh.stride:][:ix.fresh.stride], ms.seq.Blocks(nil)
+			table, had := ix.Fresh.Tables.Host[i*ix.Fresh.Stride:][:ix.Fresh.Stride], ms.seq.Blocks(nil)
 			for j := range ms.len() {
 				w.mass[w.at(l, table, j)] = w.mass[w.at(l, had, j)]
 			}
@@ -63,9 +63,9 @@ func (w *weigher) Step(t *rapid.T) {
 			}
 		}
 		for range l + 1 {
-			require.NoError(t, w.step.Attend(l, q, out))
+			require.NoError(t, w.step.Attend(l, attending(q, out)))
 			for i, ms := range of {
-				table := ix.fresh.tables.host[i*ix.fresh.stride:][:ix.fresh.stride]
+				table := ix.Fresh.Tables.Host[i*ix.Fresh.Stride:][:ix.Fresh.Stride]
 				for j := range feeds[i].ids {
 					seen := ms.len() + j + 1
 					for token := range seen {
@@ -95,7 +95,7 @@ func (w *weigher) moved(ms *modelSeq[buffer], change func() error, from func(lay
 		return
 	}
 	now := map[place]float64{}
-	for l := range w.pool.cfg.Layers {
+	for l := range w.pool.cfg.Model.Layers {
 		for i, blocks := 0, ms.seq.Blocks(nil); i < ms.seq.Len(); i++ {
 			now[w.at(l, blocks, i)] = w.mass[w.at(l, had, from(l, i))]
 		}
@@ -127,9 +127,9 @@ func (w *weigher) Shift(t *rapid.T) {
 func (w *weigher) Keep(t *rapid.T) {
 	ms := w.pick(t)
 	w.t = t
-	kept, o := anyKept(t, ms.len(), w.pool.cfg.Layers), KeepOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
+	kept, o := anyKept(t, ms.len(), w.pool.cfg.Model.Layers), RetainOptions{Reposition: rapid.Bool().Draw(t, "reposition")}
 	w.moved(ms, func() error {
-		err := ms.seq.Keep(w.stream(t), kept, o)
+		err := ms.seq.Retain(w.stream(t), kept, o)
 		if err == nil {
 			ms.keep(kept, o)
 		}
@@ -140,9 +140,9 @@ func (w *weigher) Keep(t *rapid.T) {
 func (w *weigher) Clear(t *rapid.T) {
 	ms := w.pick(t)
 	require.NoError(t, ms.seq.ClearScores(w.stream(t)))
-	for l := range w.pool.cfg.Layers {
+	for l := range w.pool.cfg.Model.Layers {
 		for _, block := range ms.seq.Blocks(nil) {
-			for slot := range w.pool.cfg.slots() {
+			for slot := range w.pool.cfg.BlockTokens() {
 				w.mass[place{l, block, slot}] = 0
 			}
 		}
@@ -157,12 +157,12 @@ func (w *weigher) Read(t *rapid.T) {
 
 func (w *weigher) weighed(s backend.Stream, ms *modelSeq[buffer]) {
 	c := w.pool.Config()
-	got := make([]float32, c.KVHeads*ms.len())
-	for l := range c.Layers {
+	got := make([]float32, c.Model.KVHeads*ms.len())
+	for l := range c.Model.Layers {
 		require.NoError(w.t, ms.seq.Scores(s, l, got))
 		for i, blocks := 0, ms.seq.Blocks(nil); i < ms.len(); i++ {
-			want := float64(c.QHeads/c.KVHeads) * w.mass[w.at(l, blocks, i)]
-			for h := range c.KVHeads {
+			want := float64(c.Model.QHeads/c.Model.KVHeads) * w.mass[w.at(l, blocks, i)]
+			for h := range c.Model.KVHeads {
 				require.InDelta(w.t, want, got[h*ms.len()+i], 1e-4, "layer %d head %d token %d of %d", l, h, i, ms.len())
 			}
 		}
@@ -176,12 +176,12 @@ func TestScoresAgainstLists(t *testing.T) {
 	for _, layout := range []Layout{Contiguous, Paged} {
 		t.Run(layout.String(), leavesNothing(be, func(t *rapid.T) {
 			cfg := small(layout)
-			cfg.Scores = true
+			cfg.Attention.Scores = true
 			if layout == Paged {
-				cfg.Blocks = 24
+				cfg.Memory.Blocks = 24
 			}
 			if f := (backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}); testDevice().Supports(f) && rapid.Bool().Draw(t, "quantized") {
-				cfg.K, cfg.V, cfg.Act = f.K, f.V, f.Act
+				cfg.Storage.K, cfg.Storage.V, cfg.Model.Act = f.K, f.V, f.Act
 			}
 			dev := newLateDevice(be, backendtest.LateOptions{Seed: rapid.Uint64().Draw(t, "seed")})
 			w := &weigher{&machine[buffer]{rig: newRig(t, dev, cfg)}, map[place]float64{}}

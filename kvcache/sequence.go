@@ -2,276 +2,283 @@ package kvcache
 
 import (
 	"errors"
-	"fmt"
-	"iter"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Sequence is one list of tokens in a pool. It is used by one goroutine at a
-// time, different sequences of a pool by different ones. It keeps its blocks, and the pool
-// keeps it, until Release or Pool.Close: one that a program drops is never collected.
+// Sequence is one list of tokens in a pool. It is used by one goroutine at a time;
+// different sequences of a pool may be used by different goroutines. A sequence that is
+// not released keeps its blocks until Pool.Close; the garbage collector does not free it.
 type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
-	kept     segment
-	recent   segment // with Config.Residual: its last tokens
-	len      int
-	places   places           // where its tokens are in the text
-	origin                    // where its blocks belong in the prefix tree
-	tokens   []uint32         // the sequence's, behind them the rest of its prompt, and those of an open step
-	prompt   int              // tokens of the prompt while some of it is left to compute, else 0
-	fence    *residency.Fence // the last step that used the sequence
-	step     *Batch[B]        // the open step it is part of
-	failed   error            // a device error left its content undefined
+	body     store.Body[B]
+	text     text.Text
+	busy     bool // it is part of an open step
 	released bool
-
-	layers []KvCache[B] // made by Layers
-	table  table[B]
-	scores vector[B, float32] // of layers, on their way to the host
-	slots  vector[B, int64]   // whose scores are cleared
+	layers   []KvCache[B] // made by Layers
 }
 
-// Len is the number of tokens, those of an open step not counted.
-func (s *Sequence[B]) Len() int { return s.len }
+// newSequence returns an empty sequence. The caller holds the lock.
+func (p *Pool[B]) newSequence(from text.Origin) *Sequence[B] {
+	var l lists
+	if n := len(p.spare); n > 0 {
+		l, p.spare = p.spare[n-1], p.spare[:n-1]
+	}
+	s := &Sequence[B]{pool: p, body: store.Body[B]{Stores: p.stores, Root: from.Root}}
+	s.body.Kept.Blocks, s.body.Recent.Blocks = l.kept, l.recent
+	s.text = text.New(from, p.findable(), l.tokens)
+	p.seqs[s] = struct{}{}
+	return s
+}
 
-// Pool is what the sequence lies in.
+// drop forgets a sequence that has no blocks.
+func (s *Sequence[B]) drop() {
+	p := s.pool
+	delete(p.seqs, s)
+	if len(p.spare) < p.cfg.Memory.MaxSeqs {
+		p.spare = append(p.spare, lists{s.body.Kept.Blocks[:0], s.body.Recent.Blocks[:0], s.text.Drop()})
+	}
+	s.body.Kept.Blocks, s.body.Recent.Blocks = nil, nil
+}
+
+// Len is the number of tokens, without those of an open step.
+func (s *Sequence[B]) Len() int { return s.body.Len }
+
+// Pool is the pool that the sequence belongs to.
 func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 
-// Blocks is the numbers of the sequence's blocks in order, appended to dst. Those that an open
-// step has taken are not among them before its Commit, nor those that it copies; Batch.Index has
-// the tables of the step. With Config.Residual they are the blocks of the quantized tokens.
+// Blocks appends the numbers of the sequence's blocks to dst, in order. Blocks that an open step took or
+// made as copies are included only after its Commit; Batch.Metadata has the tables of the step. With
+// Storage.Residual they are the blocks of the quantized cache.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
-	return s.kept.numbers(dst)
+	return s.body.Kept.Numbers(dst)
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
 // ErrClosed, ErrBusy while it is in an open step, or the device's error that left its
-// content undefined.
-func (s *Sequence[B]) Err() error {
+// content undefined. It is nil if the sequence can be used.
+func (s *Sequence[B]) Err() (err error) {
+	defer naming("Sequence.Err", &err)
 	s.pool.lock()
 	defer s.pool.unlock()
-	return s.idle("sequence")
+	return s.idle()
 }
 
 // idle reports why the sequence cannot be changed. The caller holds the pool's lock.
-func (s *Sequence[B]) idle(op string) error {
+func (s *Sequence[B]) idle() error {
 	var err error
 	switch {
 	case s.released:
 		err = ErrReleased
 	case s.pool.shut() != nil:
 		err = s.pool.shut()
-	case s.step != nil:
+	case s.busy:
 		err = ErrBusy
-	case s.failed != nil:
-		err = s.failed
+	case s.body.Failed != nil:
+		err = s.body.Failed
 	default:
 		return nil
 	}
-	return fmt.Errorf("kvcache: %s: %w", op, err)
+	return err
 }
 
-// Fork returns a second sequence with the same tokens. The two share all blocks;
-// the first that writes into a shared one, the half-filled last one above all,
-// gets a copy of it on the device.
-func (s *Sequence[B]) Fork() (*Sequence[B], error) {
+// usable reports why nothing can be done with the sequence on a stream. The caller
+// holds the lock.
+func (s *Sequence[B]) usable(stream backend.Stream) error {
+	if err := s.idle(); err != nil {
+		return err
+	}
+	if err := s.pool.usable(); err != nil {
+		return err
+	}
+	if stream == nil {
+		return errNoStream
+	}
+	return nil
+}
+
+// Fork returns a second sequence with the same tokens. The two share all blocks.
+// When one of them writes into a shared block, usually the last one, which is not
+// full, it gets a copy of that block on the device.
+func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
+	defer naming("Sequence.Fork", &err)
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if err := s.idle("fork"); err != nil {
+	if err := s.idle(); err != nil {
 		return nil, err
 	}
 	if err := p.usable(); err != nil {
 		return nil, err
 	}
-	child := p.newSequence()
-	err := p.kept.share(&s.kept, &child.kept)
-	if err == nil && p.windowed() {
-		err = p.fresh.share(&s.recent, &child.recent)
+	child := p.newSequence(s.text.Origin)
+	if err := s.body.Fork(&child.body); err != nil {
+		child.drop()
+		return nil, err
 	}
-	if err != nil {
-		return nil, errors.Join(err, child.discard())
-	}
-	child.len, child.places = s.len, s.places.clone()
-	child.fence = s.fence.Hold()
-	child.origin = s.origin
-	child.tokens, child.prompt = append(child.tokens, s.tokens...), s.prompt
+	child.text = s.text.Fork(child.text.Drop())
 	return child, nil
 }
 
-// Truncate keeps the first n tokens and gives back the blocks behind them. A
-// shared block is left to its other owners; its kept part is copied when this
-// sequence writes again. What is left of a prompt need not be added after it, also
-// where n is Len. An error of the device that is noticed meanwhile is returned, and
-// the sequence is truncated.
-func (s *Sequence[B]) Truncate(n int) error {
+// Truncate keeps the first n tokens and gives back the blocks after them. Other
+// owners of a shared block keep it; its kept part is copied when this sequence writes
+// again. The rest of the prompt that the sequence was opened with need not be added
+// any more, even when n is Len. If Truncate returns an error of the device, the
+// sequence is truncated all the same.
+func (s *Sequence[B]) Truncate(n int) (err error) {
+	defer naming("Sequence.Truncate", &err)
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if err := s.idle("truncate"); err != nil {
+	if err := s.idle(); err != nil {
 		return err
 	}
 	if n < 0 || n > s.Len() {
-		return backend.ErrShape{Package: "kvcache", Op: "truncate", What: fmt.Sprintf("%d tokens: the sequence has %d", n, s.Len())}
+		return argument("%d tokens: the sequence has %d", n, s.Len())
 	}
-	s.forgetPrompt()
-	err := s.giveBack(ceilDiv(n, p.cfg.slots()))
-	s.len = n
-	s.places.truncate(n)
-	s.withdraw()
-	return err
-}
-
-// giveBack keeps the first blocks and gives up the references to the others once the
-// sequence's last step is done.
-func (s *Sequence[B]) giveBack(keep int) error {
-	p := s.pool
-	err := p.kept.cut(&s.kept, keep, s.fence)
-	if p.windowed() {
-		err = firstOf(err, p.fresh.cut(&s.recent, keep, s.fence))
+	err = s.body.Truncate(n)
+	s.text.Truncate(n)
+	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path
+	// and nobody else's, so that a rejected draft costs no copy; else the next write copies it.
+	if !p.stores.Windowed() { // else it is not written again
+		p.stores.Kept.Withdraw(s.body.Tail())
 	}
 	return err
 }
 
-// discard ends a sequence that no step used.
-func (s *Sequence[B]) discard() error {
-	err := s.giveBack(0)
-	s.pool.dropSequence(s)
-	return err
+// Resumable is the greatest length, at most n, to which Truncate can cut the sequence so that it can be continued from
+// there. A runner that is given an edited prompt calls it with the number of tokens that are equal in both. Every layer
+// keeps all tokens now, so it is n, or Len if that is less; 0 while the sequence cannot be changed (see Err). n counts
+// the tokens that the sequence has: a runner that dropped some by Shift or Retain compares what is left of its text.
+func (s *Sequence[B]) Resumable(n int) int {
+	s.pool.lock()
+	defer s.pool.unlock()
+	if s.idle() != nil {
+		return 0
+	}
+	return max(min(n, s.Len()), 0)
 }
 
-// Release gives the sequence's blocks back. Steps of it that are still on the
-// device are not disturbed: the blocks stay held until those are done. An error of
-// the device that is noticed meanwhile is returned, and the sequence is released.
-func (s *Sequence[B]) Release() error {
+// Release gives the sequence's blocks back. Its steps may still be running on the
+// device: the blocks stay held until those are done. If Release returns an error of
+// the device, the sequence is released all the same.
+func (s *Sequence[B]) Release() (err error) {
+	defer naming("Sequence.Release", &err)
+	if s == nil {
+		return nil
+	}
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if s.failed != nil && !s.released && p.shut() == nil && s.step == nil {
-		s.failed = nil // a failed sequence can still be released
+	if s.body.Failed != nil && !s.released && p.shut() == nil && !s.busy {
+		s.body.Failed = nil // a failed sequence can still be released
 	}
-	if err := s.idle("release"); err != nil {
+	if err := s.idle(); err != nil {
 		return err
 	}
-	err := s.giveBack(0)
-	p.kept.Cancel(&s.kept.claim)
-	p.fresh.Cancel(&s.fresh().claim)
-	p.fences.Drop(s.fence)
-	s.freeTable()
-	p.dropSequence(s)
-	s.len, s.fence, s.layers, s.released = 0, nil, nil, true
+	err = s.body.Release()
+	s.drop()
+	s.layers, s.released = nil, true
 	return err
 }
 
-// used replaces the sequence's fence by that of a later step.
-func (s *Sequence[B]) used(f *residency.Fence) {
-	s.pool.fences.Replace(&s.fence, f)
-}
-
-// tail is the block that the next token goes into, the zero Block if the step takes that.
-func (s *Sequence[B]) tail() block.Block {
-	g, slots := s.fresh(), s.pool.cfg.slots()
-	i := s.len/slots - g.gone
-	if s.len%slots == 0 || i < 0 {
-		return block.Block{}
-	}
-	return g.blocks[i]
-}
-
-// tailShared reports whether the block that the next token goes into is not the
-// sequence's alone to write: others own it, or the prefix tree offers it to them.
-func (s *Sequence[B]) tailShared() (bool, error) {
-	alone, err := s.pool.fresh.Writable(s.tail())
-	return !alone, err
-}
-
-// take appends n new blocks, to write to, of the sequence's to dst, all or none.
-func (s *Sequence[B]) take(dst []block.Block, n int) ([]block.Block, error) {
-	return s.pool.fresh.Take(&s.fresh().claim, s.root, dst, n)
-}
-
-// Reservation asks for room for a sequence to grow to Tokens tokens.
+// Reservation is a request for blocks so that a sequence can grow to Tokens tokens.
 type Reservation[B backend.Buffer] struct {
 	Seq    *Sequence[B]
 	Tokens int
 }
 
-// Reserve sets blocks aside so that the sequences can grow as asked whatever else
-// the pool admits: for all of them or, with ErrOutOfBlocks, for none. It only
-// ever raises a reservation, so asking twice changes nothing. Like a step, it waits
-// for blocks that the device still uses before it says that there are too few.
+// Reserve sets blocks aside so that the sequences can grow as asked, whatever other
+// sequences take: for all of them or, with ErrOutOfBlocks, for none. It never lowers a
+// reservation, so asking twice changes nothing. Like a step, it waits for blocks that the
+// device still uses before it returns ErrOutOfBlocks.
 //
-// What is set aside is used up as the sequence takes blocks, and Release cancels
-// the rest. With Config.Residual it is of the blocks of both kinds, of recent tokens as many as growing
-// token by token takes. It does not grow again: reserve anew after a Truncate or Shift, which give
-// blocks back, and after a Fork, whose first write copies a block.
-func (p *Pool[B]) Reserve(rs ...Reservation[B]) error {
+// The sequence uses up its reservation as it takes blocks, and Release cancels the
+// rest. With Storage.Residual it includes the blocks of the residual window, as many as
+// growing token by token needs. Reserve again after a Truncate or Shift, which give blocks
+// back, and after a Fork, whose first write copies a block.
+func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
+	defer naming("Pool.Reserve", &err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.usable(); err != nil {
 		return err
 	}
-	for _, r := range rs {
+	bodies := make([]store.Reservation[B], len(rs))
+	var writing []block.Block
+	for i, r := range rs {
 		if err := p.checkReservation(r); err != nil {
 			return err
 		}
-	}
-	err := p.promise(rs)
-	if p.fresh.Unpublish(err, tails(growing(rs))) {
-		err = p.promise(rs)
-	}
-	return lacking("reserve", err)
-}
-
-// promise sets aside what the sequences need besides the blocks they have, in all stores or in none.
-func (p *Pool[B]) promise(rs []Reservation[B]) error {
-	fresh := make([]block.Reservation, len(rs))
-	for i, r := range rs {
-		need := r.Seq.growth(r.Tokens)
-		shared, err := r.Seq.tailShared()
-		if err != nil {
-			return err
-		}
-		if shared && r.Tokens > r.Seq.len {
-			need++
-		}
-		fresh[i] = block.Reservation{Claim: &r.Seq.fresh().claim, Blocks: max(need, 0)}
-	}
-	if !p.windowed() {
-		return p.fresh.Reserve(fresh)
-	}
-	return p.promiseBoth(rs, fresh)
-}
-
-// restore makes a reservation as large again as it was before blocks were taken, to write to, that
-// have been given back.
-func (s *Sequence[B]) restore(claimed int) error {
-	return s.pool.fresh.Restore(&s.fresh().claim, claimed)
-}
-
-// growing are the sequences that have fewer tokens than is reserved.
-func growing[B backend.Buffer](rs []Reservation[B]) iter.Seq[*Sequence[B]] {
-	return func(yield func(*Sequence[B]) bool) {
-		for _, r := range rs {
-			if r.Tokens > r.Seq.len && !yield(r.Seq) {
-				return
-			}
+		bodies[i] = store.Reservation[B]{Body: &r.Seq.body, Tokens: r.Tokens}
+		if r.Tokens > r.Seq.Len() {
+			writing = append(writing, r.Seq.body.Tail())
 		}
 	}
+	err = p.stores.Reserve(bodies)
+	if p.stores.Fresh.Unpublish(err, writing) {
+		err = p.stores.Reserve(bodies)
+	}
+	return err
 }
 
 func (p *Pool[B]) checkReservation(r Reservation[B]) error {
 	switch {
 	case r.Seq == nil:
-		return backend.ErrShape{Package: "kvcache", Op: "reserve", What: "the sequence is nil; open one with Pool.Open"}
+		return argument("the sequence is nil; open one with Pool.Open")
 	case r.Seq.pool != p:
-		return fmt.Errorf("kvcache: reserve: %w", ErrForeign)
+		return ErrOtherPool
 	case r.Tokens < 0:
-		return backend.ErrShape{Package: "kvcache", Op: "reserve", What: fmt.Sprintf("%d tokens: need 0 or more", r.Tokens)}
-	case r.Tokens > p.cfg.Capacity:
-		return ErrCapacity{Have: r.Tokens, Max: p.cfg.Capacity}
+		return argument("%d tokens: need 0 or more", r.Tokens)
+	case r.Tokens > p.cfg.Memory.Capacity:
+		return ErrCapacity{Have: r.Tokens, Max: p.cfg.Memory.Capacity}
 	}
-	return r.Seq.idle("reserve")
+	return r.Seq.idle()
+}
+
+// Fence tells the pool that work of the runner's own, which is on stream already, uses
+// the sequence: its blocks are not handed out, nor written by a step, before that work is
+// done.
+func (s *Sequence[B]) Fence(stream backend.Stream) (err error) {
+	defer naming("Sequence.Fence", &err)
+	p := s.pool
+	p.lock()
+	defer p.unlock()
+	if err := s.idle(); err != nil {
+		return err
+	}
+	if stream == nil {
+		return errNoStream
+	}
+	return s.body.FenceBehind(stream)
+}
+
+// publishes reports whether the sequence has something to publish once it has so many full blocks.
+func (s *Sequence[B]) publishes(full int) bool {
+	return s.text.Publishes(full) && s.pool.stores.Fences.Lost() == nil
+}
+
+// publish puts the blocks that are full now into the tree, behind the step's fence.
+// Where the tree has equal ones, those take the place of the sequence's.
+func (s *Sequence[B]) publish(f *residency.Fence) error {
+	full := s.body.Full()
+	if !s.publishes(full) {
+		return nil
+	}
+	at, tokens := s.text.Pending(s.body.Kept.Blocks, full)
+	n, err := s.pool.stores.Kept.Publish(f, at, tokens, s.text.Offered(s.body.Kept.Blocks, full))
+	if n == 0 && err != nil {
+		s.text.Silent = true
+		if errors.Is(err, prefix.ErrDetached) { // the tree was cleared under the sequence
+			return nil
+		}
+		return err
+	}
+	s.text.Published(n, full)
+	return err
 }

@@ -52,7 +52,7 @@ func TestShiftFailure(t *testing.T) {
 // where the last one is shared.
 func TestShiftOfTheEndTakesNoBlocks(t *testing.T) {
 	cfg := small(Paged)
-	cfg.Blocks = 2
+	cfg.Memory.Blocks = 2
 	r := deviceRig(t, cfg)
 	a := r.open()
 	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 7)}))

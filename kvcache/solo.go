@@ -1,9 +1,7 @@
 package kvcache
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -20,15 +18,15 @@ func openSolo[B backend.Buffer](be backend.Backend[B], cfg Config) (solo[B], err
 	if err != nil {
 		return solo[B]{}, err
 	}
-	seq, _, err := pool.Open(context.Background(), nil)
+	seq, _, err := pool.Open(nil, OpenOptions{})
 	if err != nil {
-		return solo[B]{}, errors.Join(err, pool.Close())
+		return solo[B]{}, both(err, pool.Close())
 	}
 	return solo[B]{seq: seq, step: pool.NewBatch()}, nil
 }
 
-// run does one step of n tokens.
-func (c *solo[B]) run(s backend.Stream, n int, write bool, enqueue func(*Batch[B]) error) error {
+// run does one step of n tokens: it appends rows, or else attends.
+func (c *solo[B]) run(s backend.Stream, n int, write bool, io *LayerIO[B]) error {
 	b := c.step
 	c.queries = 0
 	err := b.Reset()
@@ -39,13 +37,20 @@ func (c *solo[B]) run(s backend.Stream, n int, write bool, enqueue func(*Batch[B
 		err = b.Plan(s)
 	}
 	if err == nil {
-		err = enqueue(b)
+		if write {
+			err = b.Append(0, *io)
+		} else {
+			err = b.attend(0, io)
+		}
 	}
 	if err == nil {
 		err = b.Commit()
 	}
+	if err == nil && c.seq.pool.stores.Windowed() {
+		_, err = c.seq.Layers(s) // brings the tables to the device
+	}
 	if err != nil {
-		return errors.Join(err, b.Reset())
+		return both(err, b.Reset())
 	}
 	c.queries = n
 	return nil
@@ -53,34 +58,34 @@ func (c *solo[B]) run(s backend.Stream, n int, write bool, enqueue func(*Batch[B
 
 // planned reports whether the last step's plan serves n queries on a stream.
 func (c *solo[B]) planned(s backend.Stream, n int) bool {
-	return c.queries == n && c.step.stream == s
+	return c.queries == n && c.step.step.Stream == s
 }
 
-// again enqueues work of the last step behind its commit.
-func (c *solo[B]) again(s backend.Stream, enqueue func(*Batch[B]) error) error {
-	if err := enqueue(c.step); err != nil {
+// again attends with the plan of the last step, after its commit.
+func (c *solo[B]) again(s backend.Stream, io *LayerIO[B]) error {
+	if err := c.step.attend(0, io); err != nil {
 		return err
 	}
 	p := c.seq.pool
 	p.lock()
 	defer p.unlock()
-	if err := c.seq.fenceBehind(s); err != nil {
+	if err := c.seq.body.FenceBehind(s); err != nil {
 		return err
 	}
-	c.step.used(c.seq.fence)
+	c.step.step.Used(c.seq.body.Fence)
 	return nil
 }
 
 // grown is a contiguous one of another capacity with the same tokens.
 func (c *solo[B]) grown(s backend.Stream, capacity int) (solo[B], error) {
 	cfg := c.seq.pool.cfg
-	cfg.Capacity = capacity
-	next, err := openSolo(c.seq.pool.be, cfg)
-	if err != nil || c.seq.len == 0 {
+	cfg.Memory.Capacity = capacity
+	next, err := openSolo(c.seq.pool.stores.BE, cfg)
+	if err != nil || c.seq.Len() == 0 {
 		return next, err
 	}
 	if err := next.adopt(s, c.seq); err != nil {
-		return solo[B]{}, errors.Join(err, next.seq.pool.Close())
+		return solo[B]{}, both(err, next.seq.pool.Close())
 	}
 	return next, nil
 }
@@ -90,34 +95,34 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 	seq, p := c.seq, c.seq.pool
 	p.lock()
 	defer p.unlock()
-	if err := from.fence.Order(s); err != nil {
+	if err := from.body.Fence.Order(s); err != nil {
 		return err
 	}
-	blocks, err := seq.take(seq.kept.blocks, 1)
+	blocks, err := seq.body.Take(seq.body.Kept.Blocks, 1)
 	if err != nil {
 		return err
 	}
-	seq.kept.blocks = blocks
-	p.kept.logical++
+	seq.body.Kept.Blocks = blocks
+	p.stores.Kept.Logical++
 	if err := copyTokens(s, p, from); err != nil {
-		return fmt.Errorf("kvcache: grow: %w", err)
+		return err
 	}
-	seq.len, seq.places = from.len, from.places.clone()
-	return seq.touched(s)
+	seq.body.Len, seq.text.Positions = from.Len(), from.text.Positions.Clone()
+	return seq.body.Touched(s)
 }
 
 // copyTokens copies the tokens of a sequence from its pool's only block into this pool's.
 func copyTokens[B backend.Buffer](s backend.Stream, p *Pool[B], of *Sequence[B]) error {
-	to, from := &p.kept.layers[0], &of.pool.kept.layers[0]
+	to, from := &p.stores.Kept.Layers[0], &of.pool.stores.Kept.Layers[0]
 	rows := func(dst, src B, width int) error { // of width elements, of each head
-		for h := range p.cfg.KVHeads {
-			if err := p.be.Copy(s, dst, h*p.cfg.slots()*width, src, h*of.pool.cfg.slots()*width, of.len*width); err != nil {
+		for h := range p.cfg.Model.KVHeads {
+			if err := p.stores.BE.Copy(s, dst, h*p.cfg.BlockTokens()*width, src, h*of.pool.cfg.BlockTokens()*width, of.Len()*width); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.view.K, from.view.K}, {to.view.V, from.view.V}} {
+	for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.View.K, from.View.K}, {to.View.V, from.View.V}} {
 		if err := rows(plane.dst.Data, plane.src.Data, plane.dst.Dim); err != nil {
 			return err
 		}
@@ -127,8 +132,16 @@ func copyTokens[B backend.Buffer](s backend.Stream, p *Pool[B], of *Sequence[B])
 			}
 		}
 	}
-	if to.scores.Set {
-		return rows(to.scores.Buf, from.scores.Buf, 1)
+	if to.Scores.Set {
+		return rows(to.Scores.Buf, from.Scores.Buf, 1)
 	}
 	return nil
+}
+
+// both is an error, and that of giving back what it leaves.
+func both(err, other error) error {
+	if other == nil {
+		return err
+	}
+	return errors.Join(err, other)
 }

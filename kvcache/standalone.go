@@ -1,8 +1,7 @@
 package kvcache
 
 import (
-	"errors"
-	"fmt"
+	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -20,26 +19,30 @@ type Standalone[B backend.Buffer] struct {
 // firstCapacity is the tokens that a growing cache starts with.
 const firstCapacity = 256
 
-// NewStandalone makes a cache of one layer and one sequence. cfg.Layers and MaxSeqs
-// may be left 0. A contiguous cache starts small and doubles as it fills, up to
-// cfg.Capacity; a paged one has its blocks from the start.
-func NewStandalone[B backend.Buffer](be backend.Backend[B], cfg Config) (*Standalone[B], error) {
-	cfg.Layers, cfg.MaxSeqs = max(cfg.Layers, 1), max(cfg.MaxSeqs, 1)
-	if cfg.Layers != 1 || cfg.MaxSeqs != 1 {
-		return nil, badConfig("Layers", cfg.Layers, "a Standalone cache has one layer and one sequence; use a Pool for more")
+// NewStandalone makes a cache of one layer and one sequence. Model.Layers and
+// Memory.MaxSeqs may be left 0. A contiguous cache starts small and doubles as it fills,
+// up to Memory.Capacity; a paged one allocates all its blocks at the start.
+func NewStandalone[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Standalone[B], err error) {
+	defer naming("NewStandalone", &err)
+	cfg.Model.Layers, cfg.Memory.MaxSeqs = max(cfg.Model.Layers, 1), max(cfg.Memory.MaxSeqs, 1)
+	switch {
+	case cfg.Model.Layers != 1:
+		return nil, ErrConfig{Name: "Model.Layers", Value: strconv.Itoa(cfg.Model.Layers), Why: "a Standalone cache has one layer; use a Pool for more"}
+	case cfg.Memory.MaxSeqs != 1:
+		return nil, ErrConfig{Name: "Memory.MaxSeqs", Value: strconv.Itoa(cfg.Memory.MaxSeqs), Why: "a Standalone cache has one sequence; use a Pool for more"}
 	}
-	cfg, err := cfg.Resolve()
+	cfg, err = cfg.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Residual > 0 {
-		return nil, badConfig("Residual", cfg.Residual, "is for a Pool, whose tokens may lie in two places")
+	if cfg.Storage.Residual > 0 && cfg.Attention.Scores {
+		return nil, ErrConfig{Name: "Attention.Scores", Value: "true", Why: "nobody reads those of a Standalone cache with Residual; use a Pool"}
 	}
-	c := &Standalone[B]{limit: cfg.Capacity}
-	if cfg.Layout == Paged {
-		cfg.Prefix = prefix.Off // there is nobody to share with
+	c := &Standalone[B]{limit: cfg.Memory.Capacity}
+	if cfg.Memory.Layout == Paged {
+		cfg.Memory.Prefix = prefix.Off // there is nobody to share with
 	} else {
-		cfg.Capacity = min(cfg.Capacity, firstCapacity)
+		cfg.Memory.Capacity = min(cfg.Memory.Capacity, firstCapacity)
 	}
 	if c.solo, err = openSolo(be, cfg); err != nil {
 		return nil, err
@@ -53,122 +56,109 @@ func (c *Standalone[B]) refresh() {
 	c.solo.seq.view(&c.KvCache, 0)
 	if c.solo.queries > 0 && c.BlockSize != 0 {
 		// A step of one sequence has its table and length as the step's own.
-		ix := &c.solo.step.index
-		c.BlockTable, c.ContextLens = ix.fresh.tables.buf, ix.lens.buf
+		kept, recent := c.solo.step.step.Device()
+		c.on(kept.Table, recent.Table, backend.Some(kept.ContextLens))
+		if t := &c.solo.seq.body.Tables; c.Residual != nil { // what the step read is not what it leaves
+			c.on(t.Blocks.Buf, t.Recent.Buf, t.Length.Buf)
+		}
 	}
 }
 
-// Append writes n new tokens: keys [n, heads, head dim], values [n, heads, value
-// head dim], of the activation type.
-func (c *Standalone[B]) Append(s backend.Stream, k, v B, n int) error {
-	return c.write(s, n, func(b *Batch[B]) error { return b.Append(0, k, v) })
-}
-
-// AppendRotated is Append with RoPE: q [n, query heads, head dim] is rotated in
-// place, k on its way into the cache.
-func (c *Standalone[B]) AppendRotated(s backend.Stream, q, k, v B, n int) error {
-	return c.write(s, n, func(b *Batch[B]) error { return b.AppendRotated(0, q, k, v) })
-}
-
-// AppendQueries is Append for Config.Hadamard, which turns q [n, query heads, head dim], too;
-// see Batch.AppendQueries.
-func (c *Standalone[B]) AppendQueries(s backend.Stream, q, k, v B, n int) error {
-	return c.write(s, n, func(b *Batch[B]) error { return b.AppendQueries(0, q, k, v) })
-}
-
-// write runs a step of n new tokens, in more memory where they need it.
-func (c *Standalone[B]) write(s backend.Stream, n int, enqueue func(*Batch[B]) error) error {
+// Append writes n new tokens, whose rows are in io, as Batch.Append does. A contiguous cache that is too small for them
+// is first copied into a larger one.
+func (c *Standalone[B]) Append(s backend.Stream, io LayerIO[B], n int) (err error) {
+	defer naming("Standalone.Append", &err)
 	switch {
 	case c.solo.seq == nil:
-		return released("append")
+		return ErrReleased
 	case s == nil:
-		return errNoStream("append")
+		return errNoStream
 	case n <= 0:
-		return backend.ErrShape{Package: "kvcache", Op: "append", What: fmt.Sprintf("%d tokens: need at least one", n)}
+		return argument("%d tokens: need at least one", n)
 	case n > c.limit-c.Len:
 		return ErrCapacity{Have: c.Len + n, Max: c.limit}
 	}
 	defer c.refresh()
 	if c.Len+n <= c.Capacity {
-		return c.solo.run(s, n, true, enqueue)
+		return c.solo.run(s, n, true, &io)
 	}
 	next, err := c.solo.grown(s, min(max(2*c.Capacity, c.Len+n), c.limit))
 	if err != nil {
 		return err
 	}
-	if err := next.run(s, n, true, enqueue); err != nil {
-		return errors.Join(err, next.seq.pool.Close())
+	if err := next.run(s, n, true, &io); err != nil {
+		return both(err, next.seq.pool.Close())
 	}
 	old := c.solo
 	c.solo = next
 	return old.seq.pool.Close()
 }
 
-// Attend computes attention for the last n tokens: q [n, query heads, head dim]
-// over all tokens up to each, into out [n, query heads, value head dim]. After an
-// Append of the same n tokens on the same stream nothing is planned again.
-func (c *Standalone[B]) Attend(s backend.Stream, q, out B, n int) error {
-	if c.solo.seq == nil {
-		return released("attend")
-	}
-	if s == nil {
-		return errNoStream("attend")
-	}
-	attend := func(b *Batch[B]) error {
-		return b.attend(0, backend.Dense(q), backend.Outputs[B]{Rows: backend.Dense(out)})
-	}
-	if c.solo.planned(s, n) {
-		return c.solo.again(s, attend)
+// Attend computes attention for the last n tokens, whose queries are in io, as Batch.Attend does: each over all tokens
+// up to its own. After an Append of these n tokens on the same stream it reuses the plan.
+func (c *Standalone[B]) Attend(s backend.Stream, io LayerIO[B], n int) (err error) {
+	defer naming("Standalone.Attend", &err)
+	switch {
+	case c.solo.seq == nil:
+		return ErrReleased
+	case s == nil:
+		return errNoStream
+	case c.solo.planned(s, n):
+		return c.solo.again(s, &io)
 	}
 	defer c.refresh()
-	return c.solo.run(s, n, false, attend)
+	return c.solo.run(s, n, false, &io)
 }
 
 // Truncate keeps the first n tokens.
-func (c *Standalone[B]) Truncate(n int) error {
+func (c *Standalone[B]) Truncate(n int) (err error) {
+	defer naming("Standalone.Truncate", &err)
 	if c.solo.seq == nil {
-		return released("truncate")
+		return ErrReleased
 	}
 	return c.changed(c.solo.seq.Truncate(n))
 }
 
 // Reset empties the cache and keeps its memory.
-func (c *Standalone[B]) Reset() error { return c.Truncate(0) }
+func (c *Standalone[B]) Reset() (err error) {
+	defer naming("Standalone.Reset", &err)
+	return c.Truncate(0)
+}
 
-// Shift drops tokens [begin, end) and rotates the keys behind them; see Sequence.Shift.
-func (c *Standalone[B]) Shift(s backend.Stream, begin, end int) error {
+// Shift drops tokens [begin, end) and rotates the keys after them; see Sequence.Shift.
+func (c *Standalone[B]) Shift(s backend.Stream, begin, end int) (err error) {
+	defer naming("Standalone.Shift", &err)
 	if c.solo.seq == nil {
-		return released("shift")
+		return ErrReleased
 	}
 	return c.changed(c.solo.seq.Shift(s, begin, end))
 }
 
 // changed notes that the sequence has changed without a step, unless it could not.
 func (c *Standalone[B]) changed(err error) error {
-	if err == nil {
+	if err == nil || c.Len != c.solo.seq.Len() { // an error of the device may be told after the change
 		c.solo.queries = 0
 		c.refresh()
 	}
 	return err
 }
 
-// Gather is Sequence.Gather of the layer.
-func (c *Standalone[B]) Gather(s backend.Stream, k, v B) error {
+// Gather copies keys and values into dense buffers: see Sequence.Gather.
+func (c *Standalone[B]) Gather(s backend.Stream, k, v B) (err error) {
+	defer naming("Standalone.Gather", &err)
 	if c.solo.seq == nil {
-		return released("gather")
+		return ErrReleased
 	}
 	return c.solo.seq.Gather(s, 0, k, v)
 }
 
 // Release frees the cache's memory once the device is done with it.
-func (c *Standalone[B]) Release() error {
+func (c *Standalone[B]) Release() (err error) {
+	defer naming("Standalone.Release", &err)
 	if c.solo.seq == nil {
-		return released("release")
+		return ErrReleased
 	}
-	err := c.solo.seq.pool.Close()
+	err = c.solo.seq.pool.Close()
 	*c = Standalone[B]{}
 	return err
 }
-
-// released is what a cache that was released says.
-func released(op string) error { return fmt.Errorf("kvcache: %s: %w", op, ErrReleased) }

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"testing"
@@ -23,7 +24,7 @@ type oneCache struct {
 // lone is the configuration of a stand-alone cache of 2 heads.
 func lone(layout Layout, capacity int) Config {
 	c := small(layout)
-	c.Layers, c.MaxSeqs, c.BlockSize, c.RoPE, c.Capacity = 0, 0, 0, nil, capacity
+	c.Model.Layers, c.Memory.MaxSeqs, c.Memory.BlockSize, c.Model.RoPE, c.Memory.Capacity = 0, 0, 0, nil, capacity
 	return c
 }
 
@@ -33,7 +34,7 @@ func newCache(t testT, cfg Config) *oneCache {
 	require.NoError(t, err)
 	c, err := NewStandalone(be, cfg)
 	require.NoError(t, err)
-	return &oneCache{t, be, s, c, cfg.HeadDim, cfg.VHeadDim}
+	return &oneCache{t, be, s, c, cfg.Model.HeadDim, cfg.Model.VHeadDim}
 }
 
 func (o *oneCache) vector(host []float32) buffer {
@@ -44,7 +45,7 @@ func (o *oneCache) vector(host []float32) buffer {
 
 func (o *oneCache) append(ids []uint32) error {
 	k, v := o.vector(rows(ids, 0, 2, o.k, false)), o.vector(rows(ids, 0, 2, o.v, true))
-	err := o.c.Append(o.s, k, v, len(ids))
+	err := o.c.Append(o.s, kv(k, v), len(ids))
 	return errors.Join(err, o.be.Free(k), o.be.Free(v))
 }
 
@@ -110,7 +111,7 @@ func TestStandaloneGrows(t *testing.T) {
 // A contiguous cache that grows takes the scores of its tokens along.
 func TestStandaloneGrowsWithScores(t *testing.T) {
 	cfg := lone(Contiguous, 1000)
-	cfg.Scores = true
+	cfg.Attention.Scores = true
 	o := newCache(t, cfg)
 	n := firstCapacity - 1
 	scores := func() []float32 {
@@ -120,7 +121,7 @@ func TestStandaloneGrowsWithScores(t *testing.T) {
 	}
 	require.NoError(t, o.append(sequence(1, n)))
 	q, out := o.vector(make([]float32, 4*o.k)), o.vector(make([]float32, 4*o.v))
-	require.NoError(t, o.c.Attend(o.s, q, out, 1))
+	require.NoError(t, o.c.Attend(o.s, attending(q, out), 1))
 	want := scores()
 	require.Positive(t, want[0])
 	require.NoError(t, o.append(sequence(n+1, 2)))
@@ -136,16 +137,20 @@ func TestStandaloneGrowthOutOfMemory(t *testing.T) {
 	require.NoError(t, err)
 	s, err := be.NewStream()
 	require.NoError(t, err)
-	c, err := NewStandalone(be, Config{Layout: Contiguous, KVHeads: 2, HeadDim: 4, VHeadDim: 6, K: backend.F32, Capacity: 10000})
+	c, err := NewStandalone(be, Config{
+		Model:   Model{KVHeads: 2, HeadDim: 4, VHeadDim: 6},
+		Storage: Storage{K: backend.F32},
+		Memory:  Memory{Layout: Contiguous, Capacity: 10000},
+	})
 	require.NoError(t, err)
 	buffers := be.Info().Buffers
 	k, err := be.Alloc(backend.F32, 12)
 	require.NoError(t, err)
-	require.NoError(t, c.Append(s, k, k, 1))
+	require.NoError(t, c.Append(s, kv(k, k), 1))
 	wide, err := be.Import(backend.HostHandle(make([]float32, 12*256)), backend.F32, 12*256)
 	require.NoError(t, err)
-	err = c.Append(s, wide, wide, 256)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	err = c.Append(s, kv(wide, wide), 256)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.Equal(t, 1, c.Len)
 	require.Equal(t, 256, c.Capacity)
 	require.NoError(t, errors.Join(be.Free(wide), be.Free(k)))
@@ -190,7 +195,7 @@ func TestStandaloneAttend(t *testing.T) {
 		check := func(ids []uint32, n int) {
 			t.Helper()
 			require.NoError(t, o.be.Fill(o.s, out, 0, out.Len(), math.NaN()))
-			require.NoError(t, o.c.Attend(o.s, zeros, out, n))
+			require.NoError(t, o.c.Attend(o.s, attending(zeros, out), n))
 			got := make([]float32, n*4*o.v)
 			require.NoError(t, backend.Download(o.be, o.s, got, out, 0))
 			for i := range n {
@@ -213,9 +218,9 @@ func TestStandaloneAttend(t *testing.T) {
 		check(sequence(1, 22), 2)
 		require.NoError(t, o.c.Truncate(5))
 		check(sequence(1, 5), 2)
-		require.ErrorIs(t, o.c.Attend(o.s, zeros, out, 6), backend.ErrShape{})
-		require.ErrorIs(t, o.c.Attend(nil, zeros, out, 1), backend.ErrShape{})
-		require.ErrorIs(t, o.c.Append(o.s, zeros, zeros, 0), backend.ErrShape{})
+		require.ErrorIs(t, o.c.Attend(o.s, attending(zeros, out), 6), backend.ErrArgument{})
+		require.ErrorIs(t, o.c.Attend(nil, attending(zeros, out), 1), backend.ErrArgument{})
+		require.ErrorIs(t, o.c.Append(o.s, kv(zeros, zeros), 0), backend.ErrArgument{})
 		check(sequence(1, 5), 1)
 		require.NoError(t, errors.Join(o.be.Free(zeros), o.be.Free(out)))
 		o.close()
@@ -225,7 +230,7 @@ func TestStandaloneAttend(t *testing.T) {
 // A cache of its own never shows a device table that is not that of its tokens.
 func TestRegressionStaleDeviceTable(t *testing.T) {
 	cfg := lone(Paged, 50)
-	cfg.RoPE = &backend.RoPE{}
+	cfg.Model.RoPE = &backend.RoPE{}
 	o := newCache(t, cfg)
 	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set, "nothing was planned yet")
 	current := func() {
@@ -246,7 +251,7 @@ func TestRegressionStaleDeviceTable(t *testing.T) {
 	require.NoError(t, o.append(sequence(1, 1)))
 	current()
 	bad := o.vector(make([]float32, 1))
-	require.ErrorIs(t, o.c.Append(o.s, bad, bad, 5), backend.ErrShape{})
+	require.ErrorIs(t, o.c.Append(o.s, kv(bad, bad), 5), backend.ErrArgument{})
 	require.False(t, o.c.BlockTable.Set || o.c.ContextLens.Set, "the failed step has used the vectors")
 	require.NoError(t, errors.Join(o.append(sequence(1, 1)), o.be.Free(bad)))
 	current()
@@ -270,7 +275,11 @@ func warmCache[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Lay
 	s, err := be.NewStream()
 	require.NoError(t, err)
 	dims := testDims()
-	c, err := NewStandalone(be, Config{Layout: layout, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1], K: backend.F32, Capacity: 2048, RoPE: &backend.RoPE{}})
+	c, err := NewStandalone(be, Config{
+		Model:   Model{KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1], RoPE: &backend.RoPE{}},
+		Storage: Storage{K: backend.F32},
+		Memory:  Memory{Layout: layout, Capacity: 2048},
+	})
 	require.NoError(t, err)
 	var x [4]B
 	for i := range x {
@@ -278,7 +287,7 @@ func warmCache[B backend.Buffer](t *testing.T, be backend.Backend[B], layout Lay
 		require.NoError(t, err)
 	}
 	token := func() {
-		if err := firstOf(c.AppendRotated(s, x[0], x[1], x[2], 1), c.Attend(s, x[0], x[3], 1)); err != nil {
+		if err := cmp.Or(c.Append(s, rotated(x[0], x[1], x[2]), 1), c.Attend(s, attending(x[0], x[3]), 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -309,7 +318,7 @@ func TestStandaloneRefusedWriteDoesNotGrow(t *testing.T) {
 	require.NoError(t, err)
 	short := o.vector(make([]float32, 8))
 	for _, bad := range []buffer{half, short, {}} {
-		require.ErrorIs(t, o.c.Append(o.s, bad, bad, 100), backend.ErrShape{})
+		require.ErrorIs(t, o.c.Append(o.s, kv(bad, bad), 100), backend.ErrArgument{})
 		require.Equal(t, capacity, o.c.Capacity)
 		require.Equal(t, k, o.c.K)
 		o.expect(ids)

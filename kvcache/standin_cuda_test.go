@@ -14,7 +14,7 @@ func init() {
 			return failing{}, false
 		}
 		return failing{
-			failures: []failure{{"allocation", c.FailAlloc, backend.ErrOutOfMemory}, {"launch", c.FailLaunch, nil}},
+			failures: []failure{{"allocation", c.FailAlloc, backend.ErrOutOfMemory{}}, {"launch", c.FailLaunch, nil}},
 			injected: func() uint64 { return c.Counts().Injected },
 			live:     func() uint64 { return c.Counts().Live() },
 			lose:     func(device int) { c.Lose(device) },

@@ -3,7 +3,6 @@
 package kvcache
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -47,7 +46,7 @@ func newDecoder(t testing.TB, be *metal.Backend, layers, capacity int) *decoder 
 		K: backend.F16, V: backend.F16, Capacity: capacity, BlockSize: 16, Blocks: capacity/16 + 2})
 	require.NoError(t, err)
 	d.step = d.pool.NewBatch()
-	d.seq, _, err = d.pool.Open(context.Background(), nil)
+	d.seq, _, err = d.pool.Open(nil, OpenOptions{})
 	require.NoError(t, err)
 	for _, b := range []**metal.Buffer{&d.x, &d.out} {
 		*b, err = be.Alloc(backend.F16, dim)
@@ -63,8 +62,8 @@ func (d *decoder) decode() {
 	require.NoError(d.t, d.step.Add(d.seq, []uint32{1}))
 	require.NoError(d.t, d.step.Plan(d.s))
 	for l := range d.layers {
-		require.NoError(d.t, d.step.Append(l, d.x, d.x))
-		require.NoError(d.t, d.step.Attend(l, d.x, d.out))
+		require.NoError(d.t, d.step.Append(l, kv(d.x, d.x)))
+		require.NoError(d.t, d.step.Attend(l, attending(d.x, d.out)))
 	}
 	require.NoError(d.t, d.step.Commit())
 }
@@ -121,7 +120,7 @@ func TestStepsLeaveNothing(t *testing.T) {
 			require.NoError(t, d.step.Reset())
 			require.NoError(t, d.seq.Release())
 			var err error
-			d.seq, _, err = d.pool.Open(context.Background(), nil)
+			d.seq, _, err = d.pool.Open(nil, OpenOptions{})
 			require.NoError(t, err)
 		}
 		d.decode()
@@ -155,7 +154,7 @@ func TestPoolBeyondTheWorkingSet(t *testing.T) {
 		_, err := NewPool(be, cfg)
 		var size ErrPoolSize
 		require.ErrorAs(t, err, &size, name)
-		require.ErrorIs(t, err, backend.ErrOutOfMemory)
+		require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 		require.Equal(t, start.Buffers, metalsimt.Count().Buffers)
 		require.Equal(t, start.Bytes, metalsimt.Count().Bytes)
 		cfg.Blocks = size.MaxBlocks + 1

@@ -10,7 +10,7 @@ import (
 func init() {
 	failingDevices["metal"] = func() (failing, bool) {
 		return failing{
-			failures: []failure{{"allocation", metalsimt.FailBuffer, backend.ErrOutOfMemory}, {"call", metalsimt.FailCall, nil}},
+			failures: []failure{{"allocation", metalsimt.FailBuffer, backend.ErrOutOfMemory{}}, {"call", metalsimt.FailCall, nil}},
 			injected: func() uint64 { return metalsimt.Count().Injected },
 			live:     func() uint64 { return metalsimt.Count().Live() },
 			lose:     func(device int) { metalsimt.Lose(device) },

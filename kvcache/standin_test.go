@@ -1,7 +1,7 @@
 package kvcache
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -47,37 +47,37 @@ func story(be backend.Backend[buffer]) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, s.Close()) }()
+	defer func() { err = cmp.Or(err, s.Close()) }()
 	pool, err := NewPool(be, small(Paged))
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, errors.Join(s.Sync(), pool.Check(), pool.Close())) }()
-	width := 16 * 4 * max(pool.cfg.HeadDim, pool.cfg.VHeadDim)
+	defer func() { err = cmp.Or(err, errors.Join(s.Sync(), pool.Check(), pool.Close())) }()
+	width := 16 * 4 * max(pool.cfg.Model.HeadDim, pool.cfg.Model.VHeadDim)
 	x, err := backend.AllocFrom(be, s, backend.F32, make([]float32, width))
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, be.Free(x)) }()
+	defer func() { err = cmp.Or(err, be.Free(x)) }()
 	out, err := be.Alloc(backend.F32, width)
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, be.Free(out)) }()
+	defer func() { err = cmp.Or(err, be.Free(out)) }()
 
 	step := pool.NewBatch()
 	feed := func(seq *Sequence[buffer], n int) error {
-		err := firstOf(step.Reset(), firstOf(step.Add(seq, make([]uint32, n)), step.Plan(s)))
-		for l := range pool.cfg.Layers {
-			err = firstOf(err, firstOf(step.AppendRotated(l, out, x, x), step.Attend(l, x, out)))
+		err := cmp.Or(step.Reset(), cmp.Or(step.Add(seq, make([]uint32, n)), step.Plan(s)))
+		for l := range pool.cfg.Model.Layers {
+			err = cmp.Or(err, cmp.Or(step.Append(l, rotated(out, x, x)), step.Attend(l, attending(x, out))))
 		}
-		return firstOf(err, step.Commit())
+		return cmp.Or(err, step.Commit())
 	}
-	a, _, err := pool.Open(context.Background(), nil)
+	a, _, err := pool.Open(nil, OpenOptions{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, errors.Join(step.Reset(), a.Release())) }()
+	defer func() { err = cmp.Or(err, errors.Join(step.Reset(), a.Release())) }()
 	if err := feed(a, 6); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func story(be backend.Backend[buffer]) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, errors.Join(step.Reset(), b.Release())) }()
-	if err := firstOf(feed(b, 9), b.Shift(s, 1, 3)); err != nil {
+	defer func() { err = cmp.Or(err, errors.Join(step.Reset(), b.Release())) }()
+	if err := cmp.Or(feed(b, 9), b.Shift(s, 1, 3)); err != nil {
 		return err
 	}
 	if _, err := b.Layers(s); err != nil {
@@ -143,7 +143,7 @@ func TestLostDevice(t *testing.T) {
 	c.lose(0)
 	require.ErrorIs(t, r.s.Sync(), backend.ErrLost)
 	require.ErrorIs(t, r.plan(r.s, feed[buffer]{a, sequence(6, 1)}), backend.ErrLost)
-	_, _, err := r.pool.Open(context.Background(), nil)
+	_, _, err := r.pool.Open(nil, OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrLost)
 	_, err = a.Fork()
 	require.ErrorIs(t, err, backend.ErrLost)

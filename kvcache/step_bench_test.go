@@ -3,7 +3,6 @@
 package kvcache_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -37,20 +36,24 @@ func BenchmarkStepSmall(b *testing.B) {
 func smallSteps[B backend.Buffer](b *testing.B, be backend.Backend[B], layout kvcache.Layout) {
 	const layers, qHeads, kvHeads, dim = 5, 8, 4, 8
 	defer be.Close()
-	pool, err := kvcache.NewPool(be, kvcache.Config{Layout: layout, Layers: layers, QHeads: qHeads, KVHeads: kvHeads, HeadDim: dim,
-		K: backend.F32, Capacity: 512, MaxSeqs: 2, RoPE: &backend.RoPE{}})
+	pool, err := kvcache.NewPool(be, kvcache.Config{
+		Model:   kvcache.Model{Layers: layers, QHeads: qHeads, KVHeads: kvHeads, HeadDim: dim, RoPE: &backend.RoPE{}},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: layout, Capacity: 512, MaxSeqs: 2},
+	})
 	require.NoError(b, err)
 	defer pool.Close()
 	s, err := be.NewStream()
 	require.NoError(b, err)
-	seq, _, err := pool.Open(context.Background(), nil)
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
 	require.NoError(b, err)
 	rows := func(heads int) B {
 		buf, err := backend.AllocFrom(be, s, backend.F32, make([]float32, heads*dim))
 		require.NoError(b, err)
 		return buf
 	}
-	q, k, v, out, token := rows(qHeads), rows(kvHeads), rows(kvHeads), rows(qHeads), []uint32{7}
+	io, token := kvcache.Dense(rows(qHeads), rows(kvHeads), rows(kvHeads), rows(qHeads)), []uint32{7}
+	io.Rotate = true
 	step := pool.NewBatch()
 	do := func(err error) {
 		if err != nil {
@@ -63,8 +66,8 @@ func smallSteps[B backend.Buffer](b *testing.B, be backend.Backend[B], layout kv
 		do(step.Add(seq, token))
 		do(step.Plan(s))
 		for l := range layers {
-			do(step.AppendRotated(l, q, k, v))
-			do(step.Attend(l, q, out))
+			do(step.Append(l, io))
+			do(step.Attend(l, io))
 		}
 		do(step.Commit())
 	}

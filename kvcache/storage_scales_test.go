@@ -26,14 +26,14 @@ func TestScalesOfEightBitFloats(t *testing.T) {
 			{[]float32{1, 2, 3, 0.004}, nil, [2][2]float32{{1, 2}, {3, .004}}, [2][2]float32{{1, 1}, {1, 1}}},
 		} {
 			cfg := quantizedConfig(Paged, f)
-			cfg.KScales, cfg.VScales = c.k, c.v
+			cfg.Storage.KScales, cfg.Storage.VScales = c.k, c.v
 			r := deviceRig(t, cfg)
 			cfg = r.pool.Config()
 			a := r.open()
 			ids := sequence(1, 21)
 			require.NoError(t, r.feed(feed[buffer]{a, ids}))
 			for l := range 2 {
-				view, err := r.pool.Layer(l)
+				view, _, err := r.pool.Layer(l)
 				require.NoError(t, err)
 				require.Equal(t, c.wantK[l][:], r.download(view.K.Scales.Buf))
 				require.Equal(t, c.wantV[l][:], r.download(view.V.Scales.Buf))

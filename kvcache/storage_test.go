@@ -29,12 +29,12 @@ func quantizedFormats(act backend.DType) []backend.Format {
 // device computes any.
 func quantizedConfig(layout Layout, f backend.Format) Config {
 	cfg := small(layout)
-	cfg.Act, cfg.K, cfg.V, cfg.HeadDim, cfg.VHeadDim, cfg.Capacity = f.Act, f.K, f.V, 80, 48, 60
+	cfg.Model.Act, cfg.Storage.K, cfg.Storage.V, cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Memory.Capacity = f.Act, f.K, f.V, 80, 48, 60
 	if testDevice().HeadDims != nil {
-		cfg.HeadDim, cfg.VHeadDim = 64, 64
+		cfg.Model.HeadDim, cfg.Model.VHeadDim = 64, 64
 	}
 	if layout == Paged {
-		cfg.BlockSize = 16
+		cfg.Memory.BlockSize = 16
 	}
 	return cfg
 }
@@ -67,7 +67,7 @@ func TestQuantizedStepAttention(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%v/%v-%v/%s/%v", act, f.K, f.V, layout, hadamard), func(t *testing.T) {
 						cfg := quantizedConfig(layout, f)
-						cfg.Hadamard = hadamard
+						cfg.Storage.Hadamard = hadamard
 						got, exact := attendStep(t, cfg, 1)
 						requireNear(t, "output of exact keys and values", exact, got, max(farFromExact(f.K), farFromExact(f.V)))
 					})
@@ -86,17 +86,17 @@ func TestSkipLayers(t *testing.T) {
 				continue
 			}
 			cfg := quantizedConfig(layout, f)
-			cfg.Layers, cfg.SkipLayers, cfg.Hadamard, cfg.Scores = 3, []int{2, 0, 2}, true, true
-			for layer := range cfg.Layers {
+			cfg.Model.Layers, cfg.Storage.SkipLayers, cfg.Storage.Hadamard, cfg.Attention.Scores = 3, []int{2, 0, 2}, true, true
+			for layer := range cfg.Model.Layers {
 				got, exact := attendStep(t, cfg, layer)
 				if layer != 1 {
 					requireNear(t, "output of a skipped layer", exact, got, 1e-5)
 				}
 			}
 			r := deviceRig(t, cfg)
-			require.Len(t, r.pool.kept.formats, 2)
+			require.Len(t, r.pool.stores.Kept.Formats, 2)
 			for l, want := range []backend.DType{backend.F32, f.K, backend.F32} {
-				view, err := r.pool.Layer(l)
+				view, _, err := r.pool.Layer(l)
 				require.NoError(t, err)
 				require.Equal(t, want, view.K.Data.DType())
 				require.Equal(t, want, view.V.Data.DType())
@@ -116,34 +116,34 @@ func TestHadamardNeedsTheQueries(t *testing.T) {
 	if !testDevice().Supports(f) {
 		t.Skipf("the device has no %v", f)
 	}
-	cfg.Hadamard, cfg.SkipLayers = true, []int{0}
+	cfg.Storage.Hadamard, cfg.Storage.SkipLayers = true, []int{0}
 	r := deviceRig(t, cfg)
 	c := r.pool.Config()
 	a := r.open()
 	ids := sequence(1, 5)
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, ids}))
 	var k, v buffer
-	for l, want := range []error{nil, backend.ErrUnsupported{}} {
-		k = r.vector(r.s, rows(ids, l, c.KVHeads, c.HeadDim, false))
-		v = r.vector(r.s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
-		require.ErrorIs(t, r.step.Append(l, k, v), want, "only a layer that is turned")
+	for l, want := range []error{nil, backend.ErrArgument{}} {
+		k = r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false))
+		v = r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
+		require.ErrorIs(t, r.step.Append(l, kv(k, v)), want, "only a layer that is turned")
 		if l == 0 {
 			r.free(k, v)
 		}
 	}
 	require.ErrorIs(t, r.step.Commit(), ErrStep{})
 
-	queries := rows(sequence(900, 5), 0, c.QHeads, c.HeadDim, false)
-	turned := func(rotated bool) []float32 { // what Append makes of queries, turned back
+	queries := rows(sequence(900, 5), 0, c.Model.QHeads, c.Model.HeadDim, false)
+	turned := func(rotate bool) []float32 { // what Append makes of queries, turned back
 		q := r.vector(r.s, queries)
-		if rotated {
-			require.NoError(t, r.step.AppendRotated(1, q, k, v))
+		if rotate {
+			require.NoError(t, r.step.Append(1, rotated(q, k, v)))
 		} else {
-			require.NoError(t, r.step.AppendQueries(1, q, k, v))
+			require.NoError(t, r.step.Append(1, qkv(q, k, v)))
 		}
 		got := r.download(q)
-		for i := 0; i < len(got); i += c.HeadDim {
-			quant.Hadamard(got[i:][:c.HeadDim])
+		for i := 0; i < len(got); i += c.Model.HeadDim {
+			quant.Hadamard(got[i:][:c.Model.HeadDim])
 		}
 		r.free(q)
 		return got
@@ -154,9 +154,9 @@ func TestHadamardNeedsTheQueries(t *testing.T) {
 	}
 	requireNear(t, "queries", want, turned(false), 1e-6)
 	for i := range want { // of token 0: position 0 turns nothing
-		if i/(c.QHeads*c.HeadDim) > 0 {
-			id, h := uint32(900+i/(c.QHeads*c.HeadDim)), i/c.HeadDim%c.QHeads
-			want[i] = token{id, i / (c.QHeads * c.HeadDim)}.key(0, h, c.HeadDim)[i%c.HeadDim]
+		if i/(c.Model.QHeads*c.Model.HeadDim) > 0 {
+			id, h := uint32(900+i/(c.Model.QHeads*c.Model.HeadDim)), i/c.Model.HeadDim%c.Model.QHeads
+			want[i] = token{id, i / (c.Model.QHeads * c.Model.HeadDim)}.key(0, h, c.Model.HeadDim)[i%c.Model.HeadDim]
 		}
 	}
 	requireNear(t, "rotated queries", want, turned(true), 1e-5)
@@ -195,8 +195,8 @@ func TestNonFiniteRows(t *testing.T) {
 				wrong := func(r *rig[buffer], seq *Sequence[buffer]) error {
 					ids := sequence(19, 3)
 					require.NoError(t, r.plan(r.s, feed[buffer]{seq, ids}))
-					for l := range c.Layers {
-						hk, hv := rows(ids, l, c.KVHeads, c.HeadDim, false), rows(ids, l, c.KVHeads, c.VHeadDim, true)
+					for l := range c.Model.Layers {
+						hk, hv := rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false), rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true)
 						if x := hk; l == 1 {
 							if ofValue {
 								x = hv
@@ -204,7 +204,7 @@ func TestNonFiniteRows(t *testing.T) {
 							x[len(x)-7] = bad
 						}
 						k, v := r.vector(r.s, hk), r.vector(r.s, hv)
-						err := r.step.Append(l, k, v)
+						err := r.step.Append(l, kv(k, v))
 						if err == nil {
 							err = r.s.Sync() // a device that is not the host says it later
 						}
@@ -238,7 +238,7 @@ func TestNonFiniteRows(t *testing.T) {
 				if of := map[bool]backend.DType{false: f.K, true: f.V}[ofValue]; !of.Quantized() {
 					continue
 				}
-				cfg.Saturate = true
+				cfg.Storage.Saturate = true
 				r = deviceRig(t, cfg)
 				a = r.open()
 				require.NoError(t, wrong(r, a))
@@ -261,7 +261,7 @@ func TestInt8QueryOfAPool(t *testing.T) {
 	}
 	for _, f := range quantizedFormats(backend.F32) {
 		cfg := quantizedConfig(Paged, f)
-		cfg.Int8Query = true
+		cfg.Attention.Int8Query = true
 		if !listed[f.K] {
 			be := openDevice(t)
 			_, err := NewPool(be, cfg)
@@ -270,19 +270,19 @@ func TestInt8QueryOfAPool(t *testing.T) {
 			require.NoError(t, be.Close())
 			continue
 		}
-		cfg.SkipLayers = []int{0}
+		cfg.Storage.SkipLayers = []int{0}
 		var outs [2][]float32
 		for i, on := range []bool{true, false} {
-			cfg.Int8Query = on
+			cfg.Attention.Int8Query = on
 			r := deviceRig(t, cfg)
 			c := r.pool.Config()
 			a := r.open()
 			require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(1, 40)}))
 			r.write(r.s, feed[buffer]{a, sequence(1, 40)})
-			q := r.vector(r.s, rows(sequence(700, 40), 3, c.QHeads, c.HeadDim, false))
-			out := r.vector(r.s, make([]float32, 40*c.QHeads*c.VHeadDim))
+			q := r.vector(r.s, rows(sequence(700, 40), 3, c.Model.QHeads, c.Model.HeadDim, false))
+			out := r.vector(r.s, make([]float32, 40*c.Model.QHeads*c.Model.VHeadDim))
 			for l := range 2 {
-				require.NoError(t, r.step.Attend(l, q, out))
+				require.NoError(t, r.step.Attend(l, attending(q, out)))
 				outs[i] = append(outs[i], r.download(out)...)
 			}
 			require.NoError(t, r.step.Commit())
@@ -306,7 +306,7 @@ func TestStandaloneGrowsWithScales(t *testing.T) {
 	for _, f := range quantizedFormats(backend.F32) {
 		for _, hadamard := range []bool{false, f.K.Quantized()} {
 			cfg := quantizedConfig(Contiguous, f)
-			cfg.Layers, cfg.MaxSeqs, cfg.RoPE, cfg.Capacity, cfg.Hadamard = 0, 0, nil, 700, hadamard
+			cfg.Model.Layers, cfg.Memory.MaxSeqs, cfg.Model.RoPE, cfg.Memory.Capacity, cfg.Storage.Hadamard = 0, 0, nil, 700, hadamard
 			be := openDevice(t)
 			s, err := be.NewStream()
 			require.NoError(t, err)
@@ -316,15 +316,15 @@ func TestStandaloneGrowsWithScales(t *testing.T) {
 			appended := 0
 			grow := func(n int) past {
 				ids := sequence(1+appended, n)
-				q := r.vector(s, make([]float32, n*cfg.QHeads*cfg.HeadDim))
-				k := r.vector(s, rows(ids, 0, cfg.KVHeads, cfg.HeadDim, false))
-				v := r.vector(s, rows(ids, 0, cfg.KVHeads, cfg.VHeadDim, true))
-				require.NoError(t, c.AppendQueries(s, q, k, v, n))
+				q := r.vector(s, make([]float32, n*cfg.Model.QHeads*cfg.Model.HeadDim))
+				k := r.vector(s, rows(ids, 0, cfg.Model.KVHeads, cfg.Model.HeadDim, false))
+				v := r.vector(s, rows(ids, 0, cfg.Model.KVHeads, cfg.Model.VHeadDim, true))
+				require.NoError(t, c.Append(s, qkv(q, k, v), n))
 				r.free(q, k, v)
 				appended += n
-				gk, err := be.Alloc(backend.F32, cfg.KVHeads*appended*cfg.HeadDim)
+				gk, err := be.Alloc(backend.F32, cfg.Model.KVHeads*appended*cfg.Model.HeadDim)
 				require.NoError(t, err)
-				gv, err := be.Alloc(backend.F32, cfg.KVHeads*appended*cfg.VHeadDim)
+				gv, err := be.Alloc(backend.F32, cfg.Model.KVHeads*appended*cfg.Model.VHeadDim)
 				require.NoError(t, err)
 				require.NoError(t, c.Gather(s, gk, gv))
 				p := past{appended, r.download(gk), r.download(gv)}
@@ -334,10 +334,10 @@ func TestStandaloneGrowsWithScales(t *testing.T) {
 			was := grow(firstCapacity - 1)
 			now := grow(40)
 			require.Equal(t, 2*firstCapacity, c.Capacity)
-			require.Equal(t, f.K.ScaleWords(cfg.HeadDim) > 0, c.KScales.Set && c.KScales.Buf.Len() > cfg.KVHeads)
-			for h := range cfg.KVHeads {
-				require.Equal(t, was.k[h*was.n*cfg.HeadDim:][:was.n*cfg.HeadDim], now.k[h*now.n*cfg.HeadDim:][:was.n*cfg.HeadDim], "%v", f)
-				require.Equal(t, was.v[h*was.n*cfg.VHeadDim:][:was.n*cfg.VHeadDim], now.v[h*now.n*cfg.VHeadDim:][:was.n*cfg.VHeadDim], "%v", f)
+			require.Equal(t, f.K.ScaleWords(cfg.Model.HeadDim) > 0, c.KScales.Set && c.KScales.Buf.Len() > cfg.Model.KVHeads)
+			for h := range cfg.Model.KVHeads {
+				require.Equal(t, was.k[h*was.n*cfg.Model.HeadDim:][:was.n*cfg.Model.HeadDim], now.k[h*now.n*cfg.Model.HeadDim:][:was.n*cfg.Model.HeadDim], "%v", f)
+				require.Equal(t, was.v[h*was.n*cfg.Model.VHeadDim:][:was.n*cfg.Model.VHeadDim], now.v[h*now.n*cfg.Model.VHeadDim:][:was.n*cfg.Model.VHeadDim], "%v", f)
 			}
 			require.NoError(t, errors.Join(c.Release(), s.Close()))
 			require.Zero(t, be.Info().Buffers)

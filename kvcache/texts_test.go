@@ -1,6 +1,9 @@
 package kvcache
 
 import (
+	"cmp"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
@@ -11,7 +14,7 @@ import (
 // operands.
 func TestTexts(t *testing.T) {
 	cfg := small(Paged)
-	cfg.HeadDim, cfg.VHeadDim, cfg.Blocks, cfg.RoPE = 4, 4, 2, nil
+	cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Memory.Blocks, cfg.Model.RoPE = 4, 4, 2, nil
 	r := newRig(t, openCPU(t), cfg)
 	other, err := cpu.Open(cpu.Options{Threads: 1})
 	require.NoError(t, err)
@@ -29,32 +32,32 @@ func TestTexts(t *testing.T) {
 		want string
 		ask  func() error
 	}{
-		{"kvcache: add: the sequence is nil; open one with Pool.Open", func() error { return r.step.Add(nil, []uint32{1}) }},
-		{"kvcache: add: no tokens: a sequence without any is left out of the step", func() error { return r.step.Add(seq, nil) }},
-		{"kvcache: plan: the stream is nil; make one with NewStream of the backend", func() error {
+		{"kvcache: Batch.Add: the sequence is nil; open one with Pool.Open", func() error { return r.step.Add(nil, []uint32{1}) }},
+		{"kvcache: Batch.Add: no tokens: a sequence without any is left out of the step", func() error { return r.step.Add(seq, nil) }},
+		{"kvcache: Batch.Plan: the stream is nil; make one with NewStream of the backend", func() error {
 			return r.plan(nil, feed[*cpu.Buffer]{seq, []uint32{1}})
 		}},
-		{"kvcache: stream belongs to another device", func() error { return r.plan(alien, feed[*cpu.Buffer]{full, []uint32{1}}) }},
-		{"kvcache: stream belongs to another device", func() error { return full.Fence(alien) }},
-		{"kvcache: plan: block: out of blocks: need 2, 1 available", func() error { return r.plan(r.s, feed[*cpu.Buffer]{seq, sequence(1, 8)}) }},
-		{"kvcache: reserve: block: out of blocks: need 10, 1 available", func() error { return r.pool.Reserve(Reservation[*cpu.Buffer]{seq, 40}) }},
-		{"kvcache: reserve: the sequence is nil; open one with Pool.Open", func() error { return r.pool.Reserve(Reservation[*cpu.Buffer]{}) }},
-		{"kvcache: truncate: 4 tokens: the sequence has 3", func() error { return full.Truncate(4) }},
-		{"kvcache: shift is not supported: Config.RoPE is not set, so keys cannot move to other positions", func() error { return full.Shift(r.s, 0, 1) }},
-		{"kvcache: append: layer 2: the pool has 2", func() error { return planned(func() error { return r.step.Append(2, nil, nil) }) }},
-		{"kvcache: attend: layer 0 has no keys and values of the step's tokens; Append to it first", func() error {
+		{"kvcache: Batch.Plan: stream belongs to another device", func() error { return r.plan(alien, feed[*cpu.Buffer]{full, []uint32{1}}) }},
+		{"kvcache: Sequence.Fence: stream belongs to another device", func() error { return full.Fence(alien) }},
+		{"kvcache: Batch.Plan: block: out of blocks: need 2, 1 available", func() error { return r.plan(r.s, feed[*cpu.Buffer]{seq, sequence(1, 8)}) }},
+		{"kvcache: Pool.Reserve: block: out of blocks: need 10, 1 available", func() error { return r.pool.Reserve(Reservation[*cpu.Buffer]{seq, 40}) }},
+		{"kvcache: Pool.Reserve: the sequence is nil; open one with Pool.Open", func() error { return r.pool.Reserve(Reservation[*cpu.Buffer]{}) }},
+		{"kvcache: Sequence.Truncate: 4 tokens: the sequence has 3", func() error { return full.Truncate(4) }},
+		{"kvcache: Sequence.Shift: not supported: Model.RoPE is not set, so keys cannot move to other positions", func() error { return full.Shift(r.s, 0, 1) }},
+		{"kvcache: Batch.Append: layer 2: the pool has layers 0 to 1", func() error { return planned(func() error { return r.step.Append(2, kv[*cpu.Buffer](nil, nil)) }) }},
+		{"kvcache: Batch.Attend: layer 0 has no keys and values of the step's tokens; Append to it first", func() error {
 			return planned(func() error {
 				q, k, v, out := r.operands(1)
 				defer r.free(q, k, v, out)
-				return r.step.Attend(0, q, out)
+				return r.step.Attend(0, attending(q, out))
 			})
 		}},
-		{"backend: capture is not supported: the device has no graphs; call the operations in each step", func() error {
+		{"kvcache: Batch.Capture: backend: capture is not supported: the device has no graphs; call the operations in each step", func() error {
 			return planned(func() error { return r.step.Capture(nothing) })
 		}},
-		{"kvcache: fork: not made by a Pool: closed", func() error { _, err := new(Sequence[*cpu.Buffer]).Fork(); return err }},
-		{"kvcache: add: token 0 is 7, the prompt's is 5: the sequence has the first 0 of the 2 tokens that it was opened with; after Open add prompt[match.Matched:], now prompt[0:], or open it with nil", func() error {
-			opened, _, err := r.pool.Open(t.Context(), []uint32{5, 6})
+		{"kvcache: Sequence.Fork: not made by a Pool: closed", func() error { _, err := new(Sequence[*cpu.Buffer]).Fork(); return err }},
+		{"kvcache: Batch.Add: token 0 is 7, the prompt's is 5: the sequence has the first 0 of the 2 tokens that it was opened with; after Open add prompt[match.Cached:], now prompt[0:], or open it with nil", func() error {
+			opened, _, err := r.pool.Open([]uint32{5, 6}, OpenOptions{})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, opened.Release()) }()
 			return r.step.Add(opened, []uint32{7})
@@ -65,7 +68,37 @@ func TestTexts(t *testing.T) {
 		require.Contains(t, err.Error(), c.want)
 		require.NotContains(t, err.Error(), "event")
 	}
-	require.NoError(t, firstOf(seq.Release(), full.Release()))
-	require.NoError(t, firstOf(alien.Close(), other.Close()))
+	require.NoError(t, cmp.Or(seq.Release(), full.Release()))
+	require.NoError(t, cmp.Or(alien.Close(), other.Close()))
 	r.close()
+}
+
+// Every method that fails says which call of the program did.
+func TestErrorsNameTheCall(t *testing.T) {
+	for _, zero := range []any{&Pool[*cpu.Buffer]{}, &Batch[*cpu.Buffer]{}, &Sequence[*cpu.Buffer]{}, &Standalone[*cpu.Buffer]{}} {
+		of := reflect.TypeOf(zero)
+		name, _, _ := strings.Cut(of.Elem().Name(), "[")
+		failed := 0
+		for m := range of.NumMethod() {
+			method := reflect.ValueOf(zero).Method(m)
+			var args []reflect.Value
+			for i := range method.Type().NumIn() {
+				if !method.Type().IsVariadic() || i < method.Type().NumIn()-1 {
+					args = append(args, reflect.Zero(method.Type().In(i)))
+				}
+			}
+			for _, result := range method.Call(args) {
+				err, ok := result.Interface().(error)
+				if !ok {
+					continue
+				}
+				var call callError
+				require.ErrorAs(t, err, &call, of.Method(m).Name)
+				require.Equal(t, name+"."+of.Method(m).Name, call.call)
+				require.NotErrorAs(t, call.err, new(callError), "the call is named once")
+				failed++
+			}
+		}
+		require.GreaterOrEqual(t, failed, 7, "%s: nearly all calls of what nobody made fail", name)
+	}
 }

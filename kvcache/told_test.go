@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"math"
 	"runtime"
 	"testing"
@@ -24,14 +25,14 @@ func TestBlocksOfAnOpenStep(t *testing.T) {
 	require.NoError(t, r.plan(r.s, feed[buffer]{fork, sequence(7, 5)})) // copies one and takes one more
 	require.Equal(t, had, fork.Blocks(nil))
 	require.Equal(t, 6, fork.Len())
-	index, err := r.step.Index()
+	index, err := r.step.Metadata()
 	require.NoError(t, err)
 	table := make([]uint32, 3)
 	require.NoError(t, backend.Download(r.be, r.s, table, index.Table.Buf, 0))
 	require.NoError(t, r.step.Commit())
 	require.Equal(t, table, fork.Blocks(nil))
 	require.NotEqual(t, had[1], table[1])
-	require.NoError(t, firstOf(r.step.Reset(), firstOf(seq.Release(), fork.Release())))
+	require.NoError(t, cmp.Or(r.step.Reset(), cmp.Or(seq.Release(), fork.Release())))
 	r.close()
 }
 
@@ -47,23 +48,23 @@ func TestDroppedSequenceKeepsItsBlocks(t *testing.T) {
 	require.NoError(t, r.pool.Check())
 	require.NoError(t, r.pool.Close())
 	require.Zero(t, r.be.Info().Buffers)
-	require.NoError(t, firstOf(r.s.Close(), r.be.Close()))
+	require.NoError(t, cmp.Or(r.s.Close(), r.be.Close()))
 }
 
 // What a float type cannot hold becomes an infinity in it, and attention NaN.
 func TestKeysBeyondTheirType(t *testing.T) {
 	cfg := small(Paged)
-	cfg.K, cfg.V, cfg.Act, cfg.Layers, cfg.HeadDim, cfg.VHeadDim = backend.F16, backend.F16, backend.F32, 1, 4, 4
+	cfg.Storage.K, cfg.Storage.V, cfg.Model.Act, cfg.Model.Layers, cfg.Model.HeadDim, cfg.Model.VHeadDim = backend.F16, backend.F16, backend.F32, 1, 4, 4
 	r := newRig(t, openCPU(t), cfg)
 	seq := r.open()
 	q, k, v, out := r.operands(1)
 	require.NoError(t, backend.Upload(r.be, r.s, k, 0, []float32{1e6}))
 	require.NoError(t, backend.Upload(r.be, r.s, q, 0, []float32{1}))
 	require.NoError(t, r.plan(r.s, feed[*cpu.Buffer]{seq, []uint32{1}}))
-	require.NoError(t, r.step.Append(0, k, v))
-	require.NoError(t, r.step.Attend(0, q, out))
+	require.NoError(t, r.step.Append(0, kv(k, v)))
+	require.NoError(t, r.step.Attend(0, attending(q, out)))
 	require.True(t, math.IsNaN(float64(r.download(out)[0])))
-	require.NoError(t, firstOf(r.step.Commit(), r.step.Reset()))
+	require.NoError(t, cmp.Or(r.step.Commit(), r.step.Reset()))
 	gathered, err := r.be.Alloc(backend.F32, 2*4)
 	require.NoError(t, err)
 	require.NoError(t, seq.Gather(r.s, 0, gathered, v))

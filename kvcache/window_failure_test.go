@@ -1,7 +1,9 @@
 package kvcache
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -14,6 +16,12 @@ import (
 // others, no sequence has lost or gained a token, what is reserved stays so, and the step
 // can be planned again.
 func TestWindowFailure(t *testing.T) {
+	for _, stepTokens := range []int{40, 4} { // the longest entry goes through a staging
+		t.Run(fmt.Sprint(stepTokens), func(t *testing.T) { failWindows(t, stepTokens) })
+	}
+}
+
+func failWindows(t *testing.T, stepTokens int) {
 	be := openDevice(t)
 	stride := 1
 	if emulated(be.Info()) && !testsize.Full() { // seconds each, and the host's part is the same
@@ -21,7 +29,7 @@ func TestWindowFailure(t *testing.T) {
 	}
 	for after := 0; ; after += stride {
 		dev := newLateDevice(be, backendtest.LateOptions{Seed: uint64(after), OnlyWaits: true})
-		r := windowRig(t, dev, nil)
+		r := windowRig(t, dev, func(c *Config) { c.Memory.StepTokens = stepTokens })
 		c := r.pool.Config()
 		s2, err := dev.NewStream()
 		require.NoError(t, err)
@@ -30,7 +38,7 @@ func TestWindowFailure(t *testing.T) {
 		r.grown(a, wa, 30, 1)
 		r.grown(b, wb, 30)
 		r.grown(cut, wc, 30, 1)
-		half := wc.gone*c.BlockSize - c.BlockSize/2 // in the middle of a block that is quantized only
+		half := wc.gone*c.Memory.BlockSize - c.Memory.BlockSize/2 // in the middle of a block that is quantized only
 		require.NoError(t, cut.Truncate(half))
 		wc.truncate(c, half)
 		require.NoError(t, r.pool.Reserve(Reservation[buffer]{b, 40}))
@@ -54,14 +62,14 @@ func TestWindowFailure(t *testing.T) {
 		step := func() error {
 			err := r.step.Reset()
 			for _, f := range feeds {
-				err = firstOf(err, r.step.Add(f.seq, f.ids))
+				err = cmp.Or(err, r.step.Add(f.seq, f.ids))
 			}
-			if err = firstOf(err, r.step.Plan(s2)); err != nil {
+			if err = cmp.Or(err, r.step.Plan(s2)); err != nil {
 				return err
 			}
-			for l := range c.Layers {
-				err = firstOf(err, r.step.AppendQueries(l, q, k, v))
-				err = firstOf(err, r.step.Attend(l, q, out))
+			for l := range c.Model.Layers {
+				err = cmp.Or(err, r.step.Append(l, qkv(q, k, v)))
+				err = cmp.Or(err, r.step.Attend(l, attending(q, out)))
 			}
 			if err == nil {
 				err = r.step.Commit()
@@ -97,7 +105,7 @@ func TestWindowFailure(t *testing.T) {
 		require.NoError(t, errors.Join(a.Release(), b.Release(), cut.Release(), fork.Release(), s2.Sync()))
 		require.NoError(t, errors.Join(r.s.Sync(), r.step.Reset()))
 		require.Zero(t, r.stats().Held)
-		require.Zero(t, r.pool.fresh.Stats().Held)
+		require.Zero(t, r.pool.stores.Fresh.Stats().Held)
 		require.NoError(t, errors.Join(r.pool.Close(), dev.late.Drain()))
 		require.Zero(t, be.Info().Buffers, "operation %d", after)
 	}
@@ -110,8 +118,8 @@ func TestWindowOutOfBlocks(t *testing.T) {
 		name   string
 		change func(*Config)
 	}{
-		{"quantized", func(c *Config) { c.Blocks, c.MaxSeqs = 18, 8 }},
-		{"recent", func(c *Config) { c.MaxSeqs = 1 }},
+		{"quantized", func(c *Config) { c.Memory.Blocks, c.Memory.MaxSeqs = 18, 8 }},
+		{"recent", func(c *Config) { c.Memory.MaxSeqs = 1 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := windowRig(t, openDevice(t), c.change)
@@ -123,7 +131,7 @@ func TestWindowOutOfBlocks(t *testing.T) {
 				seq, w := r.open(), &remembered{}
 				seqs, ws = append(seqs, seq), append(ws, w)
 				for range 2 {
-					ids := sequence(1+len(w.ids)+1000*len(seqs), cfg.StepTokens-3) // nobody shares
+					ids := sequence(1+len(w.ids)+1000*len(seqs), cfg.Memory.StepTokens-3) // nobody shares
 					if err = r.feed(feed[buffer]{seq, ids}); err != nil {
 						break
 					}
@@ -135,11 +143,11 @@ func TestWindowOutOfBlocks(t *testing.T) {
 				r.expectWindow(r.s, seq, ws[i])
 			}
 			last := len(seqs) - 1
-			require.ErrorIs(t, r.feed(feed[buffer]{seqs[last], sequence(1, cfg.StepTokens-3)}), ErrOutOfBlocks{})
+			require.ErrorIs(t, r.feed(feed[buffer]{seqs[last], sequence(1, cfg.Memory.StepTokens-3)}), ErrOutOfBlocks{})
 			for _, seq := range seqs[:last] {
 				require.NoError(t, seq.Release())
 			}
-			r.grown(seqs[last], ws[last], cfg.StepTokens-3)
+			r.grown(seqs[last], ws[last], cfg.Memory.StepTokens-3)
 			r.expectWindow(r.s, seqs[last], ws[last])
 			require.NoError(t, seqs[last].Release())
 			r.close()
@@ -154,17 +162,17 @@ func TestWindowNonFinite(t *testing.T) {
 		t.Skip("a device of its own says so later")
 	}
 	for _, saturate := range []bool{false, true} {
-		r := windowRig(t, openDevice(t), func(c *Config) { c.Saturate = saturate })
+		r := windowRig(t, openDevice(t), func(c *Config) { c.Storage.Saturate = saturate })
 		c := r.pool.Config()
 		a := r.open()
 		w := &remembered{}
 		r.grown(a, w, 7)
 		require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(8, 1)}))
-		bad := make([]float32, c.KVHeads*max(c.HeadDim, c.VHeadDim))
+		bad := make([]float32, c.Model.KVHeads*max(c.Model.HeadDim, c.Model.VHeadDim))
 		bad[1] /= bad[0] // NaN
 		x := r.vector(r.s, bad)
-		for l := range c.Layers {
-			require.NoError(t, r.step.Append(l, x, x))
+		for l := range c.Model.Layers {
+			require.NoError(t, r.step.Append(l, kv(x, x)))
 		}
 		require.NoError(t, r.step.Commit())
 		w.step(c, sequence(8, 1))
@@ -173,8 +181,8 @@ func TestWindowNonFinite(t *testing.T) {
 		other := r.open()
 		step := func() error {
 			require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(9, 20)}, feed[buffer]{other, sequence(1, 1)}))
-			for l := range c.Layers {
-				if err := r.step.Append(l, k, v); err != nil {
+			for l := range c.Model.Layers {
+				if err := r.step.Append(l, kv(k, v)); err != nil {
 					require.ErrorIs(t, r.step.Commit(), ErrStep{}, "a layer is not quantized")
 					return err
 				}

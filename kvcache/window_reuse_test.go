@@ -15,25 +15,25 @@ import (
 func TestWindowReuse(t *testing.T) {
 	for _, f := range windowFormats(backend.F32) {
 		cfg := windowConfig(f)
-		cfg.Capacity, cfg.Blocks = 200, 80
+		cfg.Memory.Capacity, cfg.Memory.Blocks = 200, 80
 		r := deviceRig(t, cfg)
 		c := r.pool.Config()
-		prompt := sequence(1, 9*c.BlockSize+3)
-		a, match, err := r.pool.Open(t.Context(), prompt)
+		prompt := sequence(1, 9*c.Memory.BlockSize+3)
+		a, match, err := r.pool.Open(prompt, OpenOptions{})
 		require.NoError(t, err)
-		require.Zero(t, match.Matched)
+		require.Zero(t, match.Cached)
 		require.NoError(t, r.feed(feed[buffer]{a, prompt}))
-		sealed := c.edge(len(prompt)-1) * c.BlockSize
+		sealed := c.Edge(len(prompt)-1) * c.Memory.BlockSize
 		require.Positive(t, sealed)
 		require.NoError(t, a.Release())
 
 		open := func(prompt []uint32, o OpenOptions) (*Sequence[buffer], int) {
-			seq, match, err := r.pool.Open(t.Context(), prompt, o)
+			seq, match, err := r.pool.Open(prompt, o)
 			require.NoError(t, err)
-			require.Equal(t, match.Matched, seq.Len())
-			return seq, match.Matched
+			require.Equal(t, match.Cached, seq.Len())
+			return seq, match.Cached
 		}
-		for _, cut := range []int{0, 1, c.BlockSize - 1} { // in the middle of a block, too
+		for _, cut := range []int{0, 1, c.Memory.BlockSize - 1} { // in the middle of a block, too
 			other := append(append([]uint32(nil), prompt[:sealed-cut]...), 7777, 7778)
 			seq, matched := open(other, OpenOptions{})
 			require.Equal(t, sealed-cut, matched)
@@ -41,16 +41,16 @@ func TestWindowReuse(t *testing.T) {
 			for i := range rounds {
 				rounds[i] = 1
 			}
-			w := &remembered{next: matched, pos: sequenceOf(matched), turns: make([]int, matched), ids: other[:matched:matched], kept: rounds, fresh: make([]int, matched), sealed: ceilDiv(matched, c.BlockSize), gone: ceilDiv(matched, c.BlockSize)}
+			w := &remembered{next: matched, pos: sequenceOf(matched), turns: make([]int, matched), ids: other[:matched:matched], kept: rounds, fresh: make([]int, matched), sealed: c.BlocksOf(matched), gone: c.BlocksOf(matched)}
 			w.matches(t, seq)
 			fork, err := seq.Fork()
 			require.NoError(t, err)
 			wf := w.clone()
 			require.NoError(t, r.feed(feed[buffer]{seq, other[matched:]}))
 			w.step(c, other[matched:])
-			r.grown(seq, w, 3*c.BlockSize, 1)
+			r.grown(seq, w, 3*c.Memory.BlockSize, 1)
 			r.expectWindow(r.s, seq, w)
-			require.NotZero(t, seq.fidelity&prefix.Requantized)
+			require.NotZero(t, seq.text.Fidelity&prefix.Requantized)
 			require.NoError(t, fork.Truncate(fork.Len()-1))
 			wf.truncate(c, fork.Len())
 			r.grown(fork, wf, 5)
@@ -60,7 +60,7 @@ func TestWindowReuse(t *testing.T) {
 		}
 
 		// The next turn of a conversation: what it wrote behind what it found is of another kind.
-		turn := append(append([]uint32(nil), prompt[:sealed]...), sequence(5000, 6*c.BlockSize)...)
+		turn := append(append([]uint32(nil), prompt[:sealed]...), sequence(5000, 6*c.Memory.BlockSize)...)
 		seq, matched := open(turn, OpenOptions{})
 		require.NoError(t, r.feed(feed[buffer]{seq, turn[matched:]}))
 		require.NoError(t, seq.Release())
@@ -69,7 +69,7 @@ func TestWindowReuse(t *testing.T) {
 		require.Equal(t, sealed, matched, "a strict reader")
 		require.NoError(t, seq.Release())
 		seq, matched = open(longer, OpenOptions{Accept: prefix.Requantized})
-		require.Equal(t, c.edge(len(turn)-1)*c.BlockSize, matched)
+		require.Equal(t, c.Edge(len(turn)-1)*c.Memory.BlockSize, matched)
 		require.NoError(t, seq.Release())
 		r.close()
 	}
@@ -82,16 +82,16 @@ func TestWindowDrafts(t *testing.T) {
 	c := r.pool.Config()
 	a := r.open()
 	w := &remembered{}
-	r.grown(a, w, 5*c.BlockSize)
-	for draft := 1; draft <= c.BlockSize+1; draft++ {
+	r.grown(a, w, 5*c.Memory.BlockSize)
+	for draft := 1; draft <= c.Memory.BlockSize+1; draft++ {
 		r.grown(a, w, draft)
 		require.NoError(t, a.Truncate(a.Len()-draft))
 		w.truncate(c, a.Len())
 		r.grown(a, w, 1)
-		for i := w.gone * c.BlockSize; i < len(w.ids); i++ {
+		for i := w.gone * c.Memory.BlockSize; i < len(w.ids); i++ {
 			require.Zero(t, w.fresh[i], "token %d of %d after a draft of %d", i, len(w.ids), draft)
 		}
-		require.Zero(t, a.fidelity)
+		require.Zero(t, a.text.Fidelity)
 		r.expectWindow(r.s, a, w)
 	}
 	require.NoError(t, a.Release())
@@ -108,9 +108,9 @@ func TestWindowPieces(t *testing.T) {
 	}
 	for _, f := range windowFormats(backend.F32) {
 		cfg := windowConfig(f)
-		cfg.QHeads, cfg.KVHeads, cfg.HeadDim, cfg.VHeadDim = 2, 2, 32, 32
-		cfg.BlockSize, cfg.Residual, cfg.StepTokens, cfg.Capacity, cfg.Blocks, cfg.RoPE = 16, 40, 1200, 1200, 200, nil
-		cfg.Prefix = prefix.Off
+		cfg.Model.QHeads, cfg.Model.KVHeads, cfg.Model.HeadDim, cfg.Model.VHeadDim = 2, 2, 32, 32
+		cfg.Memory.BlockSize, cfg.Storage.Residual, cfg.Memory.StepTokens, cfg.Memory.Capacity, cfg.Memory.Blocks, cfg.Model.RoPE = 16, 40, 600, 1200, 200, nil // so that one piece is longer
+		cfg.Memory.Prefix = prefix.Off
 		r := deviceRig(t, cfg)
 		prompt := sequence(1, 1030)
 		whole := r.deep(prompt, len(prompt))
@@ -136,13 +136,13 @@ func (r *rig[B]) deep(prompt []uint32, piece int) (out []float32) {
 	for at := 0; at < len(prompt); at += piece {
 		ids := prompt[at:min(at+piece, len(prompt))]
 		require.NoError(r.t, r.plan(r.s, feed[B]{seq, ids}))
-		x := r.vector(r.s, rows(ids, 0, c.KVHeads, c.HeadDim, false))
-		v := r.vector(r.s, rows(ids, 0, c.KVHeads, c.VHeadDim, true))
-		y := r.vector(r.s, make([]float32, len(ids)*c.QHeads*c.VHeadDim))
-		require.NoError(r.t, r.step.Append(0, x, v))
-		require.NoError(r.t, r.step.Attend(0, x, y))
-		require.NoError(r.t, r.step.Append(1, y, y))
-		require.NoError(r.t, r.step.Attend(1, y, x))
+		x := r.vector(r.s, rows(ids, 0, c.Model.KVHeads, c.Model.HeadDim, false))
+		v := r.vector(r.s, rows(ids, 0, c.Model.KVHeads, c.Model.VHeadDim, true))
+		y := r.vector(r.s, make([]float32, len(ids)*c.Model.QHeads*c.Model.VHeadDim))
+		require.NoError(r.t, r.step.Append(0, kv(x, v)))
+		require.NoError(r.t, r.step.Attend(0, attending(x, y)))
+		require.NoError(r.t, r.step.Append(1, kv(y, y)))
+		require.NoError(r.t, r.step.Attend(1, attending(y, x)))
 		require.NoError(r.t, r.step.Commit())
 		out = append(out, r.download(x)...)
 		r.free(x, v, y)

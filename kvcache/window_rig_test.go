@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,24 +27,24 @@ func windowFormats(act backend.DType) []backend.Format {
 // windowConfig has a window of a block and a half.
 func windowConfig(f backend.Format) Config {
 	cfg := quantizedConfig(Paged, f)
-	cfg.BlockSize, cfg.Residual, cfg.StepTokens, cfg.Capacity = 4, 6, 40, 80
+	cfg.Memory.BlockSize, cfg.Storage.Residual, cfg.Memory.StepTokens, cfg.Memory.Capacity = 4, 6, 40, 80
 	if testDevice().BlockSizes != nil {
-		cfg.BlockSize, cfg.Residual, cfg.Capacity = 16, 24, 160
+		cfg.Memory.BlockSize, cfg.Storage.Residual, cfg.Memory.Capacity = 16, 24, 160
 	}
 	return cfg
 }
 
 // inStore are a sequence's tokens from one on as they read in a store.
-func (r *rig[B]) inStore(s backend.Stream, st *store[B], g *segment, seq *Sequence[B], layer, from, to int) past {
+func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment, seq *Sequence[B], layer, from, to int) past {
 	r.t.Helper()
 	c, n := r.pool.cfg, to-from
-	out := past{n, make([]float32, c.KVHeads*n*c.HeadDim), make([]float32, c.KVHeads*n*c.VHeadDim)}
+	out := past{n, make([]float32, c.Model.KVHeads*n*c.Model.HeadDim), make([]float32, c.Model.KVHeads*n*c.Model.VHeadDim)}
 	if n == 0 {
 		return out
 	}
-	require.NoError(r.t, seq.fence.Order(s))
+	require.NoError(r.t, seq.body.Fence.Order(s))
 	var ids []uint32
-	for _, b := range g.blocks {
+	for _, b := range g.Blocks {
 		ids = append(ids, b.ID)
 	}
 	table, err := backend.AllocFrom(r.be, s, backend.U32, ids)
@@ -52,8 +53,8 @@ func (r *rig[B]) inStore(s backend.Stream, st *store[B], g *segment, seq *Sequen
 	require.NoError(r.t, err)
 	v, err := r.be.Alloc(backend.F32, len(out.v))
 	require.NoError(r.t, err)
-	require.NoError(r.t, r.be.Gather(s, backend.GatherParams[B]{Cache: st.layers[layer].view, Table: backend.Some(table),
-		Begin: from - g.gone*c.BlockSize, Len: n, K: backend.Some(k), V: backend.Some(v)}))
+	require.NoError(r.t, r.be.Gather(s, backend.GatherParams[B]{Cache: st.Layers[layer].View, Table: backend.Some(table),
+		Begin: from - g.Gone*c.Memory.BlockSize, Len: n, K: backend.Some(k), V: backend.Some(v)}))
 	require.NoError(r.t, backend.Download(r.be, s, out.k, k, 0))
 	require.NoError(r.t, backend.Download(r.be, s, out.v, v, 0))
 	r.free(table, k, v)
@@ -63,27 +64,27 @@ func (r *rig[B]) inStore(s backend.Stream, st *store[B], g *segment, seq *Sequen
 // quantized are the tokens of a sequence that lie in the kept store.
 func (r *rig[B]) quantized(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	n := min(len(seq.kept.blocks)*r.pool.cfg.BlockSize, seq.len)
-	return r.inStore(s, r.pool.kept, &seq.kept, seq, layer, 0, n)
+	n := min(len(seq.body.Kept.Blocks)*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.stores.Kept, &seq.body.Kept, seq, layer, 0, n)
 }
 
 // recent are the tokens of a sequence that lie in the fresh store.
 func (r *rig[B]) recent(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	from := min(seq.recent.gone*r.pool.cfg.BlockSize, seq.len)
-	return r.inStore(s, r.pool.fresh, &seq.recent, seq, layer, from, seq.len)
+	from := min(seq.body.Recent.Gone*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.stores.Fresh, &seq.body.Recent, seq, layer, from, seq.Len())
 }
 
 // joined is the first n tokens of older and those of recent behind them, of which the last is token end−1.
 func joined(c Config, older, recent past, n, end int) past {
 	out := past{n: end}
-	for h := range c.KVHeads {
+	for h := range c.Model.KVHeads {
 		for _, of := range []struct {
 			p        past
 			from, to int
 		}{{older, 0, n}, {recent, n - (end - recent.n), recent.n}} {
-			out.k = append(out.k, of.p.k[(h*of.p.n+of.from)*c.HeadDim:(h*of.p.n+of.to)*c.HeadDim]...)
-			out.v = append(out.v, of.p.v[(h*of.p.n+of.from)*c.VHeadDim:(h*of.p.n+of.to)*c.VHeadDim]...)
+			out.k = append(out.k, of.p.k[(h*of.p.n+of.from)*c.Model.HeadDim:(h*of.p.n+of.to)*c.Model.HeadDim]...)
+			out.v = append(out.v, of.p.v[(h*of.p.n+of.from)*c.Model.VHeadDim:(h*of.p.n+of.to)*c.Model.VHeadDim]...)
 		}
 	}
 	return out
@@ -102,10 +103,10 @@ type remembered struct {
 // step follows a committed step of new tokens.
 func (w *remembered) step(c Config, ids []uint32) {
 	before, after := len(w.ids), len(w.ids)+len(ids)
-	for i := min(c.edge(before), w.gone) * c.BlockSize; i < min(w.gone*c.BlockSize, before); i++ {
+	for i := min(c.Edge(before), w.gone) * c.Memory.BlockSize; i < min(w.gone*c.Memory.BlockSize, before); i++ {
 		w.fresh[i] = w.kept[i]
 	}
-	w.gone = min(w.gone, c.edge(before))
+	w.gone = min(w.gone, c.Edge(before))
 	w.ids = append(w.ids[:before:before], ids...)
 	w.kept, w.fresh = append(w.kept[:before:before], make([]int, len(ids))...), append(w.fresh[:before:before], make([]int, len(ids))...)
 	w.pos, w.turns = append(w.pos[:before:before], make([]int, len(ids))...), append(w.turns[:before:before], make([]int, len(ids))...)
@@ -113,17 +114,17 @@ func (w *remembered) step(c Config, ids []uint32) {
 		w.pos[before+i] = w.next + i
 	}
 	w.next += len(ids)
-	w.sealed = min(w.sealed, before/c.BlockSize)
-	for edge := c.edge(after - 1); w.sealed < edge; w.sealed++ {
-		for i := range c.BlockSize {
-			w.kept[w.sealed*c.BlockSize+i] = w.fresh[w.sealed*c.BlockSize+i] + 1
+	w.sealed = min(w.sealed, before/c.Memory.BlockSize)
+	for edge := c.Edge(after - 1); w.sealed < edge; w.sealed++ {
+		for i := range c.Memory.BlockSize {
+			w.kept[w.sealed*c.Memory.BlockSize+i] = w.fresh[w.sealed*c.Memory.BlockSize+i] + 1
 		}
 	}
-	w.gone = max(w.gone, c.edge(after-1-c.BlockSize))
+	w.gone = max(w.gone, c.Edge(after-1-c.Memory.BlockSize))
 }
 
 func (w *remembered) truncate(c Config, n int) {
-	blocks := ceilDiv(n, c.BlockSize)
+	blocks := c.BlocksOf(n)
 	w.ids, w.sealed, w.gone = w.ids[:n], min(w.sealed, blocks), min(w.gone, blocks)
 	w.kept, w.fresh = append([]int(nil), w.kept[:n]...), append([]int(nil), w.fresh[:n]...)
 	w.pos, w.turns = append([]int(nil), w.pos[:n]...), append([]int(nil), w.turns[:n]...)
@@ -135,14 +136,14 @@ func (w *remembered) truncate(c Config, n int) {
 // keep follows a Keep, or a Shift, after which the tokens that are named are at other positions. Where
 // they lie is the sequence's to say.
 func (w *remembered) keep(c Config, seq *Sequence[buffer], kept []int, to func(i int) int) {
-	n := &remembered{next: w.next, sealed: len(seq.kept.blocks), gone: seq.recent.gone}
+	n := &remembered{next: w.next, sealed: len(seq.body.Kept.Blocks), gone: seq.body.Recent.Gone}
 	for i, token := range kept {
 		rounds := w.fresh[token]
-		if token < w.gone*c.BlockSize {
+		if token < w.gone*c.Memory.BlockSize {
 			rounds = w.kept[token]
 		}
 		again := rounds + 1
-		if token < w.sealed*c.BlockSize {
+		if token < w.sealed*c.Memory.BlockSize {
 			again = max(again, w.kept[token])
 		}
 		n.ids, n.fresh, n.kept = append(n.ids, w.ids[token]), append(n.fresh, rounds), append(n.kept, again)
@@ -160,9 +161,9 @@ func (w *remembered) clone() *remembered {
 // matches compares where a sequence's tokens lie.
 func (w *remembered) matches(t require.TestingT, seq *Sequence[buffer]) {
 	require.Equal(t, len(w.ids), seq.Len())
-	require.Equal(t, w.next, seq.Next())
-	require.Len(t, seq.kept.blocks, w.sealed)
-	require.Equal(t, w.gone, seq.recent.gone)
+	require.Equal(t, w.next, seq.NextPosition())
+	require.Len(t, seq.body.Kept.Blocks, w.sealed)
+	require.Equal(t, w.gone, seq.body.Recent.Gone)
 }
 
 // expectWindow reads both stores: exact what was never quantized, else within its bound.
@@ -170,19 +171,19 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 	r.t.Helper()
 	c := r.pool.Config()
 	require.Equal(r.t, len(w.ids), seq.Len())
-	for l := range c.Layers {
+	for l := range c.Model.Layers {
 		want := pastOf(c, l, w.ids)
-		for h := range c.KVHeads {
+		for h := range c.Model.KVHeads {
 			for i, id := range w.ids {
 				if w.turns[i] == 0 {
 					continue
 				}
-				for d, x := range (token{id, w.turns[i]}).key(l, h, c.HeadDim) {
-					want.k[(h*len(w.ids)+i)*c.HeadDim+d] = float32(x)
+				for d, x := range (token{id, w.turns[i]}).key(l, h, c.Model.HeadDim) {
+					want.k[(h*len(w.ids)+i)*c.Model.HeadDim+d] = float32(x)
 				}
 			}
 		}
-		f := c.format(l)
+		f := c.FormatOf(l)
 		compare := func(what string, want, got []float32, dt backend.DType, from, tokens, dim int, rounds []int) {
 			for i, x := range got {
 				head, token := i/dim/tokens, from+i/dim%tokens
@@ -191,7 +192,7 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 				if w.turns[token] != 0 && strings.HasSuffix(what, "key") {
 					within = 2*within + 1e-5 // a channel may be larger than 1 now, by the other one of its pair
 				}
-				if c.hadamard(l) && strings.HasSuffix(what, "key") {
+				if c.HadamardOf(l) && strings.HasSuffix(what, "key") {
 					within = 2*within*math.Sqrt(float64(dim)) + 1e-6 // channels are up to that much larger
 				}
 				if !(math.Abs(float64(x)) <= within) {
@@ -201,7 +202,7 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 		}
 		older, recent := r.quantized(s, seq, l), r.recent(s, seq, l)
 		if len(w.ids) > 0 {
-			whole := joined(c, older, recent, min(w.gone*c.BlockSize, len(w.ids)), len(w.ids))
+			whole := joined(c, older, recent, min(w.gone*c.Memory.BlockSize, len(w.ids)), len(w.ids))
 			k, err := r.be.Alloc(backend.F32, len(whole.k))
 			require.NoError(r.t, err)
 			v, err := r.be.Alloc(backend.F32, len(whole.v))
@@ -212,10 +213,10 @@ func (r *rig[B]) expectWindow(s backend.Stream, seq *Sequence[B], w *remembered)
 			require.Equal(r.t, whole.v, r.download(v))
 			r.free(k, v)
 		}
-		require.Equal(r.t, len(w.ids), max(older.n, recent.n+w.gone*c.BlockSize*min(recent.n, 1)))
-		compare("quantized key", want.k, older.k, f.K, 0, older.n, c.HeadDim, w.kept)
-		compare("quantized value", want.v, older.v, f.V, 0, older.n, c.VHeadDim, w.kept)
-		compare("recent key", want.k, recent.k, f.K, len(w.ids)-recent.n, recent.n, c.HeadDim, w.fresh)
-		compare("recent value", want.v, recent.v, f.V, len(w.ids)-recent.n, recent.n, c.VHeadDim, w.fresh)
+		require.Equal(r.t, len(w.ids), max(older.n, recent.n+w.gone*c.Memory.BlockSize*min(recent.n, 1)))
+		compare("quantized key", want.k, older.k, f.K, 0, older.n, c.Model.HeadDim, w.kept)
+		compare("quantized value", want.v, older.v, f.V, 0, older.n, c.Model.VHeadDim, w.kept)
+		compare("recent key", want.k, recent.k, f.K, len(w.ids)-recent.n, recent.n, c.Model.HeadDim, w.fresh)
+		compare("recent value", want.v, recent.v, f.V, len(w.ids)-recent.n, recent.n, c.Model.VHeadDim, w.fresh)
 	}
 }

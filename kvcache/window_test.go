@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,12 +43,12 @@ func TestWindowAttention(t *testing.T) {
 		for _, f := range windowFormats(act) {
 			t.Run(fmt.Sprintf("%v/%v-%v/exact layer", act, f.K, f.V), func(t *testing.T) {
 				cfg := windowConfig(f)
-				cfg.SkipLayers = []int{1}
+				cfg.Storage.SkipLayers = []int{1}
 				attendWindow(t, cfg)
 			})
 			t.Run(fmt.Sprintf("%v/%v-%v/turned", act, f.K, f.V), func(t *testing.T) {
 				cfg := windowConfig(f)
-				cfg.Hadamard = true
+				cfg.Storage.Hadamard = true
 				attendWindow(t, cfg)
 			})
 			for name, masks := range map[string][]Mask{
@@ -59,7 +60,7 @@ func TestWindowAttention(t *testing.T) {
 			} {
 				t.Run(fmt.Sprintf("%v/%v-%v/%s", act, f.K, f.V, name), func(t *testing.T) {
 					cfg := windowConfig(f)
-					cfg.Masks = masks
+					cfg.Model.Masks = masks
 					attendWindow(t, cfg)
 				})
 			}
@@ -85,36 +86,36 @@ func attendWindow(t *testing.T, cfg Config) {
 		}
 		require.NoError(t, r.plan(r.s, feeds...))
 		const tokens = 1 + 3 + 21 + 4
-		queries := rows(sequence(5000, tokens), 0, c.QHeads, c.HeadDim, false)
-		q, out := r.vector(r.s, queries), r.vector(r.s, make([]float32, tokens*c.QHeads*c.VHeadDim))
+		queries := rows(sequence(5000, tokens), 0, c.Model.QHeads, c.Model.HeadDim, false)
+		q, out := r.vector(r.s, queries), r.vector(r.s, make([]float32, tokens*c.Model.QHeads*c.Model.VHeadDim))
 		r.writeWith(r.s, map[int]buffer{1: q}, feeds...)
-		lse, err := r.be.Alloc(backend.F32, tokens*c.QHeads)
+		lse, err := r.be.Alloc(backend.F32, tokens*c.Model.QHeads)
 		require.NoError(t, err)
-		require.NoError(t, r.step.AttendTo(1, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse)}))
-		r.pool.cfg.Residual += 1 << 20 // so that nothing is given up that attention saw
+		require.NoError(t, r.step.Attend(1, attendingTo(backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse)})))
+		r.pool.stores.Config.Storage.Residual += 1 << 20 // so that nothing is given up that attention saw
 		require.NoError(t, r.step.Commit())
-		r.pool.cfg.Residual -= 1 << 20
+		r.pool.stores.Config.Storage.Residual -= 1 << 20
 
-		mask := c.mask(1)
+		mask := c.Model.MaskOf(1)
 		want, plain := attention{mask: mask}, attention{mask: mask}
 		for _, f := range feeds {
 			all := append(before[f.seq][:len(before[f.seq]):len(before[f.seq])], f.ids...)
 			older, recent, exact := r.quantized(r.s, f.seq, 1), r.recent(r.s, f.seq, 1), pastOf(c, 1, all)
 			for p := len(before[f.seq]); p < len(all); p++ {
-				stored := joined(c, older, recent, c.edge(p)*c.BlockSize, len(all))
-				for h := range c.QHeads {
+				stored := joined(c, older, recent, c.Edge(p)*c.Memory.BlockSize, len(all))
+				for h := range c.Model.QHeads {
 					row := len(want.lse)
-					want.add(c, queries[row*c.HeadDim:][:c.HeadDim], h, stored, p+1, nil)
-					plain.add(c, queries[row*c.HeadDim:][:c.HeadDim], h, exact, p+1, nil)
+					want.add(c, queries[row*c.Model.HeadDim:][:c.Model.HeadDim], h, stored, p+1, nil)
+					plain.add(c, queries[row*c.Model.HeadDim:][:c.Model.HeadDim], h, exact, p+1, nil)
 				}
 			}
 			before[f.seq] = all
 		}
 		bounds := map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 3e-3, backend.BF16: 2e-2}
 		got := r.download(out)
-		requireNear(t, "output", want.out, got, bounds[c.Act])
+		requireNear(t, "output", want.out, got, bounds[c.Model.Act])
 		requireNear(t, "log-sum-exp", want.lse, r.download(lse), 1e-3)
-		requireNear(t, "output of exact keys and values", plain.out, got, max(farFromExact(c.K), farFromExact(c.V)))
+		requireNear(t, "output of exact keys and values", plain.out, got, max(farFromExact(c.Storage.K), farFromExact(c.Storage.V)))
 		r.free(q, out, lse)
 	}
 	require.NoError(t, errors.Join(a.Release(), b.Release(), child.Release(), fresh.Release()))
@@ -130,18 +131,18 @@ func TestWindowPositions(t *testing.T) {
 	grow := func(n int) {
 		ids := sequence(1+next, n)
 		require.NoError(t, r.plan(r.s, feed[buffer]{a, ids}))
-		for l := range c.Layers {
-			q := r.vector(r.s, make([]float32, n*c.QHeads*c.HeadDim))
-			k := r.vector(r.s, rows(ids, l, c.KVHeads, c.HeadDim, false))
-			v := r.vector(r.s, rows(ids, l, c.KVHeads, c.VHeadDim, true))
-			require.NoError(t, r.step.AppendRotated(l, q, k, v))
+		for l := range c.Model.Layers {
+			q := r.vector(r.s, make([]float32, n*c.Model.QHeads*c.Model.HeadDim))
+			k := r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false))
+			v := r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
+			require.NoError(t, r.step.Append(l, rotated(q, k, v)))
 			r.free(q, k, v)
 		}
 		require.NoError(t, r.step.Commit())
 		next += n
 	}
 	check := func() {
-		require.Equal(t, next, a.Next())
+		require.Equal(t, next, a.NextPosition())
 		positions, err := a.Positions(nil, 1)
 		require.NoError(t, err)
 		require.Equal(t, sequenceOf(next), positions)
@@ -151,11 +152,11 @@ func TestWindowPositions(t *testing.T) {
 			past
 			from int
 		}{{older, 0}, {recent, next - recent.n}} {
-			for h := range c.KVHeads {
+			for h := range c.Model.KVHeads {
 				for i := range of.n {
-					want := token{uint32(1 + of.from + i), of.from + i}.key(1, h, c.HeadDim)
-					for d, x := range of.k[(h*of.n+i)*c.HeadDim:][:c.HeadDim] {
-						require.InDelta(t, want[d], x, 3*2.2*rounding(c.K)+1e-4, "token %d", of.from+i)
+					want := token{uint32(1 + of.from + i), of.from + i}.key(1, h, c.Model.HeadDim)
+					for d, x := range of.k[(h*of.n+i)*c.Model.HeadDim:][:c.Model.HeadDim] {
+						require.InDelta(t, want[d], x, 3*2.2*rounding(c.Storage.K)+1e-4, "token %d", of.from+i)
 					}
 				}
 			}
@@ -168,7 +169,7 @@ func TestWindowPositions(t *testing.T) {
 	for _, n := range []int{31, 14, 0} { // into the window, into a quantized block, everything
 		require.NoError(t, a.Truncate(n))
 		next = n
-		require.Equal(t, next, a.Next())
+		require.Equal(t, next, a.NextPosition())
 		grow(3)
 		check()
 	}
@@ -187,19 +188,15 @@ func TestWindowRefuses(t *testing.T) {
 	require.NoError(t, a.Fence(r.s))
 	require.ErrorIs(t, a.Scores(r.s, 0, nil), unsupported)
 	require.ErrorIs(t, a.ClearScores(r.s), unsupported)
-	_, err := a.Layers(r.s)
-	require.ErrorIs(t, err, unsupported)
 	require.ErrorIs(t, r.step.Reset(), nil)
-	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrShape{})
-	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.Capacity)), ErrCapacity{Have: 31 + c.Capacity, Max: c.Capacity})
+	require.ErrorIs(t, r.step.Add(a, nil), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.Add(a, make([]uint32, c.Memory.Capacity)), ErrCapacity{Have: 31 + c.Memory.Capacity, Max: c.Memory.Capacity})
 	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(32, 1)}))
-	_, err = r.step.Index()
-	require.ErrorIs(t, err, unsupported)
 	q, k, v, out := r.operands(1)
 	require.ErrorIs(t, r.step.Commit(), ErrStep{}, "no layer got its rows")
-	require.NoError(t, r.step.Append(0, k, v))
-	require.ErrorIs(t, r.step.AttendTo(0, backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), Mass: backend.Some(out)}), unsupported)
-	require.ErrorIs(t, r.step.Attend(2, q, out), backend.ErrShape{})
+	require.NoError(t, r.step.Append(0, kv(k, v)))
+	require.ErrorIs(t, r.step.Attend(0, attendingTo(backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), Scores: backend.Some(out)})), unsupported)
+	require.ErrorIs(t, r.step.Attend(2, attending(q, out)), backend.ErrArgument{})
 	require.NoError(t, r.step.Reset())
 	r.expectWindow(r.s, a, w)
 	r.free(q, k, v, out)
@@ -211,11 +208,11 @@ func TestWindowRefuses(t *testing.T) {
 // A prompt is cut into steps of StepTokens, which have a default.
 func TestWindowDefaults(t *testing.T) {
 	cfg := windowConfig(backend.Format{Act: backend.F32, K: backend.Int4Channel, V: backend.Int4})
-	cfg.StepTokens = 0
+	cfg.Memory.StepTokens = 0
 	got, err := cfg.Resolve()
 	require.NoError(t, err)
-	require.Equal(t, DefaultStepTokens, got.StepTokens)
-	require.Equal(t, "adaptive", got.Prefix.String())
+	require.Equal(t, config.DefaultStepTokens, got.Memory.StepTokens)
+	require.Equal(t, "adaptive", got.Memory.Prefix.String())
 	again, err := got.Resolve()
 	require.NoError(t, err)
 	require.Equal(t, got, again)
@@ -229,19 +226,19 @@ func TestWindowPromptsInTurn(t *testing.T) {
 		t.Skip("the device has no format for it")
 	}
 	cfg := windowConfig(formats[0])
-	cfg.StepTokens, cfg.Capacity, cfg.MaxSeqs, cfg.Blocks = 64, 200, 8, 0
+	cfg.Memory.StepTokens, cfg.Memory.Capacity, cfg.Memory.MaxSeqs, cfg.Memory.Blocks = 64, 200, 8, 0
 	r := deviceRig(t, cfg)
 	var seqs []*Sequence[buffer]
-	for i := range cfg.MaxSeqs {
+	for i := range cfg.Memory.MaxSeqs {
 		seq := r.open()
 		seqs = append(seqs, seq)
 		for part := range 3 {
-			require.NoError(t, r.feed(feed[buffer]{seq, sequence(1+100*i+1000*part, cfg.StepTokens)}))
+			require.NoError(t, r.feed(feed[buffer]{seq, sequence(1+100*i+1000*part, cfg.Memory.StepTokens)}))
 		}
 	}
 	for _, seq := range seqs {
-		require.Equal(t, 3*cfg.StepTokens, seq.Len())
-		require.LessOrEqual(t, len(seq.recent.blocks), r.pool.cfg.windowBlocks())
+		require.Equal(t, 3*cfg.Memory.StepTokens, seq.Len())
+		require.LessOrEqual(t, len(seq.body.Recent.Blocks), r.pool.cfg.WindowBlocks())
 		require.NoError(t, seq.Release())
 	}
 	r.close()

@@ -64,7 +64,7 @@ func checkWarmStep[B backend.Buffer](r *rig[B], f backend.Format) {
 // checkWarmConvert quantizes blocks and reads them back.
 func checkWarmConvert[B backend.Buffer](r *rig[B]) {
 	pack := convertOperation[B]().good(r)
-	unpack := backend.ConvertBlocksParams[B]{From: pack.To, To: pack.From, FromMass: pack.ToMass, ToMass: pack.FromMass, N: 1, Pairs: constant(r, "pairs back", backend.U32, []uint32{2, 1}).buf}
+	unpack := backend.ConvertBlocksParams[B]{From: pack.To, To: pack.From, FromScores: pack.ToScores, ToScores: pack.FromScores, N: 1, Pairs: constant(r, "pairs back", backend.U32, []uint32{2, 1}).buf}
 	r.push()
 	require.NoError(r, r.be.ConvertBlocks(r.s, pack)) // what is there to be read back
 	r.warm(map[string]func() error{

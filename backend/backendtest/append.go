@@ -121,7 +121,7 @@ func newAppend[B backend.Buffer](r *rig[B], s appendSpec) *appendRun[B] {
 	a.params = backend.AppendParams[B]{Cache: a.cache.view(), Tokens: s.tokens, K: a.k.rows(), V: a.v.rows(),
 		Slots: constant(r, "slots", backend.I64, a.slots).buf}
 	if s.rotary != nil {
-		a.params.Rope = r.rope(*s.rotary, s.kDim, ropePositions)
+		a.params.Rotary = r.rope(*s.rotary, s.kDim, ropePositions)
 		a.params.Positions = backend.Some(constant(r, "positions", backend.U32, a.positions).buf)
 	}
 	if s.qHeads > 0 {

@@ -40,6 +40,7 @@ func attendChecks[B backend.Buffer](caps backend.Caps, o Options) []check[B] {
 		}})
 	}
 	out = append(append(out, roundedQueryChecks[B](caps)...), splitChecks[B](caps)...)
+	out = append(out, check[B]{"attention scores under a log-sum-exp that is undefined", checkUndefinedLSE[B]})
 	return append(out, check[B]{"appended, turned and attended", func(r *rig[B]) { checkTurnedStep(r, r.quantized()) }},
 		check[B]{"appended, turned and attended, in floats", func(r *rig[B]) { checkTurnedStep(r, r.plain()) }})
 }
@@ -132,7 +133,7 @@ func borderSpecs() []attendSpec {
 		}),
 		small("a plan for mass that is not wanted", sequence{1, 700}, sequence{9, 40}).with(func(s *attendSpec) {
 			s.output.mass = false
-			s.planned = func(p *backend.AttendShape) { p.Mass = true }
+			s.planned = func(p *backend.AttendShape) { p.Scores = true }
 		}),
 	}
 }

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"math"
 	"runtime"
 	"sync"
 
@@ -13,6 +14,7 @@ type expected struct {
 	out  []float64 // [tokens, qHeads, vDim]
 	lse  []float64 // [tokens, qHeads]
 	mass []float64 // [blocks, kvHeads, block], what the call adds
+	more []float64 // the same, under the given log-sum-exps
 }
 
 // expect computes the reference, a goroutine for each sequence and KV head.
@@ -21,6 +23,7 @@ func (a *attendRun[B]) expect() expected {
 		out:  make([]float64, a.tokens()*a.qHeads*a.vDim),
 		lse:  make([]float64, a.tokens()*a.qHeads),
 		mass: make([]float64, a.cache.slots()*a.kvHeads),
+		more: make([]float64, a.cache.slots()*a.kvHeads),
 	}
 	var lock sync.Mutex // of mass: sequences may share blocks
 	var wg sync.WaitGroup
@@ -32,11 +35,13 @@ func (a *attendRun[B]) expect() expected {
 		for kv := range a.kvHeads {
 			wg.Go(func() {
 				room <- struct{}{}
-				mass := a.expectHead(i, kv, first, e)
+				mass, more := a.expectHead(i, kv, first, e)
 				lock.Lock()
-				for token, m := range mass {
+				for token := range mass {
 					slot := a.slot(i, token)
-					e.mass[(slot/a.cache.block*a.kvHeads+kv)*a.cache.block+slot%a.cache.block] += m
+					at := (slot/a.cache.block*a.kvHeads+kv)*a.cache.block + slot%a.cache.block
+					e.mass[at] += mass[token]
+					e.more[at] += more[token]
 				}
 				lock.Unlock()
 				<-room
@@ -48,8 +53,9 @@ func (a *attendRun[B]) expect() expected {
 }
 
 // expectHead computes the query heads that read one KV head of a sequence whose
-// queries begin at token first, and returns the attention mass of its keys.
-func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) []float64 {
+// queries begin at token first, and returns the attention scores of its keys, under their own log-sum-exps
+// and under those that are given.
+func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) (mass, more []float64) {
 	context, queries := a.seqs[seq].context, a.seqs[seq].queries
 	h := newHistory(a.kDim, a.vDim, context)
 	for token := range context {
@@ -57,7 +63,7 @@ func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) []float64 {
 		set(h.keys, token, a.key(slot, kv))
 		set(h.values, token, a.value(slot, kv))
 	}
-	mass := make([]float64, context)
+	mass, more = make([]float64, context), make([]float64, context)
 	group := a.qHeads / a.kvHeads
 	for i := range queries {
 		for head := kv * group; head < (kv+1)*group; head++ {
@@ -68,10 +74,11 @@ func (a *attendRun[B]) expectHead(seq, kv, first int, e expected) []float64 {
 			e.lse[row] = res.lse
 			for key, p := range res.prob {
 				mass[key] += p
+				more[key] += p * math.Exp(-math.Abs(shiftOf(row)))
 			}
 		}
 	}
-	return mass
+	return mass, more
 }
 
 func (a *attendRun[B]) visibility(head int) visibility {
@@ -104,9 +111,12 @@ func (a *attendRun[B]) compare(e expected) {
 		a.compareMass(e.mass, limit)
 	}
 	a.r.verify()
+	if a.mass != nil {
+		a.weigh(e)
+	}
 }
 
-// compareMass compares what was added to the attention mass, a row for each block
+// compareMass compares what was added to the attention scores, a row for each block
 // and head. Slots that no query sees keep their bits.
 func (a *attendRun[B]) compareMass(added []float64, limit float64) {
 	before := widen(decode(backend.F32, a.mass.part(a.mass.image, 0, a.mass.n)))
@@ -115,7 +125,7 @@ func (a *attendRun[B]) compareMass(added []float64, limit float64) {
 	for i := range want {
 		want[i] = before[i] + added[i]
 	}
-	require.NoError(a.r, compareRows("attention mass", got, want, a.cache.block, limit,
+	require.NoError(a.r, compareRows("attention scores", got, want, a.cache.block, limit,
 		axisOf{"block", a.cache.blocks}, axisOf{"KV head", a.kvHeads}))
 	for i := range added {
 		if added[i] > 0 {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/stretchr/testify/require"
 )
 
 // partSpecs are cases of older and of recent keys: queries on both sides of edges, in blocks, with
@@ -16,7 +15,7 @@ func partSpecs() []attendSpec {
 	decode := []sequence{{1, 90}, {1, 0}, {1, 20}, {1, 21}, {1, 35}, {1, 36}, {1, 37}}
 	chunks := []sequence{{9, 40}, {33, 64}, {1, 1}, {5, 3}, {0, 50}, {70, 130}}
 	var out []attendSpec
-	for _, part := range []backend.Part{backend.OlderKeys, backend.RecentKeys} {
+	for _, part := range []backend.Part{backend.OlderKeys, backend.ResidualKeys} {
 		add := func(name string, recent int, seqs []sequence, changes ...func(*attendSpec)) {
 			s := small(fmt.Sprintf("%s: %s", partName(part), name), seqs...)
 			s.mask.part, s.mask.recent = part, recent
@@ -90,59 +89,5 @@ func randomParts() []attendSpec {
 }
 
 func partName(p backend.Part) string {
-	return map[backend.Part]string{backend.OlderKeys: "older keys", backend.RecentKeys: "recent keys"}[p]
-}
-
-// splitChecks merge the two parts: it is what sees all keys.
-func splitChecks[B backend.Buffer](caps backend.Caps) []check[B] {
-	var out []check[B]
-	for _, f := range plainFormats(caps) {
-		for _, recent := range []int{1, 20, 64} {
-			for _, window := range []int{0, 13, 37, 90} {
-				s := small(fmt.Sprintf("older and recent by %d keys, window %d, in %s", recent, window, f.Act), sequence{1, 90}, sequence{40, 77}, sequence{3, 150}, sequence{1, 0})
-				s.format, s.output = f, outputSpec{}
-				s.mask = maskSpec{window: window, sinkTokens: 30, softCap: 2, alibi: true}
-				out = append(out, check[B]{s.name, func(r *rig[B]) { checkSplit(r, s.listed(caps), recent) }})
-			}
-		}
-	}
-	return out
-}
-
-// checkSplit attends over older keys and over recent ones, each with a table of its own that has
-// poison for what the other shows, merges, and compares with attention over all keys.
-func checkSplit[B backend.Buffer](r *rig[B], s attendSpec, recent int) {
-	r.needs(s.format, s.kDim, s.vDim, s.layout.block, true)
-	r.seed(s.name)
-	a := newAttend(r, s)
-	tokens, width := s.tokens(), s.qHeads*s.vDim
-	in := r.vectors("parts", s.format.Act, 2*tokens, width, false)
-	lse := r.region("log-sum-exp of parts", backend.F32, 0, 2*tokens*s.qHeads)
-	var calls []backend.AttendParams[B]
-	for i, part := range []backend.Part{backend.OlderKeys, backend.RecentKeys} {
-		own := *a
-		own.attendSpec.mask.part, own.attendSpec.mask.recent = part, recent
-		own.params.Batch = own.batch()
-		p, shape := own.params, a.shape
-		p.Mask.Part, p.Mask.Recent, shape.Part, shape.Recent = part, recent, part, recent
-		own.tell(&shape)
-		p.Out = backend.Outputs[B]{Rows: backend.Rows[B]{Buf: in.buf, Offset: i * tokens * width},
-			LSE: backend.Some(lse.buf), LSEOffset: i * tokens * s.qHeads}
-		p.Plan, p.Work, p.Workspace = r.plan(shape)
-		calls = append(calls, p)
-	}
-	r.push()
-	for _, p := range calls {
-		require.NoError(r, r.be.Attend(r.s, p))
-	}
-	require.NoError(r, r.be.Merge(r.s, backend.MergeParams[B]{Parts: 2, Tokens: tokens, Heads: s.qHeads, Dim: s.vDim,
-		In: in.buf, LSE: lse.buf, Out: a.out.rows()}))
-	in.accept(r.fetch(in.region))
-	lse.set(0, lse.part(r.fetch(lse), 0, lse.n))
-	e := a.expect()
-	got := r.fetch(a.out.region)
-	require.NoError(r, compareRows("merged", a.out.values(got), e.out, s.vDim, 2*coarsest(s.format.Act), // rounded twice
-		axisOf{"token", tokens}, axisOf{"head", s.qHeads}))
-	a.out.accept(got)
-	r.verify()
+	return map[backend.Part]string{backend.OlderKeys: "older keys", backend.ResidualKeys: "recent keys"}[p]
 }

@@ -20,6 +20,7 @@ type attendRun[B backend.Buffer] struct {
 	q, out  *vectors[B]
 	lse     *region[B] // nil: not asked for
 	mass    *region[B]
+	given   *region[B] // log-sum-exps for the mass alone
 	slopes  []float32
 	logits  []float32
 	shape   backend.AttendShape
@@ -45,8 +46,8 @@ func newAttend[B backend.Buffer](r *rig[B], s attendSpec) *attendRun[B] {
 	}
 	a.shape = backend.AttendShape{
 		QHeads: s.qHeads, KVHeads: s.kvHeads, KDim: s.kDim, VDim: s.vDim, BlockSize: s.block(), Format: s.format,
-		NonCausal: s.mask.nonCausal, Window: s.mask.window, SinkTokens: s.mask.sinkTokens, Mass: s.output.mass,
-		Part: s.mask.part, Recent: s.mask.recent,
+		NonCausal: s.mask.nonCausal, Window: s.mask.window, SinkTokens: s.mask.sinkTokens, Scores: s.output.mass,
+		Part: s.mask.part, Residual: s.mask.recent,
 	}
 	for _, seq := range s.seqs {
 		a.shape.ContextLens = append(a.shape.ContextLens, uint32(seq.context))
@@ -228,7 +229,7 @@ func (a *attendRun[B]) seesBlock(seq, i int) bool {
 func (a *attendRun[B]) mask() backend.Mask[B] {
 	m := backend.Mask[B]{NonCausal: a.attendSpec.mask.nonCausal, Window: a.attendSpec.mask.window,
 		SinkTokens: a.attendSpec.mask.sinkTokens, SoftCap: a.attendSpec.mask.softCap,
-		Part: a.attendSpec.mask.part, Recent: a.attendSpec.mask.recent}
+		Part: a.attendSpec.mask.part, Residual: a.attendSpec.mask.recent}
 	a.slopes, a.logits = make([]float32, a.qHeads), make([]float32, a.qHeads)
 	for h := range a.qHeads {
 		a.logits[h] = float32(math.Inf(-1))
@@ -246,7 +247,7 @@ func (a *attendRun[B]) mask() backend.Mask[B] {
 	return m
 }
 
-// outputs are poisoned, but for the attention mass: it is added to, so that it
+// outputs are poisoned, but for the attention scores: it is added to, so that it
 // starts at some value in every slot.
 func (a *attendRun[B]) outputs() backend.Outputs[B] {
 	o := backend.Outputs[B]{Rows: a.out.rows()}
@@ -256,13 +257,14 @@ func (a *attendRun[B]) outputs() backend.Outputs[B] {
 	}
 	if a.output.mass {
 		n := a.cache.slots() * a.kvHeads
-		a.mass = a.r.region("attention mass", backend.F32, 0, n)
+		a.mass = a.r.region("attention scores", backend.F32, 0, n)
 		before := make([]float32, n)
 		for i := range before {
 			before[i] = float32(i%5) / 4
 		}
 		a.mass.set(0, encode(backend.F32, before))
-		o.Mass = backend.Some(a.mass.buf)
+		a.given = a.r.region("given log-sum-exp", backend.F32, givenOffset, a.tokens()*a.qHeads)
+		o.Scores = backend.Some(a.mass.buf)
 	}
 	return o
 }

@@ -22,6 +22,7 @@ func badIDChecks[B backend.Buffer]() []check[B] {
 		{"copy blocks outside the cache", checkCopyOutside[B]},
 		{"gather blocks outside the cache", checkGatherOutside[B]},
 		{"attend over blocks outside the cache", checkAttendOutside[B]},
+		{"attention scores of blocks outside the cache", checkAttendMassOutside[B]},
 	} {
 		out = append(out, check[B]{c.name, func(r *rig[B]) { c.run(r, r.plain()) }},
 			check[B]{c.name + ", quantized", func(r *rig[B]) { c.run(r, r.quantized()) }})
@@ -40,8 +41,8 @@ func (r *rig[B]) reported(err error) {
 	if err == nil {
 		err = r.s.Sync()
 	}
-	if r.be.Caps().DeviceTable {
-		require.Error(r, err, "Caps.DeviceTable promises a report")
+	if r.be.Caps().ChecksIDs {
+		require.Error(r, err, "Caps.ChecksIDs promises a report")
 	} else {
 		require.NoError(r, err)
 	}
@@ -96,7 +97,7 @@ func checkMoveOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 	for _, slot := range outside(c.geometry) {
 		pairs = append(pairs, slot, 1, 2, slot)
 	}
-	p := backend.MoveSlotsParams[B]{Cache: c.view(), Mass: c.massOperand(), Pairs: constant(r, "pairs", backend.I64, pairs).buf, N: len(pairs) / 2}
+	p := backend.MoveSlotsParams[B]{Cache: c.view(), Scores: c.massOperand(), Pairs: constant(r, "pairs", backend.I64, pairs).buf, N: len(pairs) / 2}
 	r.push()
 	r.reported(r.be.MoveSlots(r.s, p))
 	r.verify()
@@ -111,7 +112,7 @@ func checkCopyOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 	for _, way := range [][2]*cache[B]{{c, c}, {c, larger}, {larger, c}} {
 		from, to := way[0], way[1]
 		pairs := []uint32{uint32(from.blocks), 1, 2, uint32(to.blocks), math.MaxUint32 - 1, 3, 0, math.MaxUint32}
-		p := backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromMass: from.massOperand(), ToMass: to.massOperand(),
+		p := backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromScores: from.massOperand(), ToScores: to.massOperand(),
 			Pairs: constant(r, "pairs", backend.U32, pairs).buf, N: len(pairs) / 2}
 		r.push()
 		r.reported(r.be.CopyBlocks(r.s, p))
@@ -142,9 +143,10 @@ func checkConvertOutside[B backend.Buffer](r *rig[B]) {
 	}
 }
 
-func checkAttendOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+// newAttendOutside is a case whose table names no block of the cache.
+func newAttendOutside[B backend.Buffer](r *rig[B], f backend.Format, o outputSpec) *attendRun[B] {
 	s := small("ids outside", sequence{3, 40}, sequence{1, 40})
-	s.format, s.layout.block, s.output = f, r.blockSize(16), outputSpec{lse: true}
+	s.format, s.layout.block, s.output = f, r.blockSize(16), o
 	s.kDim, s.vDim = r.dims(64, 64)
 	a := newAttend(r, s)
 	ids := make([]uint32, 2*a.params.Batch.TableStride)
@@ -152,6 +154,20 @@ func checkAttendOutside[B backend.Buffer](r *rig[B], f backend.Format) {
 		ids[i] = []uint32{uint32(a.cache.blocks), math.MaxUint32, 1 << 31}[i%3]
 	}
 	a.params.Batch.Table.Buf = constant(r, "table outside", backend.U32, ids).buf
+	return a
+}
+
+func checkAttendMassOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+	a := newAttendOutside(r, f, outputSpec{mass: true})
+	a.given.set(0, encode(backend.F32, make([]float32, a.given.n)))
+	a.mass.scratch = true
+	r.push()
+	r.reported(r.be.AttendScores(r.s, weighing(&a.params, a.given.buf, givenOffset)))
+	r.verify()
+}
+
+func checkAttendOutside[B backend.Buffer](r *rig[B], f backend.Format) {
+	a := newAttendOutside(r, f, outputSpec{lse: true})
 	a.out.scratch, a.lse.scratch = true, true
 	a.lse.lead, a.lse.n = 0, a.lse.lead+a.lse.n
 	r.push()

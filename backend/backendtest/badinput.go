@@ -31,14 +31,17 @@ func plainly[B backend.Buffer]() kind[B] { return kind[B]{"", (*rig[B]).plain} }
 func badInputChecks[B backend.Buffer]() []check[B] {
 	out := quantizedRefusals[B]()
 	plain := plainly[B]()
-	appends, attends, merges := appendOperation(plain), attendOperation(plain), mergeOperation[B]()
+	appends, attends, masses, merges := appendOperation(plain), attendOperation(plain), attendMassOperation(plain), mergeOperation[B]()
 	gathers, copies, moves, rotates := gatherOperation(plain), copyOperation(plain), moveOperation(plain), rotateOperation(plain)
 	out = append(out, refusals(appends, appendSpoils[B]())...)
 	out = append(out, refusals(appends, cacheSpoils(appendCache[B]))...)
-	out = append(out, refusals(appends, ropeSpoils(func(p *backend.AppendParams[B]) *backend.Rope[B] { return &p.Rope }))...)
+	out = append(out, refusals(appends, ropeSpoils(func(p *backend.AppendParams[B]) *backend.RotaryTable[B] { return &p.Rotary }))...)
 	out = append(out, refusals(attends, attendSpoils[B]())...)
-	out = append(out, refusals(attends, batchSpoils[B]())...)
+	out = append(out, refusals(attends, askedSpoils(attendAsked[B]))...)
 	out = append(out, refusals(attends, cacheSpoils(attendCache[B]))...)
+	out = append(out, refusals(masses, attendMassSpoils[B]())...)
+	out = append(out, refusals(masses, askedSpoils(attendMassAsked[B]))...)
+	out = append(out, refusals(masses, cacheSpoils(attendMassCache[B]))...)
 	out = append(out, refusals(merges, mergeSpoils[B]())...)
 	out = append(out, refusals(gathers, gatherSpoils[B]())...)
 	out = append(out, refusals(gathers, cacheSpoils(gatherCache[B]))...)
@@ -50,14 +53,17 @@ func badInputChecks[B backend.Buffer]() []check[B] {
 	out = append(out, refusals(moves, cacheSpoils(moveCache[B]))...)
 	out = append(out, refusals(rotates, rotateSpoils[B]())...)
 	out = append(out, refusals(rotates, cacheSpoils(rotateCache[B]))...)
-	out = append(out, refusals(rotates, ropeSpoils(func(p *backend.RotateParams[B]) *backend.Rope[B] { return &p.Rope }))...)
-	return append(out, accepted(appends), accepted(attends), accepted(merges), accepted(gathers), accepted(copies),
+	out = append(out, refusals(rotates, ropeSpoils(func(p *backend.RotateParams[B]) *backend.RotaryTable[B] { return &p.Rotary }))...)
+	return append(out, accepted(appends), accepted(attends), accepted(masses), accepted(merges), accepted(gathers), accepted(copies),
 		accepted(moves), accepted(rotates))
 }
 
 // The cache of each operation that has one.
 func appendCache[B backend.Buffer](p *backend.AppendParams[B]) *backend.CacheView[B] { return &p.Cache }
 func attendCache[B backend.Buffer](p *backend.AttendParams[B]) *backend.CacheView[B] { return &p.Cache }
+func attendMassCache[B backend.Buffer](p *backend.AttendScoresParams[B]) *backend.CacheView[B] {
+	return &p.Cache
+}
 func gatherCache[B backend.Buffer](p *backend.GatherParams[B]) *backend.CacheView[B] { return &p.Cache }
 func copiedCache[B backend.Buffer](p *backend.CopyBlocksParams[B]) *backend.CacheView[B] {
 	return &p.From
@@ -79,7 +85,7 @@ func refusals[B backend.Buffer, P any](op operation[B, P], spoils []spoil[B, P])
 			p := op.good(r)
 			s.do(r, &p)
 			r.push()
-			r.requireOneOf(op.call(r, p), backend.ErrShape{}, backend.ErrUnsupported{}, backend.ErrForeign)
+			r.requireOneOf(op.call(r, p), backend.ErrArgument{}, backend.ErrUnsupported{}, backend.ErrOtherDevice)
 			r.verify()
 		}})
 	}
@@ -142,22 +148,22 @@ func cacheSpoils[B backend.Buffer, P any](view func(p *P) *backend.CacheView[B])
 }
 
 // ropeSpoils break the rotation of an operation that has one.
-func ropeSpoils[B backend.Buffer, P any](rope func(p *P) *backend.Rope[B]) []spoil[B, P] {
+func ropeSpoils[B backend.Buffer, P any](rope func(p *P) *backend.RotaryTable[B]) []spoil[B, P] {
 	var out []spoil[B, P]
-	add := func(name string, do func(r *rig[B], v *backend.Rope[B])) {
+	add := func(name string, do func(r *rig[B], v *backend.RotaryTable[B])) {
 		out = append(out, spoil[B, P]{name, func(r *rig[B], p *P) { do(r, rope(p)) }})
 	}
-	add("odd rope dims", func(_ *rig[B], v *backend.Rope[B]) { v.Dims = 31 })
-	add("no rope dims", func(_ *rig[B], v *backend.Rope[B]) { v.Dims = 0 })
-	add("negative rope dims", func(_ *rig[B], v *backend.Rope[B]) { v.Dims = -2 })
-	add("more rope dims than the head has", func(_ *rig[B], v *backend.Rope[B]) { v.Dims = 2048 })
-	add("more positions than the table has", func(_ *rig[B], v *backend.Rope[B]) { v.Positions += 20 })
-	add("positions that overflow", func(_ *rig[B], v *backend.Rope[B]) { v.Positions = math.MaxInt })
-	add("negative table positions", func(_ *rig[B], v *backend.Rope[B]) { v.Positions = -1 })
-	add("an unknown pairing", func(_ *rig[B], v *backend.Rope[B]) { v.Pairing = 2 })
-	add("a rope table of another type", func(r *rig[B], v *backend.Rope[B]) {
+	add("odd rope dims", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Dims = 31 })
+	add("no rope dims", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Dims = 0 })
+	add("negative rope dims", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Dims = -2 })
+	add("more rope dims than the head has", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Dims = 2048 })
+	add("more positions than the table has", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Positions += 20 })
+	add("positions that overflow", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Positions = math.MaxInt })
+	add("negative table positions", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Positions = -1 })
+	add("an unknown pairing", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Pairing = 2 })
+	add("a rope table of another type", func(r *rig[B], v *backend.RotaryTable[B]) {
 		v.Table.Buf = r.region("table of f16", backend.F16, 0, v.Positions*v.Dims).buf
 	})
-	add("no rope table", func(_ *rig[B], v *backend.Rope[B]) { v.Table = backend.Opt[B]{} })
+	add("no rope table", func(_ *rig[B], v *backend.RotaryTable[B]) { v.Table = backend.Opt[B]{} })
 	return out
 }

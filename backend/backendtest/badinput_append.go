@@ -43,7 +43,7 @@ func appendSpoils[B backend.Buffer]() []spoil[B, backend.AppendParams[B]] {
 	plain("negative query heads", func(p *params) { p.QHeads = -2 })
 	plain("query heads that overflow", func(p *params) { p.QHeads = math.MaxInt/2 + 1 })
 	plain("no positions", func(p *params) { p.Positions = backend.Opt[B]{} })
-	plain("positions and no rope", func(p *params) { p.Rope = backend.Rope[B]{} })
+	plain("positions and no rope", func(p *params) { p.Rotary = backend.RotaryTable[B]{} })
 	add("positions that are too short", func(r *rig[B], p *params) {
 		p.Positions.Buf = r.exact("short positions", backend.U32, badTokens-1).buf
 	})
@@ -51,7 +51,7 @@ func appendSpoils[B backend.Buffer]() []spoil[B, backend.AppendParams[B]] {
 		p.Positions.Buf = r.region("positions of i64", backend.I64, 0, badTokens).buf
 	})
 	for name, m := range map[string]float64{"no": 0, "a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
-		plain(name+" magnitude", func(p *params) { p.Rope.Magnitude = float32(m) })
+		plain(name+" magnitude", func(p *params) { p.Rotary.Magnitude = float32(m) })
 	}
 	return out
 }

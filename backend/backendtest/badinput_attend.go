@@ -28,48 +28,12 @@ func attendSpoils[B backend.Buffer]() []spoil[B, backend.AttendParams[B]] {
 	add := func(name string, do func(r *rig[B], p *params)) { out = append(out, spoil[B, params]{name, do}) }
 	plain := func(name string, do func(p *params)) { add(name, func(_ *rig[B], p *params) { do(p) }) }
 
-	rowSpoils(add, "Q", func(p *params) *backend.Rows[B] { return &p.Q })
 	rowSpoils(add, "output", func(p *params) *backend.Rows[B] { return &p.Out.Rows })
-	plain("no query heads", func(p *params) { p.QHeads = 0 })
-	plain("negative query heads", func(p *params) { p.QHeads = -4 })
-	plain("query heads that are no multiple", func(p *params) { p.QHeads = 3 })
-	plain("query heads that overflow", func(p *params) { p.QHeads = math.MaxInt/2 + 1 })
-	for name, v := range map[string]float64{"no": 0, "a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
-		plain(name+" scale", func(p *params) { p.Scale = float32(v) })
-	}
-	plain("a negative window", func(p *params) { p.Mask.Window = -1 })
-	plain("negative sinks", func(p *params) { p.Mask.SinkTokens = -1 })
-	plain("a window and no causal mask", func(p *params) { p.Mask.NonCausal, p.Mask.Window = true, 4 })
-	plain("recent tokens of all keys", func(p *params) { p.Mask.Recent = 8 })
-	plain("no recent tokens", func(p *params) { p.Mask.Part = backend.OlderKeys })
-	plain("negative recent tokens", func(p *params) { p.Mask.Part, p.Mask.Recent = backend.RecentKeys, -1 })
-	plain("a part that there is not", func(p *params) { p.Mask.Part, p.Mask.Recent = backend.RecentKeys+1, 8 })
-	plain("a part and no causal mask", func(p *params) {
-		p.Mask = backend.Mask[B]{NonCausal: true, Part: backend.OlderKeys, Recent: 8}
-	})
-	for name, v := range map[string]float64{"a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
-		plain(name+" soft-cap", func(p *params) { p.Mask.SoftCap = float32(v) })
-	}
-	optSpoils(add, "slopes", func(p *params) *backend.Opt[B] { return &p.Mask.ALiBi })
-	optSpoils(add, "sink logits", func(p *params) *backend.Opt[B] { return &p.Mask.SinkLogits })
 	optSpoils(add, "log-sum-exp", func(p *params) *backend.Opt[B] { return &p.Out.LSE })
-	optSpoils(add, "attention mass", func(p *params) *backend.Opt[B] { return &p.Out.Mass })
+	optSpoils(add, "attention scores", func(p *params) *backend.Opt[B] { return &p.Out.Scores })
 	plain("a negative log-sum-exp offset", func(p *params) { p.Out.LSEOffset = -1 })
 	plain("a log-sum-exp offset that overflows", func(p *params) { p.Out.LSEOffset = math.MaxInt })
-	plain("a plan that was not made for mass", func(p *params) { p.Plan.Mass = false })
-	plain("no plan", func(p *params) { p.Plan = backend.AttendPlan{} })
-	add("no work", func(r *rig[B], p *params) {
-		needsWork(r, p)
-		p.Work = backend.Opt[B]{}
-	})
-	add("work that is too short", func(r *rig[B], p *params) {
-		needsWork(r, p)
-		p.Work.Buf = r.exact("short work", backend.U32, len(p.Plan.Work)-1).buf
-	})
-	add("work of another type", func(r *rig[B], p *params) {
-		needsWork(r, p)
-		p.Work.Buf = r.region("work of f32", backend.F32, 0, len(p.Plan.Work)).buf
-	})
+	plain("a plan that was not made for mass", func(p *params) { p.Plan.Scores = false })
 	add("no workspace", func(r *rig[B], p *params) {
 		needsSpace(r, p)
 		p.Workspace = backend.Opt[B]{}
@@ -85,10 +49,66 @@ func attendSpoils[B backend.Buffer]() []spoil[B, backend.AttendParams[B]] {
 	return out
 }
 
-func needsWork[B backend.Buffer](r *rig[B], p *backend.AttendParams[B]) {
-	if len(p.Plan.Work) == 0 {
-		r.skip("the device's plan has no work list")
+// asked is what calls of attention and for its mass have in common.
+type asked[B backend.Buffer] struct {
+	batch  *backend.Ragged[B]
+	q      *backend.Rows[B]
+	qHeads *int
+	scale  *float32
+	mask   *backend.Mask[B]
+	plan   *backend.AttendPlan
+	work   *backend.Opt[B]
+}
+
+func attendAsked[B backend.Buffer](p *backend.AttendParams[B]) asked[B] {
+	return asked[B]{&p.Batch, &p.Q, &p.QHeads, &p.Scale, &p.Mask, &p.Plan, &p.Work}
+}
+
+// askedSpoils break it.
+func askedSpoils[B backend.Buffer, P any](of func(p *P) asked[B]) []spoil[B, P] {
+	var out []spoil[B, P]
+	add := func(name string, do func(r *rig[B], p *P)) { out = append(out, spoil[B, P]{name, do}) }
+	plain := func(name string, do func(a asked[B])) { add(name, func(_ *rig[B], p *P) { do(of(p)) }) }
+	work := func(name string, do func(r *rig[B], a asked[B])) {
+		add(name, func(r *rig[B], p *P) {
+			if len(of(p).plan.Work) == 0 {
+				r.skip("the device's plan has no work list")
+			}
+			do(r, of(p))
+		})
 	}
+	rowSpoils(add, "Q", func(p *P) *backend.Rows[B] { return of(p).q })
+	plain("no query heads", func(a asked[B]) { *a.qHeads = 0 })
+	plain("negative query heads", func(a asked[B]) { *a.qHeads = -4 })
+	plain("query heads that are no multiple", func(a asked[B]) { *a.qHeads = 3 })
+	plain("query heads that overflow", func(a asked[B]) { *a.qHeads = math.MaxInt/2 + 1 })
+	for name, v := range map[string]float64{"no": 0, "a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
+		plain(name+" scale", func(a asked[B]) { *a.scale = float32(v) })
+	}
+	plain("a negative window", func(a asked[B]) { a.mask.Window = -1 })
+	plain("negative sinks", func(a asked[B]) { a.mask.SinkTokens = -1 })
+	plain("a window and no causal mask", func(a asked[B]) { a.mask.NonCausal, a.mask.Window = true, 4 })
+	plain("recent tokens of all keys", func(a asked[B]) { a.mask.Residual = 8 })
+	plain("no recent tokens", func(a asked[B]) { a.mask.Part = backend.OlderKeys })
+	plain("negative recent tokens", func(a asked[B]) { a.mask.Part, a.mask.Residual = backend.ResidualKeys, -1 })
+	plain("a part that there is not", func(a asked[B]) { a.mask.Part, a.mask.Residual = backend.ResidualKeys+1, 8 })
+	plain("a part and no causal mask", func(a asked[B]) {
+		*a.mask = backend.Mask[B]{NonCausal: true, Part: backend.OlderKeys, Residual: 8}
+	})
+	for name, v := range map[string]float64{"a negative": -1, "an infinite": math.Inf(1), "an undefined": math.NaN()} {
+		plain(name+" soft-cap", func(a asked[B]) { a.mask.SoftCap = float32(v) })
+	}
+	optSpoils(add, "slopes", func(p *P) *backend.Opt[B] { return &of(p).mask.ALiBi })
+	optSpoils(add, "sink logits", func(p *P) *backend.Opt[B] { return &of(p).mask.SinkLogits })
+	plain("no plan", func(a asked[B]) { *a.plan = backend.AttendPlan{} })
+	work("no work", func(_ *rig[B], a asked[B]) { *a.work = backend.Opt[B]{} })
+	work("work that is too short", func(r *rig[B], a asked[B]) {
+		a.work.Buf = r.exact("short work", backend.U32, len(a.plan.Work)-1).buf
+	})
+	work("work of another type", func(r *rig[B], a asked[B]) {
+		a.work.Buf = r.region("work of f32", backend.F32, 0, len(a.plan.Work)).buf
+	})
+	return append(out, batchSpoils(func(p *P) *backend.Ragged[B] { return of(p).batch })...)
 }
 
 func needsSpace[B backend.Buffer](r *rig[B], p *backend.AttendParams[B]) {
@@ -110,12 +130,11 @@ func optSpoils[B backend.Buffer, P any](add func(string, func(r *rig[B], p *P)),
 }
 
 // batchSpoils break the sequences of a call.
-func batchSpoils[B backend.Buffer]() []spoil[B, backend.AttendParams[B]] {
-	type params = backend.AttendParams[B]
+func batchSpoils[B backend.Buffer, P any](batch func(p *P) *backend.Ragged[B]) []spoil[B, P] {
 	var none B
-	var out []spoil[B, params]
+	var out []spoil[B, P]
 	add := func(name string, do func(r *rig[B], b *backend.Ragged[B])) {
-		out = append(out, spoil[B, params]{name, func(r *rig[B], p *params) { do(r, &p.Batch) }})
+		out = append(out, spoil[B, P]{name, func(r *rig[B], p *P) { do(r, batch(p)) }})
 	}
 	plain := func(name string, do func(b *backend.Ragged[B])) {
 		add(name, func(_ *rig[B], b *backend.Ragged[B]) { do(b) })

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// smallCache is a filled cache of four blocks with attention mass.
+// smallCache is a filled cache of four blocks with attention scores.
 func (r *rig[B]) smallCache(f backend.Format) *cache[B] {
 	kDim, vDim := r.dims(64, 64)
 	c := r.cache(geometry{2, r.blockSize(16), 4, kDim, vDim, f}).fill(r)
@@ -119,7 +119,7 @@ func copyOperation[B backend.Buffer](in kind[B]) operation[B, backend.CopyBlocks
 		name: "copy blocks" + in.name,
 		good: func(r *rig[B]) backend.CopyBlocksParams[B] {
 			from, to := r.smallCache(in.format(r)), r.smallCache(in.format(r))
-			return backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromMass: from.massOperand(), ToMass: to.massOperand(), N: 2,
+			return backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromScores: from.massOperand(), ToScores: to.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.U32, []uint32{0, 2, 1, 3}).buf}
 		},
 		call: func(r *rig[B], p backend.CopyBlocksParams[B]) error { return r.be.CopyBlocks(r.s, p) },
@@ -129,15 +129,18 @@ func copyOperation[B backend.Buffer](in kind[B]) operation[B, backend.CopyBlocks
 func copySpoils[B backend.Buffer]() []spoil[B, backend.CopyBlocksParams[B]] {
 	type params = backend.CopyBlocksParams[B]
 	out := pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
-	out = append(out, massSpoils("attention mass of the source", func(p *params) *backend.Opt[B] { return &p.FromMass })...)
-	out = append(out, massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.ToMass })...)
+	out = append(out, massSpoils("attention scores of the source", func(p *params) *backend.Opt[B] { return &p.FromScores })...)
+	out = append(out, massSpoils("attention scores", func(p *params) *backend.Opt[B] { return &p.ToScores })...)
 	for name, do := range map[string]func(p *params){
-		"other heads":                     func(p *params) { p.From.KVHeads = 1 },
-		"another block size":              func(p *params) { p.To.BlockSize, p.To.Blocks = p.To.BlockSize/2, 2 },
-		"another key dim":                 func(p *params) { p.From.K.Dim /= 2 },
-		"another value dim":               func(p *params) { p.To.V.Dim /= 2 },
-		"mass of the source only":         func(p *params) { p.ToMass = backend.Opt[B]{} },
-		"mass without that of the source": func(p *params) { p.FromMass = backend.Opt[B]{} },
+		"other heads":             func(p *params) { p.From.KVHeads = 1 },
+		"another block size":      func(p *params) { p.To.BlockSize, p.To.Blocks = p.To.BlockSize/2, 2 },
+		"another key dim":         func(p *params) { p.From.K.Dim /= 2 },
+		"another value dim":       func(p *params) { p.To.V.Dim /= 2 },
+		"mass of the source only": func(p *params) { p.ToScores = backend.Opt[B]{} },
+		"nothing but mass, and none": func(p *params) {
+			p.ScoresOnly, p.FromScores, p.ToScores = true, backend.Opt[B]{}, backend.Opt[B]{}
+		},
+		"mass without that of the source": func(p *params) { p.FromScores = backend.Opt[B]{} },
 	} {
 		out = append(out, spoil[B, params]{name, func(_ *rig[B], p *params) { do(p) }})
 	}
@@ -149,7 +152,7 @@ func moveOperation[B backend.Buffer](in kind[B]) operation[B, backend.MoveSlotsP
 		name: "move slots" + in.name,
 		good: func(r *rig[B]) backend.MoveSlotsParams[B] {
 			c := r.smallCache(in.format(r))
-			return backend.MoveSlotsParams[B]{Cache: c.view(), Mass: c.massOperand(), N: 2,
+			return backend.MoveSlotsParams[B]{Cache: c.view(), Scores: c.massOperand(), N: 2,
 				Pairs: constant(r, "pairs", backend.I64, []int64{0, 2, 1, 3}).buf}
 		},
 		call: func(r *rig[B], p backend.MoveSlotsParams[B]) error { return r.be.MoveSlots(r.s, p) },
@@ -159,7 +162,7 @@ func moveOperation[B backend.Buffer](in kind[B]) operation[B, backend.MoveSlotsP
 func moveSpoils[B backend.Buffer]() []spoil[B, backend.MoveSlotsParams[B]] {
 	type params = backend.MoveSlotsParams[B]
 	return append(pairSpoils(backend.I64, backend.U32, func(p *params) (*B, *int) { return &p.Pairs, &p.N }),
-		massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.Mass })...)
+		massSpoils("attention scores", func(p *params) *backend.Opt[B] { return &p.Scores })...)
 }
 
 func massSpoils[B backend.Buffer, P any](of string, mass func(p *P) *backend.Opt[B]) []spoil[B, P] {
@@ -215,7 +218,7 @@ func rotateSpoils[B backend.Buffer]() []spoil[B, backend.RotateParams[B]] {
 	plain("a count that overflows", func(p *params) { p.N = math.MaxInt })
 	plain("no slots", func(p *params) { p.Slots = none })
 	plain("no deltas", func(p *params) { p.Deltas = none })
-	plain("no rotation", func(p *params) { p.Rope = backend.Rope[B]{} })
+	plain("no rotation", func(p *params) { p.Rotary = backend.RotaryTable[B]{} })
 	add("slots that are too short", func(r *rig[B], p *params) { p.Slots = r.exact("short slots", backend.I64, 2).buf })
 	add("deltas that are too short", func(r *rig[B], p *params) { p.Deltas = r.exact("short deltas", backend.I32, 2).buf })
 	add("slots of another type", func(r *rig[B], p *params) { p.Slots = r.region("slots of u32", backend.U32, 0, 3).buf })

@@ -8,11 +8,12 @@ import (
 // quantizedRefusals break what only quantized caches have, in every operation.
 func quantizedRefusals[B backend.Buffer]() []check[B] {
 	in := kind[B]{", quantized,", (*rig[B]).quantized}
-	appends, attends, converts := appendOperation(in), attendOperation(in), convertOperation[B]()
+	appends, attends, masses, converts := appendOperation(in), attendOperation(in), attendMassOperation(in), convertOperation[B]()
 	gathers, copies, moves, rotates := gatherOperation(in), copyOperation(in), moveOperation(in), rotateOperation(in)
 	var out []check[B]
 	out = append(out, refusals(appends, scaleSpoils(appendCache[B]))...)
 	out = append(out, refusals(attends, scaleSpoils(attendCache[B]))...)
+	out = append(out, refusals(masses, scaleSpoils(attendMassCache[B]))...)
 	out = append(out, refusals(gathers, scaleSpoils(gatherCache[B]))...)
 	out = append(out, refusals(copies, scaleSpoils(copyCache[B]))...)
 	out = append(out, refusals(copies, []spoil[B, backend.CopyBlocksParams[B]]{{"keys of which some are turned",
@@ -22,7 +23,7 @@ func quantizedRefusals[B backend.Buffer]() []check[B] {
 	out = append(out, refusals(converts, convertSpoils[B]())...)
 	out = append(out, refusals(converts, cacheSpoils(func(p *backend.ConvertBlocksParams[B]) *backend.CacheView[B] { return &p.From }))...)
 	out = append(out, refusals(converts, scaleSpoils(func(p *backend.ConvertBlocksParams[B]) *backend.CacheView[B] { return &p.To }))...)
-	return append(out, accepted(appends), accepted(attends), accepted(gathers), accepted(copies), accepted(moves), accepted(rotates),
+	return append(out, accepted(appends), accepted(attends), accepted(masses), accepted(gathers), accepted(copies), accepted(moves), accepted(rotates),
 		accepted(converts))
 }
 
@@ -69,12 +70,12 @@ func convertOperation[B backend.Buffer]() operation[B, backend.ConvertBlocksPara
 func convertSpoils[B backend.Buffer]() []spoil[B, backend.ConvertBlocksParams[B]] {
 	type params = backend.ConvertBlocksParams[B]
 	out := pairSpoils(backend.U32, backend.I64, func(p *params) (*B, *int) { return &p.Pairs, &p.N })
-	out = append(out, massSpoils("attention mass of the source", func(p *params) *backend.Opt[B] { return &p.FromMass })...)
-	out = append(out, massSpoils("attention mass", func(p *params) *backend.Opt[B] { return &p.ToMass })...)
+	out = append(out, massSpoils("attention scores of the source", func(p *params) *backend.Opt[B] { return &p.FromScores })...)
+	out = append(out, massSpoils("attention scores", func(p *params) *backend.Opt[B] { return &p.ToScores })...)
 	for name, do := range map[string]func(p *params){
-		"mass of the source only":  func(p *params) { p.ToMass = backend.Opt[B]{} },
-		"mass without its source":  func(p *params) { p.FromMass = backend.Opt[B]{} },
-		"mass in one buffer":       func(p *params) { p.FromMass = p.ToMass },
+		"mass of the source only":  func(p *params) { p.ToScores = backend.Opt[B]{} },
+		"mass without its source":  func(p *params) { p.FromScores = backend.Opt[B]{} },
+		"mass in one buffer":       func(p *params) { p.FromScores = p.ToScores },
 		"other heads":              func(p *params) { p.From.KVHeads = 1 },
 		"another block size":       func(p *params) { p.To.BlockSize, p.To.Blocks = p.To.BlockSize/2, 2 },
 		"another key dim":          func(p *params) { p.From.K.Dim /= 2 },
@@ -93,6 +94,7 @@ func convertSpoils[B backend.Buffer]() []spoil[B, backend.ConvertBlocksParams[B]
 func checkScalesOfAnother[B backend.Buffer](r *rig[B]) {
 	kDim, vDim := r.dims(64, 64)
 	c := r.cache(geometry{2, r.blockSize(16), 4, kDim, vDim, r.quantized()}).fill(r)
+	weighed := attendMassOperation(plainly[B]()).good(r)
 	other := r.open()
 	foreign := r.constantOn(other, 1.5)
 	freed, err := r.be.Alloc(backend.F32, probeLen)
@@ -101,13 +103,17 @@ func checkScalesOfAnother[B backend.Buffer](r *rig[B]) {
 	pairs := constant(r, "pairs", backend.I64, []int64{0, 2}).buf
 	blocks := constant(r, "block pairs", backend.U32, []uint32{0, 2}).buf
 	r.push()
-	for want, b := range map[error]B{backend.ErrForeign: foreign, backend.ErrFreed: freed} {
+	for want, b := range map[error]B{backend.ErrOtherDevice: foreign, backend.ErrFreed: freed} {
 		view := c.view()
 		view.V.Scales.Buf = b
+		underLSE, ofMass := weighed, weighed
+		underLSE.LSE, ofMass.Scores = b, b
 		errs := map[string]error{
+			"log-sum-exp given": r.be.AttendScores(r.s, underLSE),
+			"mass to add to":    r.be.AttendScores(r.s, ofMass),
 			"scales":            r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: view, Pairs: pairs, N: 1}),
-			"mass of slots":     r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: c.view(), Mass: backend.Some(b), Pairs: pairs, N: 1}),
-			"mass of blocks":    r.be.CopyBlocks(r.s, backend.CopyBlocksParams[B]{From: c.view(), To: c.view(), FromMass: backend.Some(b), ToMass: backend.Some(b), Pairs: blocks, N: 1}),
+			"mass of slots":     r.be.MoveSlots(r.s, backend.MoveSlotsParams[B]{Cache: c.view(), Scores: backend.Some(b), Pairs: pairs, N: 1}),
+			"mass of blocks":    r.be.CopyBlocks(r.s, backend.CopyBlocksParams[B]{From: c.view(), To: c.view(), FromScores: backend.Some(b), ToScores: backend.Some(b), Pairs: blocks, N: 1}),
 			"scales to convert": r.be.ConvertBlocks(r.s, backend.ConvertBlocksParams[B]{From: c.view(), To: view, Pairs: blocks, N: 1}),
 		}
 		for name, err := range errs {

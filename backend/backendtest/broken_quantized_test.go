@@ -34,7 +34,7 @@ func misreading(be device, edit func(p *attendP, words []uint32)) func(s backend
 	}
 }
 
-// quantizedDefects are mistakes with scales, turned keys and attention mass.
+// quantizedDefects are mistakes with scales, turned keys and attention scores.
 var quantizedDefects = []defect{
 	{"forgets the scales of copied blocks", "move", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
@@ -48,25 +48,31 @@ var quantizedDefects = []defect{
 	}},
 	{"leaves the mass of blocks behind", "move", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
-			p.FromMass.Set, p.ToMass.Set = false, false
+			p.FromScores.Set, p.ToScores.Set = false, false
+			return be.CopyBlocks(s, p)
+		}
+	}},
+	{"copies more than attention scores", "move", func(b *broken, be device) {
+		b.copy = func(s backend.Stream, p copyP) error {
+			p.ScoresOnly = p.ScoresOnly && p.From.K.Data.DType() != p.To.K.Data.DType()
 			return be.CopyBlocks(s, p)
 		}
 	}},
 	{"copies blocks within the cache that they are to leave", "move", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
-			p.To, p.ToMass = p.From, p.FromMass
+			p.To, p.ToScores = p.From, p.FromScores
 			return be.CopyBlocks(s, p)
 		}
 	}},
 	{"takes the mass of blocks from where it is to go", "move", func(b *broken, be device) {
 		b.copy = func(s backend.Stream, p copyP) error {
-			p.FromMass = p.ToMass
+			p.FromScores = p.ToScores
 			return be.CopyBlocks(s, p)
 		}
 	}},
 	{"leaves the mass of slots behind", "move", func(b *broken, be device) {
 		b.move = func(s backend.Stream, p moveP) error {
-			p.Mass.Set = false
+			p.Scores.Set = false
 			return be.MoveSlots(s, p)
 		}
 	}},
@@ -88,7 +94,7 @@ var quantizedDefects = []defect{
 		b.append = func(s backend.Stream, p appendP) error {
 			err := be.Append(s, p)
 			k := p.Cache.K
-			if k.Data.DType() != backend.Int8 || !p.Rope.Table.Set || err != nil {
+			if k.Data.DType() != backend.Int8 || !p.Rotary.Table.Set || err != nil {
 				return err
 			}
 			var scales []float32
@@ -179,7 +185,7 @@ var quantizedDefects = []defect{
 	}},
 	{"leaves the mass of converted blocks behind", "convert", func(b *broken, be device) {
 		b.convert = func(s backend.Stream, p convertP) error {
-			p.FromMass.Set, p.ToMass.Set = false, false
+			p.FromScores.Set, p.ToScores.Set = false, false
 			return be.ConvertBlocks(s, p)
 		}
 	}},

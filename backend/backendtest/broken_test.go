@@ -16,9 +16,10 @@ type (
 	device   = backend.Backend[*cpu.Buffer]
 	appendP  = backend.AppendParams[*cpu.Buffer]
 	attendP  = backend.AttendParams[*cpu.Buffer]
+	massP    = backend.AttendScoresParams[*cpu.Buffer]
 	mergeP   = backend.MergeParams[*cpu.Buffer]
 	gatherP  = backend.GatherParams[*cpu.Buffer]
-	clearP   = backend.ClearMassParams[*cpu.Buffer]
+	clearP   = backend.ClearScoresParams[*cpu.Buffer]
 	copyP    = backend.CopyBlocksParams[*cpu.Buffer]
 	moveP    = backend.MoveSlotsParams[*cpu.Buffer]
 	convertP = backend.ConvertBlocksParams[*cpu.Buffer]
@@ -35,6 +36,7 @@ type broken struct {
 	append  func(s backend.Stream, p appendP) error
 	plan    func(s backend.AttendShape) (backend.AttendPlan, error)
 	attend  func(s backend.Stream, p attendP) error
+	mass    func(s backend.Stream, p massP) error
 	merge   func(s backend.Stream, p mergeP) error
 	gather  func(s backend.Stream, p gatherP) error
 	copy    func(s backend.Stream, p copyP) error
@@ -57,17 +59,18 @@ func (b *broken) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
 	return b.plan(s)
 }
 func (b *broken) Attend(s backend.Stream, p attendP) error         { return b.attend(s, p) }
+func (b *broken) AttendScores(s backend.Stream, p massP) error     { return b.mass(s, p) }
 func (b *broken) Merge(s backend.Stream, p mergeP) error           { return b.merge(s, p) }
 func (b *broken) Gather(s backend.Stream, p gatherP) error         { return b.gather(s, p) }
 func (b *broken) CopyBlocks(s backend.Stream, p copyP) error       { return b.copy(s, p) }
 func (b *broken) MoveSlots(s backend.Stream, p moveP) error        { return b.move(s, p) }
 func (b *broken) ConvertBlocks(s backend.Stream, p convertP) error { return b.convert(s, p) }
 func (b *broken) Rotate(s backend.Stream, p rotateP) error         { return b.rotate(s, p) }
-func (b *broken) ClearMass(s backend.Stream, p clearP) error       { return b.clear(s, p) }
+func (b *broken) ClearScores(s backend.Stream, p clearP) error     { return b.clear(s, p) }
 
 func newBroken(be device) *broken {
-	return &broken{be, be.Alloc, be.Free, be.Upload, be.Fill, be.Append, be.PlanAttend, be.Attend, be.Merge, be.Gather,
-		be.CopyBlocks, be.MoveSlots, be.ConvertBlocks, be.Rotate, be.ClearMass}
+	return &broken{be, be.Alloc, be.Free, be.Upload, be.Fill, be.Append, be.PlanAttend, be.Attend, be.AttendScores, be.Merge, be.Gather,
+		be.CopyBlocks, be.MoveSlots, be.ConvertBlocks, be.Rotate, be.ClearScores}
 }
 
 // changed is buffer content of a device, edited by a defect.
@@ -120,7 +123,7 @@ var defects = []defect{
 	}},
 	{"pairs elements the other way", "append", func(b *broken, be device) {
 		b.append = func(s backend.Stream, p appendP) error {
-			p.Rope.Pairing = 1 - p.Rope.Pairing
+			p.Rotary.Pairing = 1 - p.Rotary.Pairing
 			return be.Append(s, p)
 		}
 	}},
@@ -132,23 +135,23 @@ var defects = []defect{
 	}},
 	{"forgets the magnitude", "append", func(b *broken, be device) {
 		b.append = func(s backend.Stream, p appendP) error {
-			p.Rope.Magnitude = 1
+			p.Rotary.Magnitude = 1
 			return be.Append(s, p)
 		}
 	}},
 	{"turns all of the head", "rotate", func(b *broken, be device) {
 		b.rotate = func(s backend.Stream, p rotateP) error {
-			p.Rope.Dims, p.Rope.Positions = 2*p.Rope.Dims, p.Rope.Positions/2
+			p.Rotary.Dims, p.Rotary.Positions = 2*p.Rotary.Dims, p.Rotary.Positions/2
 			return be.Rotate(s, p)
 		}
 	}},
 	{"clears all slots but one", "mass", func(b *broken, be device) {
 		b.clear = func(s backend.Stream, p clearP) error {
 			p.N = max(p.N-2, 0)
-			return be.ClearMass(s, p)
+			return be.ClearScores(s, p)
 		}
 	}},
-	{"gathers attention mass from the start", "mass", func(b *broken, be device) {
+	{"gathers attention scores from the start", "mass", func(b *broken, be device) {
 		b.gather = func(s backend.Stream, p gatherP) error {
 			if p.Scores.Set {
 				p.ScoresOffset = 0
@@ -201,21 +204,21 @@ var defects = []defect{
 	}},
 	{"shows all keys for a part of them", "attend", func(b *broken, be device) {
 		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
-			shape.Part, shape.Recent = backend.AllKeys, 0
+			shape.Part, shape.Residual = backend.AllKeys, 0
 			return be.PlanAttend(shape)
 		}
-		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.Part, p.Mask.Recent = backend.AllKeys, 0 })
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Mask.Part, p.Mask.Residual = backend.AllKeys, 0 })
 	}},
 	{"takes one more token for recent", "attend", func(b *broken, be device) {
 		b.plan = func(shape backend.AttendShape) (backend.AttendPlan, error) {
-			if shape.Recent > 0 && shape.Recent < math.MaxInt {
-				shape.Recent++
+			if shape.Residual > 0 && shape.Residual < math.MaxInt {
+				shape.Residual++
 			}
 			return be.PlanAttend(shape)
 		}
 		b.attend = attending(be, func(_ backend.Stream, p *attendP) {
-			if p.Mask.Recent > 0 && p.Mask.Recent < math.MaxInt {
-				p.Mask.Recent++
+			if p.Mask.Residual > 0 && p.Mask.Residual < math.MaxInt {
+				p.Mask.Residual++
 			}
 		})
 	}},
@@ -276,10 +279,10 @@ var defects = []defect{
 	{"ignores the log-sum-exp's offset", "attend", func(b *broken, be device) {
 		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Out.LSEOffset = 0 })
 	}},
-	{"sets the attention mass instead of adding", "attend", func(b *broken, be device) {
+	{"sets the attention scores instead of adding", "attend", func(b *broken, be device) {
 		b.attend = attending(be, func(s backend.Stream, p *attendP) {
-			if p.Out.Mass.Set {
-				_ = be.Fill(s, p.Out.Mass.Buf, 0, p.Cache.Blocks*p.Cache.KVHeads*p.Cache.BlockSize, 0)
+			if p.Out.Scores.Set {
+				_ = be.Fill(s, p.Out.Scores.Buf, 0, p.Cache.Blocks*p.Cache.KVHeads*p.Cache.BlockSize, 0)
 			}
 		})
 	}},
@@ -291,6 +294,51 @@ var defects = []defect{
 	}},
 	{"ignores the stride", "attend", func(b *broken, be device) {
 		b.attend = attending(be, func(_ backend.Stream, p *attendP) { p.Out.Rows.Stride = 0 })
+	}},
+	{"ignores the offset of given log-sum-exps", "attend", func(b *broken, be device) {
+		b.mass = weighingWith(be, func(_ backend.Stream, p *massP) { p.LSEOffset = 0 })
+	}},
+	{"has log-sum-exps of its own instead of given ones", "attend", func(b *broken, be device) {
+		last := map[*cpu.Buffer]attendP{}
+		b.attend = attending(be, func(_ backend.Stream, p *attendP) { last[p.Q.Buf] = *p })
+		b.mass = func(s backend.Stream, p massP) error {
+			own := last[p.Q.Buf]
+			own.Out.Scores = backend.Some(p.Scores)
+			return be.Attend(s, own)
+		}
+	}},
+	{"leaves out the mass of recent keys", "attend", func(b *broken, be device) {
+		b.mass = func(s backend.Stream, p massP) error {
+			if p.Mask.Part == backend.ResidualKeys {
+				return nil
+			}
+			return be.AttendScores(s, p)
+		}
+	}},
+	{"gives mass for log-sum-exps of -Inf", "attend", func(b *broken, be device) {
+		b.mass = func(s backend.Stream, p massP) error {
+			n := p.Batch.Tokens * p.QHeads
+			lse := make([]float32, n)
+			err := backend.Download(be, s, lse, p.LSE, p.LSEOffset)
+			bounded := slices.Clone(lse)
+			for i, v := range lse {
+				bounded[i] = max(v, -50)
+			}
+			err = errors.Join(err, backend.Upload(be, s, p.LSE, p.LSEOffset, bounded))
+			err = errors.Join(err, be.AttendScores(s, p))
+			return errors.Join(err, backend.Upload(be, s, p.LSE, p.LSEOffset, lse))
+		}
+	}},
+	{"sets the mass under given log-sum-exps instead of adding", "attend", func(b *broken, be device) {
+		b.mass = weighingWith(be, func(s backend.Stream, p *massP) {
+			_ = be.Fill(s, p.Scores, 0, p.Cache.Blocks*p.Cache.KVHeads*p.Cache.BlockSize, 0)
+		})
+	}},
+	{"takes a plan that was not made for mass", "bad input", func(b *broken, be device) {
+		b.mass = func(s backend.Stream, p massP) error {
+			p.Plan.Scores = true
+			return be.AttendScores(s, p)
+		}
 	}},
 	{"forgets the last part", "merge", func(b *broken, be device) {
 		b.merge = func(s backend.Stream, p mergeP) error {
@@ -342,6 +390,14 @@ func attending(be device, change func(s backend.Stream, p *attendP)) func(backen
 	return func(s backend.Stream, p attendP) error {
 		change(s, &p)
 		return be.Attend(s, p)
+	}
+}
+
+// weighingWith is a CPU's AttendScores over changed parameters.
+func weighingWith(be device, change func(s backend.Stream, p *massP)) func(backend.Stream, massP) error {
+	return func(s backend.Stream, p massP) error {
+		change(s, &p)
+		return be.AttendScores(s, p)
 	}
 }
 

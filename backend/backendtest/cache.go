@@ -18,7 +18,7 @@ func (g geometry) slots() int { return g.blocks * g.block }
 type cache[B backend.Buffer] struct {
 	geometry
 	k, v *plane[B]
-	mass *plane[B] // the slots' attention mass, as values of one dim; nil: none
+	mass *plane[B] // the slots' attention scores, as values of one dim; nil: none
 }
 
 func (r *rig[B]) cache(g geometry) *cache[B] {
@@ -30,13 +30,13 @@ func (c *cache[B]) view() backend.CacheView[B] {
 	return backend.CacheView[B]{K: c.k.operand(), V: c.v.operand(), Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block}
 }
 
-// addMass gives each slot and head some attention mass.
+// addMass gives each slot and head some attention scores.
 func (c *cache[B]) addMass(r *rig[B]) {
-	c.mass = r.plane("attention mass", c.geometry, backend.F32, 1)
+	c.mass = r.plane("attention scores", c.geometry, backend.F32, 1)
 	c.mass.set(0, encode(backend.F32, r.normal(c.mass.n)))
 }
 
-// massOperand is the attention mass, if there is any.
+// massOperand is the attention scores, if there are any.
 func (c *cache[B]) massOperand() backend.Opt[B] {
 	if c.mass == nil {
 		return backend.Opt[B]{}
@@ -91,7 +91,7 @@ func (c *cache[B]) copyBlock(dst *cache[B], from, to int) {
 	c.copyMass(dst, from, to)
 }
 
-// copyMass copies the attention mass, if there is any, of a block's slots in the images.
+// copyMass copies the attention scores, if there are any, of a block's slots in the images.
 func (c *cache[B]) copyMass(dst *cache[B], from, to int) {
 	if c.mass != nil {
 		c.mass.copyBlock(dst.mass, from, to)

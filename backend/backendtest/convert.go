@@ -92,7 +92,7 @@ func newConvert[B backend.Buffer](r *rig[B], s convertSpec) *convertRun[B] {
 		a.from.k.hadamard, a.to.k.hadamard = s.hadamard, s.floats
 	}
 	a.params = backend.ConvertBlocksParams[B]{From: a.from.view(), To: a.to.view(), N: len(a.pairs), Saturate: s.saturate,
-		FromMass: a.from.massOperand(), ToMass: a.to.massOperand(),
+		FromScores: a.from.massOperand(), ToScores: a.to.massOperand(),
 		Pairs: constant(r, "pairs", backend.U32, flat(a.pairs)).buf}
 	return a
 }

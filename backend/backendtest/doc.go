@@ -1,4 +1,4 @@
-// Package backendtest is the conformance suite of package backend: one call,
+// Package backendtest is the conformance suite of package backend. One call,
 //
 //	func TestConformance(t *testing.T) {
 //		backendtest.Run(t, func(t testing.TB) backend.Backend[*mydev.Buffer] {
@@ -8,45 +8,43 @@
 //		})
 //	}
 //
-// checks every sentence of the contract that can be observed from outside, on
-// the typed device and on its erased form. What a device's Caps do not list
-// (a format, a pair of head dims, a block size) is skipped by name. Of the pairs of
-// quantized types a device may list hundreds: ten go through everything, of the others
-// some are tried (see sampled).
+// checks every statement of the contract that can be observed from outside, on the typed device and
+// on its erased form. Formats, head dims and block sizes that are not in the device's Caps are
+// skipped, and named. Of the pairs of quantized types, which may be hundreds, ten are tested in
+// full and some of the others are sampled (see sampled).
 //
 // # What is compared with what
 //
-// Attention, merging and rotation are compared with a float64 reference
-// (oracle.go, written with mathgl's mgl64) that reads the values as the device
-// stores them, so that rounding of inputs is nobody's error. The error of an
-// output row is ‖out − ref‖ / max(‖ref‖, 0.01), at most 1e-5, 2e-3 and 1e-2 for
-// f32, f16 and bf16; log-sum-exps may differ by 1e-4. Moving data is bit-exact.
+// Attention, merging and rotation are compared with a float64 reference (oracle.go, written with
+// mathgl's mgl64) that reads the values as the device stores them, so that the rounding of inputs
+// does not count as an error. The error of an output row is ‖out − ref‖ / max(‖ref‖, 0.01), at most
+// 1e-5, 2e-3 and 1e-2 for f32, f16 and bf16; log-sum-exps may differ by 1e-4. Moving data is
+// bit-exact.
 //
-// Over quantized caches the reference reads what the codes are worth, with the same
-// limits, which are those of log-sum-exps, too: a device may round the values to the
-// activation type. What a device quantizes has the bits that package quant makes of it; keys that
-// are rotated on their way may be half a step from their place, of a step that is
-// no longer than it has to be (see settle). A mode that rounds queries, too, and attention
-// against the values before they were quantized have limits of their own.
+// Over quantized caches the reference reads the values that the codes stand for. The limits are the
+// same, for log-sum-exps too, as a device may round the values to the activation type. What a
+// device quantizes has the bits that package quant computes; keys that are rotated before they are
+// quantized may differ by half a step, and the step may not be longer than necessary (see settle).
+// Modes that also round queries, and attention compared with the values before quantization, have
+// limits of their own.
 //
 // # What must not matter
 //
-// Slots that no sequence uses, blocks that no table names, gaps between strided
-// rows, unused table entries and outputs before they are written hold poison
-// (NaN, a scale of NaN, or an index far outside). Every buffer is larger than the operand in it;
-// the rest is guard elements. After each operation every buffer is downloaded
-// and compared bit by bit with what it must hold, inputs included.
+// Slots that no sequence uses, blocks in no table, gaps between strided rows, unused table entries
+// and outputs before they are written are filled with poison (NaN, a scale of NaN, or an index far
+// out of range). Every buffer is larger than its operand; the rest is guard elements. After each
+// operation every buffer, inputs included, is downloaded and compared bit by bit with what it must
+// hold.
 //
-// # Devices that are late, and that fail
+// # Late and failing devices
 //
-// For tests of programs that use a device there are two that wrap another one: Late runs
-// what is enqueued when somebody waits, in an order of its own; Faulty fails when it is told,
-// runs out of memory, or is lost. Both are devices like any other: kvcache.NewPool takes
-// them (examples/failures).
+// Two devices wrap another one, for tests of programs that use a device: Late runs enqueued work as
+// late as possible, in a random order; Faulty fails when a test says so, runs out of memory, or is
+// lost. Both can be used like any other device, for instance with kvcache.NewPool
+// (examples/failures).
 //
 // # What a device needs
 //
-// Offsets and strides of rows are multiples of 16 elements. Memory use stays
-// below 300 MB. Devices that are slow, as emulators are, limit the size of the
-// attention cases with Options.
+// Offsets and strides of rows are multiples of 16 elements. Memory use stays below 300 MB. For slow
+// devices, such as emulators, Options limits the size of the attention cases.
 package backendtest

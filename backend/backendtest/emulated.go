@@ -10,15 +10,15 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Emulated reports whether a device is the stand-in of kernels/simt that runs a GPU's
-// kernels on the CPU: right, and thousands of times slower.
+// Emulated reports whether a device is one of kernels/simt, which run a GPU's kernels on the CPU:
+// with the same results, and thousands of times slower.
 func Emulated(device backend.Info) bool { return strings.Contains(device.Device, "simt") }
 
-// OptionsFor are the options for a GPU: the grid of Values where it is emulated; Apple's flush
-// subnormal numbers. FERRUM_TEST_MAXWORK in the environment is MaxWork, for checkers that make
-// everything hundreds of times slower.
+// OptionsFor returns the options for a GPU: the grid Values for an emulated one, and
+// FlushesSubnormals for Apple's. The environment variable FERRUM_TEST_MAXWORK sets MaxWork, for
+// checkers that make everything hundreds of times slower.
 func OptionsFor(t require.TestingT, device backend.Info) Options {
-	o := Options{Flushes: strings.HasPrefix(device.Name, "metal")}
+	o := Options{FlushesSubnormals: strings.HasPrefix(device.Name, "metal")}
 	if Emulated(device) {
 		o = Options{Grid: Values}
 	}

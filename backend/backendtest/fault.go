@@ -7,7 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Op is a kind of call that a Faulty device can refuse. It reads as in the device's errors.
+// Op is a kind of call that a Faulty device can refuse. It is the operation's name in error texts.
 type Op string
 
 // The calls of a device, of its streams and of its events, beside the operations. Free, Handle and Close are not
@@ -15,6 +15,7 @@ type Op string
 const (
 	OpAlloc        Op = "alloc"
 	OpImport       Op = "import"
+	OpSubBuffer    Op = "sub-buffer"
 	OpNewStream    Op = "new stream"
 	OpImportStream Op = "import stream"
 	OpNewEvent     Op = "new event"
@@ -42,24 +43,22 @@ func (op Op) Enqueues() bool {
 // Call is one call of a Faulty device.
 type Call struct {
 	Op Op
-	// Stream is the one that the call is for: of an event, that of its last mark. nil where
-	// there is none.
+	// Stream is the stream of the call; for a call of an event, the stream that recorded it last.
+	// nil when there is none.
 	Stream backend.Stream
 }
 
-// A Fault says of a call what is wrong: the error that the call returns instead of
-// being made, nil where it is to be made. Faults are asked by the goroutines that make the
-// calls, and may use the device themselves.
+// A Fault decides whether a call fails: it returns the call's error, or nil when the call is to be
+// made. It is called by the goroutines that make the calls, and may use the device itself.
 type Fault func(Call) error
 
-// Nth lets the n-th call fail, from 1 on, of the kinds that are named, of all if
-// none is. All others are made. A test that goes through n = 1, 2, … until nothing fails has met
-// every place where its program can fail.
+// Nth makes the n-th call of the given kinds fail, counted from 1; without kinds, of all calls. A
+// test that tries n = 1, 2, … until nothing fails has tried every place where its program can fail.
 func Nth(n int, err error, ops ...Op) Fault {
 	return counting(err, ops, func(i int) bool { return i == n })
 }
 
-// After lets calls fail as Nth does: all but the first n.
+// After makes all calls of the given kinds fail, except the first n.
 func After(n int, err error, ops ...Op) Fault {
 	return counting(err, ops, func(i int) bool { return i > n })
 }

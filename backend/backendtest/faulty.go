@@ -7,16 +7,16 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Faulty is a device that fails when a test says so, for tests of what a program does then:
+// Faulty is a device that fails when a test says so, to test how a program handles it:
 //
 //	dev := backendtest.NewFaulty(be)
 //	pool, err := kvcache.NewPool(dev, cfg)
 //	...
 //	dev.SetFault(backendtest.Nth(3, backend.ErrOutOfMemory, backendtest.OpAlloc))
 //
-// A call that fails has done nothing, as the contract wants it. Around a Late device calls
-// fail where they are made, under one where they run. It is safe for concurrent
-// use. It has none of the rare abilities (backend.HostAccessOf, backend.Capture).
+// A call that fails has changed nothing, as the contract demands. When a Faulty wraps a Late device
+// calls fail when they are made; when a Late wraps a Faulty they fail when they run. It is safe for
+// concurrent use. It does not offer backend.HostAccess or backend.Capture.
 type Faulty[B backend.Buffer] struct {
 	backend.Backend[B]
 	mu     sync.Mutex
@@ -25,36 +25,37 @@ type Faulty[B backend.Buffer] struct {
 	memory int64 // bytes that may be allocated; below 0: no limit
 }
 
-// NewFaulty returns be as a device that does not fail yet. Streams and events of be itself
-// must not be mixed with those of the result, whose Close closes be.
+// NewFaulty returns be as a device that does not fail yet. Streams and events of be must not be
+// used with the result, and Close of the result closes be.
 func NewFaulty[B backend.Buffer](be backend.Backend[B]) *Faulty[B] {
 	return &Faulty[B]{Backend: be, memory: -1}
 }
 
-// SetFault has every call from now on asked about; nil ends it.
+// SetFault sets the fault that decides about every call from now on; nil ends it.
 func (f *Faulty[B]) SetFault(fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
 }
 
-// Lose loses the device: from now on every call is backend.ErrLost, and only Close gives
-// back what was on it. It cannot be found again.
+// Lose makes the device lost: from now on every call is backend.ErrLost, and only Close releases
+// what was on it.
 func (f *Faulty[B]) Lose() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lost = true
 }
 
-// SetMemory limits what the device has allocated at a time: an Alloc beyond it is
-// backend.ErrMemory, which is backend.ErrOutOfMemory. What is allocated already stays. Below 0: no limit.
+// SetMemory limits the memory that is allocated at a time: an Alloc beyond it is backend.ErrMemory,
+// which is a backend.ErrOutOfMemory. What is allocated already stays. A negative number is no
+// limit.
 func (f *Faulty[B]) SetMemory(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.memory = bytes
 }
 
-// Info is that of the device under it, with the memory that SetMemory leaves.
+// Info is that of the wrapped device, with the memory that SetMemory leaves.
 func (f *Faulty[B]) Info() backend.Info {
 	info := f.Backend.Info()
 	f.mu.Lock()
@@ -90,11 +91,11 @@ func (f *Faulty[B]) ask(op Op, s backend.Stream) error {
 	return fault(Call{op, s}) // without the lock: it may use the device
 }
 
-// Under is a stream of f as the device under it knows it: what Late.Hold and Late.Enqueue want.
-func (f *Faulty[B]) Under(s backend.Stream) (backend.Stream, error) {
+// Underlying is the wrapped device's stream of s, as Late.Hold and Late.Enqueue need it.
+func (f *Faulty[B]) Underlying(s backend.Stream) (backend.Stream, error) {
 	own, ok := s.(*faultyStream[B])
 	if !ok || own == nil || own.dev != f {
-		return nil, fmt.Errorf("backendtest: stream %w", backend.ErrForeign)
+		return nil, fmt.Errorf("backendtest: stream %w", backend.ErrOtherDevice)
 	}
 	return own.under, nil
 }
@@ -103,7 +104,7 @@ func (f *Faulty[B]) Under(s backend.Stream) (backend.Stream, error) {
 func (f *Faulty[B]) under(op Op, s backend.Stream) (backend.Stream, error) {
 	own, ok := s.(*faultyStream[B])
 	if !ok || own == nil || own.dev != f {
-		return nil, fmt.Errorf("backend: %s: stream %w", op, backend.ErrForeign)
+		return nil, fmt.Errorf("backend: %s: stream %w", op, backend.ErrOtherDevice)
 	}
 	return own.under, f.ask(op, s)
 }
@@ -117,5 +118,5 @@ func (f *Faulty[B]) room(dt backend.DType, n int) error {
 	if f.memory < 0 || !ok || bytes <= left {
 		return nil
 	}
-	return backend.ErrMemory{Op: string(OpAlloc), Bytes: bytes, Max: left}
+	return backend.ErrOutOfMemory{Op: string(OpAlloc), Bytes: bytes, Max: left}
 }

@@ -4,20 +4,21 @@ package backendtest
 
 import "github.com/ferrumkv/ferrumkv/backend"
 
-// The operations.
+// The operations that a Faulty device can refuse.
 const (
 	OpAppend        Op = "append"
 	OpAttend        Op = "attend"
+	OpAttendScores  Op = "attend scores"
 	OpMerge         Op = "merge"
 	OpGather        Op = "gather"
-	OpClearMass     Op = "clear mass"
+	OpClearScores   Op = "clear scores"
 	OpCopyBlocks    Op = "copy blocks"
 	OpMoveSlots     Op = "move slots"
 	OpConvertBlocks Op = "convert blocks"
 	OpRotate        Op = "rotate"
 )
 
-var operations = [...]Op{OpAppend, OpAttend, OpMerge, OpGather, OpClearMass, OpCopyBlocks, OpMoveSlots, OpConvertBlocks, OpRotate}
+var operations = [...]Op{OpAppend, OpAttend, OpAttendScores, OpMerge, OpGather, OpClearScores, OpCopyBlocks, OpMoveSlots, OpConvertBlocks, OpRotate}
 
 func (f *Faulty[B]) Append(s backend.Stream, p backend.AppendParams[B]) error {
 	under, err := f.under(OpAppend, s)
@@ -33,6 +34,14 @@ func (f *Faulty[B]) Attend(s backend.Stream, p backend.AttendParams[B]) error {
 		return err
 	}
 	return f.Backend.Attend(under, p)
+}
+
+func (f *Faulty[B]) AttendScores(s backend.Stream, p backend.AttendScoresParams[B]) error {
+	under, err := f.under(OpAttendScores, s)
+	if err != nil {
+		return err
+	}
+	return f.Backend.AttendScores(under, p)
 }
 
 func (f *Faulty[B]) Merge(s backend.Stream, p backend.MergeParams[B]) error {
@@ -51,12 +60,12 @@ func (f *Faulty[B]) Gather(s backend.Stream, p backend.GatherParams[B]) error {
 	return f.Backend.Gather(under, p)
 }
 
-func (f *Faulty[B]) ClearMass(s backend.Stream, p backend.ClearMassParams[B]) error {
-	under, err := f.under(OpClearMass, s)
+func (f *Faulty[B]) ClearScores(s backend.Stream, p backend.ClearScoresParams[B]) error {
+	under, err := f.under(OpClearScores, s)
 	if err != nil {
 		return err
 	}
-	return f.Backend.ClearMass(under, p)
+	return f.Backend.ClearScores(under, p)
 }
 
 func (f *Faulty[B]) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[B]) error {

@@ -23,6 +23,14 @@ func (f *Faulty[B]) Import(h backend.Handle, dt backend.DType, n int) (B, error)
 	return f.Backend.Import(h, dt, n)
 }
 
+func (f *Faulty[B]) SubBuffer(b B, offset int64, dt backend.DType, n int) (B, error) {
+	if err := f.ask(OpSubBuffer, nil); err != nil {
+		var none B
+		return none, err
+	}
+	return f.Backend.SubBuffer(b, offset, dt, n)
+}
+
 // Free fails where the device was lost; Close frees the buffer then.
 func (f *Faulty[B]) Free(b B) error {
 	if err := f.present("free"); err != nil {

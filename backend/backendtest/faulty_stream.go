@@ -89,7 +89,7 @@ func (s *faultyStream[B]) Wait(e backend.Event) error {
 func (f *Faulty[B]) event(op Op, e backend.Event) (*faultyEvent[B], error) {
 	own, ok := e.(*faultyEvent[B])
 	if !ok || own == nil || own.dev != f {
-		return nil, fmt.Errorf("backend: %s: event %w", op, backend.ErrForeign)
+		return nil, fmt.Errorf("backend: %s: event %w", op, backend.ErrOtherDevice)
 	}
 	return own, nil
 }

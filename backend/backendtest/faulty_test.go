@@ -18,6 +18,7 @@ var errTest = errors.New("as the test wants it")
 func calls(be device, s backend.Stream, e backend.Event, b *cpu.Buffer) map[Op]error {
 	got := map[Op]error{
 		OpImport:        second(be.Import(backend.HostHandle([]float32{1}), backend.F32, 1)),
+		OpSubBuffer:     second(be.SubBuffer(b, 0, backend.F32, 1)),
 		OpNewStream:     second(be.NewStream()),
 		OpImportStream:  second(be.ImportStream(backend.Handle{})),
 		OpNewEvent:      second(be.NewEvent()),
@@ -29,9 +30,10 @@ func calls(be device, s backend.Stream, e backend.Event, b *cpu.Buffer) map[Op]e
 		OpAppend:        be.Append(s, appendP{}),
 		OpPlanAttend:    second(be.PlanAttend(backend.AttendShape{})),
 		OpAttend:        be.Attend(s, attendP{}),
+		OpAttendScores:  be.AttendScores(s, massP{}),
 		OpMerge:         be.Merge(s, mergeP{}),
 		OpGather:        be.Gather(s, gatherP{}),
-		OpClearMass:     be.ClearMass(s, clearP{}),
+		OpClearScores:   be.ClearScores(s, clearP{}),
 		OpCopyBlocks:    be.CopyBlocks(s, copyP{}),
 		OpMoveSlots:     be.MoveSlots(s, moveP{}),
 		OpConvertBlocks: be.ConvertBlocks(s, convertP{}),
@@ -82,7 +84,7 @@ func TestFaultyRefusesEachKind(t *testing.T) {
 	for _, to := range streams {
 		require.Same(t, s, to)
 	}
-	require.Len(t, streams, len(unhurt)-6, "all but those of no stream")
+	require.Len(t, streams, len(unhurt)-7, "all but those of no stream")
 	for op, err := range unhurt {
 		require.Equal(t, 1, asked[op], op)
 		require.NotErrorIs(t, err, errTest)
@@ -91,8 +93,8 @@ func TestFaultyRefusesEachKind(t *testing.T) {
 		for other, err := range calls(f, s, e, b) {
 			require.Equal(t, op == other, errors.Is(err, errTest), "%s where %s is to fail: %v", other, op, err)
 		}
-		if op == OpAlloc || op == OpImport {
-			require.Equal(t, before.Buffers+1, f.Info().Buffers, "the other of the two")
+		if op == OpAlloc || op == OpImport || op == OpSubBuffer {
+			require.Equal(t, before.Buffers+2, f.Info().Buffers, "the others of the three")
 		}
 	}
 	f.SetFault(nil)
@@ -147,13 +149,13 @@ func TestFaultyMemory(t *testing.T) {
 	f.SetMemory(100)
 	require.Equal(t, int64(96), f.Info().FreeMemory)
 	_, err := f.Alloc(backend.F32, 25)
-	require.Equal(t, backend.ErrMemory{Op: "alloc", Bytes: 100, Max: 96}, err)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.Equal(t, backend.ErrOutOfMemory{Op: "alloc", Bytes: 100, Max: 96}, err)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	c, err := f.Alloc(backend.F32, 24)
 	require.NoError(t, err)
 	f.SetMemory(4)
 	require.Zero(t, f.Info().FreeMemory)
-	require.ErrorIs(t, second(f.Alloc(backend.F32, 1)), backend.ErrMemory{Op: "alloc", Bytes: 4})
+	require.ErrorIs(t, second(f.Alloc(backend.F32, 1)), backend.ErrOutOfMemory{Op: "alloc", Bytes: 4})
 	require.NoError(t, errors.Join(f.Free(b), f.Free(c)))
 	require.NoError(t, second(f.Alloc(backend.F32, 1)))
 	f.SetMemory(-1)

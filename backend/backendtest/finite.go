@@ -90,7 +90,7 @@ func checkNotFinite[B backend.Buffer](r *rig[B], f backend.Format, inKeys bool, 
 	}
 	r.verify()
 
-	rows.set(at, was) // the next call is judged by itself
+	rows.set(at, was) // the next call is judged alone
 	r.push()
 	require.NoError(r, r.be.Append(r.s, a.params))
 	require.NoError(r, r.s.Sync())

@@ -2,19 +2,19 @@ package backendtest
 
 import "github.com/ferrumkv/ferrumkv/internal/testsize"
 
-// Grid is how much of the attention grid is tried: the cross product of query heads and KV
-// heads, head dims, layouts and block sizes, contexts, queries, masks, outputs and formats has
-// millions of cases. All other cases of the suite, small ones of every mask, format
-// and border, are always tried.
+// Grid is how many cases of the attention grid are tested. The grid is the cross product of query
+// heads and KV heads, head dims, layouts and block sizes, contexts, queries, masks, outputs and
+// formats, millions of cases. The other cases of the suite, small ones of every mask, format and
+// edge, are always tested.
 type Grid int
 
 const (
-	// Pairs is the default: every two values of two axes meet in some case.
+	// Pairs is the default: every pair of values of two axes is in some case.
 	Pairs Grid = iota
-	// Triples has every three values of three axes meet: thousands of cases.
+	// Triples has every triple of values of three axes in some case: thousands of cases.
 	Triples
-	// Values has every value of every axis once, the long contexts and the long chunks among
-	// them, in cases that are otherwise small. It is for devices that are slow.
+	// Values has every value of every axis once, including long contexts and long chunks, in cases
+	// that are small otherwise. It is for slow devices.
 	Values
 	// NoGrid leaves the grid out.
 	NoGrid

@@ -22,7 +22,7 @@ func (d *Late[B]) late(op string, s backend.Stream, fits func() error, work func
 	return nil
 }
 
-// Upload copies src at the call, and into dst when its turn comes.
+// Upload copies src at once, and enqueues the copy into dst.
 func (d *Late[B]) Upload(s backend.Stream, dst B, off int, src []byte) error {
 	staged := slices.Clone(src)
 	return d.late("upload", s, func() error {
@@ -55,7 +55,7 @@ func (d *Late[B]) Download(s backend.Stream, dst []byte, src B, off int) error {
 	return d.Backend.Download(own.under, dst, src, off)
 }
 
-// Copy moves n elements when its turn comes.
+// Copy enqueues a copy of n elements.
 func (d *Late[B]) Copy(s backend.Stream, dst B, dstOff int, src B, srcOff, n int) error {
 	return d.late("copy", s, func() error {
 		ops := d.operands("copy")
@@ -68,7 +68,7 @@ func (d *Late[B]) Copy(s backend.Stream, dst B, dstOff int, src B, srcOff, n int
 	}, func(under backend.Stream) error { return d.Backend.Copy(under, dst, dstOff, src, srcOff, n) })
 }
 
-// Fill sets n elements when its turn comes.
+// Fill enqueues setting n elements.
 func (d *Late[B]) Fill(s backend.Stream, dst B, off, n int, v float64) error {
 	return d.late("fill", s, func() error {
 		ops := d.operands("fill")

@@ -37,8 +37,8 @@ type lateEvent[B backend.Buffer] struct {
 // NewStream returns a stream that runs late.
 func (d *Late[B]) NewStream() (backend.Stream, error) { return d.adopt(d.Backend.NewStream()) }
 
-// ImportStream wraps a queue that the caller owns; what this library enqueues there
-// runs late, and what the caller enqueues does not.
+// ImportStream wraps a queue that the caller owns. The library's work on it runs late; work that
+// the caller enqueues itself does not.
 func (d *Late[B]) ImportStream(h backend.Handle) (backend.Stream, error) {
 	return d.adopt(d.Backend.ImportStream(h))
 }
@@ -70,7 +70,7 @@ func (d *Late[B]) NewEvent() (backend.Event, error) {
 func (d *Late[B]) own(op string, s backend.Stream) (*lateStream[B], error) {
 	own, ok := s.(*lateStream[B])
 	if !ok || own == nil || own.dev != d {
-		return nil, fmt.Errorf("backend: %s: stream %w", op, backend.ErrForeign)
+		return nil, fmt.Errorf("backend: %s: stream %w", op, backend.ErrOtherDevice)
 	}
 	if own.closed {
 		return nil, fmt.Errorf("backend: %s: stream %w", op, backend.ErrClosed)
@@ -163,7 +163,7 @@ func (s *lateStream[B]) event(op string, e backend.Event) (*lateEvent[B], error)
 	}
 	own, ok := e.(*lateEvent[B])
 	if !ok || own == nil || own.dev != s.dev {
-		return nil, fmt.Errorf("backend: %s: event %w", op, backend.ErrForeign)
+		return nil, fmt.Errorf("backend: %s: event %w", op, backend.ErrOtherDevice)
 	}
 	return own, own.open(op)
 }

@@ -170,7 +170,7 @@ func TestLateErrors(t *testing.T) {
 	require.ErrorIs(t, err, first)
 	require.NotErrorIs(t, err, second)
 	require.NoError(t, s[0].Sync())
-	require.ErrorIs(t, d.Hold(nil, true), backend.ErrForeign)
+	require.ErrorIs(t, d.Hold(nil, true), backend.ErrOtherDevice)
 	require.NoError(t, d.Close())
 }
 

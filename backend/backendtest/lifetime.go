@@ -64,8 +64,10 @@ func (p probe[B]) free(r *rig[B], be backend.Backend[B]) {
 // uses is every way to hand a single buffer to a device.
 func (p probe[B]) uses(be backend.Backend[B], s backend.Stream, b B) map[string]error {
 	_, handle := be.Handle(b)
+	_, sub := be.SubBuffer(b, 0, backend.F32, 1)
 	return map[string]error{
 		"handle":    handle,
+		"sub":       sub,
 		"free":      be.Free(b),
 		"upload":    be.Upload(s, b, 0, make([]byte, 4)),
 		"download":  be.Download(s, make([]byte, 4), b, 0),
@@ -94,7 +96,7 @@ func checkForeignBuffer[B backend.Buffer](r *rig[B]) {
 	foreign := r.constantOn(other, 1.5)
 	p := r.probe(r.be)
 	for name, err := range p.uses(r.be, r.s, foreign) {
-		require.ErrorIs(r, err, backend.ErrForeign, name)
+		require.ErrorIs(r, err, backend.ErrOtherDevice, name)
 	}
 	p.free(r, r.be)
 	s, err := other.NewStream()
@@ -128,10 +130,10 @@ func checkForeignStream[B backend.Buffer](r *rig[B]) {
 	require.NoError(r, err)
 	good := r.region("good", backend.F32, 0, 64)
 	r.push()
-	require.ErrorIs(r, r.be.Fill(foreign, good.buf, 0, 1, 0), backend.ErrForeign)
-	require.ErrorIs(r, r.be.Upload(foreign, good.buf, 0, make([]byte, 4)), backend.ErrForeign)
-	require.ErrorIs(r, r.s.Record(event), backend.ErrForeign)
-	require.ErrorIs(r, r.s.Wait(event), backend.ErrForeign)
+	require.ErrorIs(r, r.be.Fill(foreign, good.buf, 0, 1, 0), backend.ErrOtherDevice)
+	require.ErrorIs(r, r.be.Upload(foreign, good.buf, 0, make([]byte, 4)), backend.ErrOtherDevice)
+	require.ErrorIs(r, r.s.Record(event), backend.ErrOtherDevice)
+	require.ErrorIs(r, r.s.Wait(event), backend.ErrOtherDevice)
 	r.verify()
 	require.NoError(r, event.Close())
 	require.NoError(r, foreign.Close())

@@ -16,7 +16,7 @@ type narrow struct{ device }
 
 func (narrow) Caps() backend.Caps {
 	return backend.Caps{Formats: []backend.Format{{Act: backend.BF16, K: backend.BF16, V: backend.BF16}},
-		HeadDims: [][2]int{{128, 128}}, BlockSizes: []int{32}, DeviceTable: true}
+		HeadDims: [][2]int{{128, 128}}, BlockSizes: []int{32}, ChecksIDs: true}
 }
 
 // What a device does not list is skipped, and what the suite has to say about

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// massChecks are about attention mass that lies in the cache: attend and move add to it and
+// massChecks are about attention scores that lie in the cache: attend and move add to it and
 // take it along.
 func massChecks[B backend.Buffer]() []check[B] {
 	clear, gather := clearOperation[B](), scoresOperation[B]()
@@ -28,7 +28,7 @@ func massChecks[B backend.Buffer]() []check[B] {
 	return append(out, refusals(gather, scoresSpoils[B]())...)
 }
 
-// massCache is a cache with attention mass.
+// massCache is a cache with attention scores.
 func (r *rig[B]) massCache(block, blocks int) *cache[B] {
 	kDim, vDim := r.dims(64, 64)
 	c := r.cache(geometry{3, block, blocks, kDim, vDim, r.plain()})
@@ -36,8 +36,8 @@ func (r *rig[B]) massCache(block, blocks int) *cache[B] {
 	return c
 }
 
-func (c *cache[B]) clear(r *rig[B], slots []int64) backend.ClearMassParams[B] {
-	return backend.ClearMassParams[B]{Mass: c.mass.buf, Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block,
+func (c *cache[B]) clear(r *rig[B], slots []int64) backend.ClearScoresParams[B] {
+	return backend.ClearScoresParams[B]{Scores: c.mass.buf, Blocks: c.blocks, KVHeads: c.kvHeads, BlockSize: c.block,
 		Slots: constant(r, "slots", backend.I64, slots).buf, N: len(slots)}
 }
 
@@ -53,7 +53,7 @@ func checkClear[B backend.Buffer](r *rig[B], block, blocks, n int) {
 	}
 	p := c.clear(r, slots)
 	r.push()
-	require.NoError(r, r.be.ClearMass(r.s, p))
+	require.NoError(r, r.be.ClearScores(r.s, p))
 	for _, slot := range slots {
 		for head := 0; slot >= 0 && head < c.kvHeads; head++ {
 			c.mass.put(int(slot), head, []float32{0})
@@ -66,16 +66,16 @@ func checkClearOutside[B backend.Buffer](r *rig[B]) {
 	c := r.massCache(8, 4)
 	p := c.clear(r, outside(c.geometry))
 	r.push()
-	r.reported(r.be.ClearMass(r.s, p))
+	r.reported(r.be.ClearScores(r.s, p))
 	r.verify()
 }
 
-// checkScores gathers the attention mass of n tokens from one on, into a buffer from an offset on.
+// checkScores gathers the attention scores of n tokens from one on, into a buffer from an offset on.
 func checkScores[B backend.Buffer](r *rig[B], block, begin, n int, table bool, offset int) {
 	c := r.massCache(block, 8)
 	order := r.rng.Perm(c.blocks)
 	scores := r.region("scores", backend.F32, 0, offset+c.kvHeads*n)
-	p := backend.GatherParams[B]{Cache: c.view(), Begin: begin, Len: n, Mass: c.massOperand(), Scores: backend.Some(scores.buf), ScoresOffset: offset}
+	p := backend.GatherParams[B]{Cache: c.view(), Begin: begin, Len: n, CacheScores: c.massOperand(), Scores: backend.Some(scores.buf), ScoresOffset: offset}
 	if table {
 		ids := make([]uint32, len(order))
 		for i, id := range order {
@@ -99,23 +99,25 @@ func checkScores[B backend.Buffer](r *rig[B], block, begin, n int, table bool, o
 
 func checkWarmMass[B backend.Buffer](r *rig[B]) {
 	cleared, gathered := clearOperation[B]().good(r), scoresOperation[B]().good(r)
+	weighed := attendMassOperation(plainly[B]()).good(r)
 	r.push()
 	r.warm(map[string]func() error{
-		"clear":  func() error { return r.be.ClearMass(r.s, cleared) },
+		"clear":  func() error { return r.be.ClearScores(r.s, cleared) },
+		"attend": func() error { return r.be.AttendScores(r.s, weighed) },
 		"scores": func() error { return r.be.Gather(r.s, gathered) },
 	})
 }
 
-func clearOperation[B backend.Buffer]() operation[B, backend.ClearMassParams[B]] {
-	return operation[B, backend.ClearMassParams[B]]{
-		name: "clear mass",
-		good: func(r *rig[B]) backend.ClearMassParams[B] { return r.massCache(8, 4).clear(r, []int64{3, -1, 17}) },
-		call: func(r *rig[B], p backend.ClearMassParams[B]) error { return r.be.ClearMass(r.s, p) },
+func clearOperation[B backend.Buffer]() operation[B, backend.ClearScoresParams[B]] {
+	return operation[B, backend.ClearScoresParams[B]]{
+		name: "clear scores",
+		good: func(r *rig[B]) backend.ClearScoresParams[B] { return r.massCache(8, 4).clear(r, []int64{3, -1, 17}) },
+		call: func(r *rig[B], p backend.ClearScoresParams[B]) error { return r.be.ClearScores(r.s, p) },
 	}
 }
 
-func clearSpoils[B backend.Buffer]() []spoil[B, backend.ClearMassParams[B]] {
-	type params = backend.ClearMassParams[B]
+func clearSpoils[B backend.Buffer]() []spoil[B, backend.ClearScoresParams[B]] {
+	type params = backend.ClearScoresParams[B]
 	var none B
 	var out []spoil[B, params]
 	add := func(name string, do func(r *rig[B], p *params)) { out = append(out, spoil[B, params]{name, do}) }
@@ -127,12 +129,12 @@ func clearSpoils[B backend.Buffer]() []spoil[B, backend.ClearMassParams[B]] {
 		plain(name+" slots", func(p *params) { p.N = n })
 	}
 	plain("no blocks", func(p *params) { p.Blocks = 0 })
-	plain("no attention mass", func(p *params) { p.Mass = none })
+	plain("no attention scores", func(p *params) { p.Scores = none })
 	plain("no list of slots", func(p *params) { p.Slots = none })
-	add("attention mass that is too short", func(r *rig[B], p *params) {
-		p.Mass = r.exact("short mass", backend.F32, p.Blocks*p.KVHeads*p.BlockSize-1).buf
+	add("attention scores that are too few", func(r *rig[B], p *params) {
+		p.Scores = r.exact("short mass", backend.F32, p.Blocks*p.KVHeads*p.BlockSize-1).buf
 	})
-	add("attention mass of another type", func(r *rig[B], p *params) { p.Mass = r.region("mass of f16", backend.F16, 0, p.Mass.Len()).buf })
+	add("attention scores of another type", func(r *rig[B], p *params) { p.Scores = r.region("mass of f16", backend.F16, 0, p.Scores.Len()).buf })
 	add("slots that are too few", func(r *rig[B], p *params) { p.Slots = r.exact("short slots", backend.I64, 2).buf })
 	add("slots of another type", func(r *rig[B], p *params) { p.Slots = r.region("slots of u32", backend.U32, 0, 3).buf })
 	return out
@@ -144,7 +146,7 @@ func scoresOperation[B backend.Buffer]() operation[B, backend.GatherParams[B]] {
 		good: func(r *rig[B]) backend.GatherParams[B] {
 			c := r.massCache(8, 4)
 			return backend.GatherParams[B]{Cache: c.view(), Begin: 3, Len: 16, Table: backend.Some(constant(r, "block table", backend.U32, []uint32{2, 0, 3}).buf),
-				Mass: c.massOperand(), ScoresOffset: 2, Scores: backend.Some(r.region("scores", backend.F32, 0, 2+c.kvHeads*16).buf)}
+				CacheScores: c.massOperand(), ScoresOffset: 2, Scores: backend.Some(r.region("scores", backend.F32, 0, 2+c.kvHeads*16).buf)}
 		},
 		call: func(r *rig[B], p backend.GatherParams[B]) error { return r.be.Gather(r.s, p) },
 	}
@@ -154,9 +156,9 @@ func scoresSpoils[B backend.Buffer]() []spoil[B, backend.GatherParams[B]] {
 	type params = backend.GatherParams[B]
 	var out []spoil[B, params]
 	add := func(name string, do func(r *rig[B], p *params)) { out = append(out, spoil[B, params]{name, do}) }
-	optSpoils(add, "attention mass", func(p *params) *backend.Opt[B] { return &p.Mass })
+	optSpoils(add, "attention scores", func(p *params) *backend.Opt[B] { return &p.CacheScores })
 	optSpoils(add, "scores", func(p *params) *backend.Opt[B] { return &p.Scores })
-	add("scores of no attention mass", func(_ *rig[B], p *params) { p.Mass = backend.Opt[B]{} })
+	add("scores of no attention scores", func(_ *rig[B], p *params) { p.CacheScores = backend.Opt[B]{} })
 	for name, n := range map[string]int{"negative": -1, "overflowing": math.MaxInt, "too large": 1000} {
 		add("scores at a "+name+" offset", func(_ *rig[B], p *params) { p.ScoresOffset = n })
 	}

@@ -11,7 +11,7 @@ import (
 
 func memoryChecks[B backend.Buffer]() []check[B] {
 	var out []check[B]
-	for dt := backend.Invalid + 1; dt < backend.DTypes; dt++ {
+	for dt := backend.Invalid + 1; dt < backend.NumDTypes; dt++ {
 		out = append(out,
 			check[B]{"upload and download " + dt.String(), func(r *rig[B]) { checkTransfer(r, dt) }},
 			check[B]{"copy " + dt.String(), func(r *rig[B]) { checkCopy(r, dt) }})
@@ -98,7 +98,7 @@ func checkFill[B backend.Buffer](r *rig[B], c fillCase) {
 }
 
 func checkSizes[B backend.Buffer](r *rig[B]) {
-	for dt := backend.Invalid + 1; dt < backend.DTypes; dt++ {
+	for dt := backend.Invalid + 1; dt < backend.NumDTypes; dt++ {
 		for _, n := range []int{0, 1, 2, 7, 4097} {
 			b, err := r.be.Alloc(dt, n)
 			require.NoError(r, err, "%d elements of %s", n, dt)
@@ -121,14 +121,14 @@ func checkCounts[B backend.Buffer](r *rig[B]) {
 	require.GreaterOrEqual(r, during.Allocated, before.Allocated+4<<20)
 	require.Equal(r, before.Buffers, after.Buffers)
 	require.NotEmpty(r, after.Name)
-	require.Positive(r, after.Units)
+	require.Positive(r, after.ComputeUnits)
 }
 
 // checkOutOfMemory asks for more than any device has and then for little.
 func checkOutOfMemory[B backend.Buffer](r *rig[B]) {
-	for n := math.MaxInt / 8; int64(n) >= 1<<50; n /= 16 { // an int of 32 bits is never so many
+	for n := math.MaxInt / 8; int64(n) >= 1<<50; n /= 16 { // an int of 32 bits is never that large
 		_, err := r.be.Alloc(backend.F32, n)
-		r.requireOneOf(err, backend.ErrOutOfMemory, backend.ErrShape{})
+		r.requireOneOf(err, backend.ErrOutOfMemory{}, backend.ErrArgument{})
 	}
 	checkTransfer(r, backend.F32)
 }
@@ -136,7 +136,7 @@ func checkOutOfMemory[B backend.Buffer](r *rig[B]) {
 func checkOverflow[B backend.Buffer](r *rig[B]) {
 	bad := func(dt backend.DType, n int) {
 		_, err := r.be.Alloc(dt, n)
-		require.ErrorIs(r, err, backend.ErrShape{}, "%d elements of %s", n, dt)
+		require.ErrorIs(r, err, backend.ErrArgument{}, "%d elements of %s", n, dt)
 	}
 	bad(backend.F32, -1)
 	bad(backend.F32, math.MinInt)
@@ -176,7 +176,7 @@ func checkBounds[B backend.Buffer](r *rig[B]) {
 		"fill before the start":     r.be.Fill(r.s, reg.buf, -1, 2, 0),
 	}
 	for name, err := range errs {
-		require.ErrorIs(r, err, backend.ErrShape{}, name)
+		require.ErrorIs(r, err, backend.ErrArgument{}, name)
 	}
 	require.Equal(r, make([]byte, 8), data)
 	r.verify()
@@ -225,7 +225,7 @@ func checkImportHost[B backend.Buffer](r *rig[B]) {
 
 	for name, n := range map[string]int{"too many elements": 65, "negative": -1, "overflow": math.MaxInt} {
 		_, err := r.be.Import(backend.HostHandle(mine), backend.F32, n)
-		require.ErrorIs(r, err, backend.ErrShape{}, name)
+		require.ErrorIs(r, err, backend.ErrArgument{}, name)
 	}
 }
 

@@ -46,7 +46,8 @@ func moveChecks[B backend.Buffer]() []check[B] {
 		}
 	}
 	return append(out, check[B]{"random lists of slots", checkRandomMoves[B]},
-		check[B]{"single slots of blocks that share scales", checkSlotsThatShare[B]})
+		check[B]{"single slots of blocks that share scales", checkSlotsThatShare[B]},
+		check[B]{"attention scores alone, between caches of different types", checkCopyMassOnly[B]})
 }
 
 // gaps are the moves, sorted by destination, that close the gaps left by every
@@ -74,7 +75,7 @@ func flat[T uint32 | int64](pairs [][2]T) []T {
 // moved is a filled cache of at least 48 slots and 6 blocks.
 func (r *rig[B]) moved(f backend.Format, mass bool) *cache[B] { return r.movedOf(f, mass, 0) }
 
-// movedOf is one with so many blocks more.
+// movedOf is one with that many blocks more.
 func (r *rig[B]) movedOf(f backend.Format, mass bool, more int) *cache[B] {
 	kDim, vDim := r.dims(192, 128)
 	block := r.blockSize(8)
@@ -95,9 +96,28 @@ func checkCopyBetween[B backend.Buffer](r *rig[B], dt backend.DType, mass bool) 
 	larger.copyBlocks(r, c, [][2]uint32{{last, 2}, {2, 1}, {1, 0}})
 }
 
+// checkCopyMassOnly copies attention scores between caches of other types and sizes, there and back.
+func checkCopyMassOnly[B backend.Buffer](r *rig[B]) {
+	plain, packed := r.moved(r.plain(), true), r.movedOf(r.quantized(), true, 2)
+	for _, way := range [][2]*cache[B]{{plain, packed}, {packed, plain}, {plain, plain}} {
+		from, to := way[0], way[1]
+		pairs := [][2]uint32{{0, uint32(to.blocks - 1)}, {3, 2}, {backend.NoBlock, 1}, {1, 4}}
+		p := backend.CopyBlocksParams[B]{From: from.view(), To: to.view(), FromScores: from.massOperand(), ToScores: to.massOperand(), N: len(pairs),
+			Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf, ScoresOnly: true}
+		r.push()
+		require.NoError(r, r.be.CopyBlocks(r.s, p))
+		for _, pair := range pairs {
+			if pair[0] != backend.NoBlock {
+				from.copyMass(to, int(pair[0]), int(pair[1]))
+			}
+		}
+		r.verify()
+	}
+}
+
 // copyBlocks copies blocks of c to to, which may be c.
 func (c *cache[B]) copyBlocks(r *rig[B], to *cache[B], pairs [][2]uint32) {
-	p := backend.CopyBlocksParams[B]{From: c.view(), To: to.view(), FromMass: c.massOperand(), ToMass: to.massOperand(), N: len(pairs),
+	p := backend.CopyBlocksParams[B]{From: c.view(), To: to.view(), FromScores: c.massOperand(), ToScores: to.massOperand(), N: len(pairs),
 		Pairs: constant(r, "pairs", backend.U32, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.CopyBlocks(r.s, p))
@@ -112,7 +132,7 @@ func (c *cache[B]) copyBlocks(r *rig[B], to *cache[B], pairs [][2]uint32) {
 
 // moveSlots compares with the pairs done one after another on the image.
 func (c *cache[B]) moveSlots(r *rig[B], pairs [][2]int64) {
-	p := backend.MoveSlotsParams[B]{Cache: c.view(), Mass: c.massOperand(), N: len(pairs),
+	p := backend.MoveSlotsParams[B]{Cache: c.view(), Scores: c.massOperand(), N: len(pairs),
 		Pairs: constant(r, "pairs", backend.I64, flat(pairs)).buf}
 	r.push()
 	require.NoError(r, r.be.MoveSlots(r.s, p))

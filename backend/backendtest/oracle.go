@@ -28,7 +28,7 @@ func (v visibility) sees(pos, key int) bool {
 	switch {
 	case v.nonCausal:
 		return true
-	case key > pos, v.part == backend.OlderKeys && key >= v.edge(pos), v.part == backend.RecentKeys && key < v.edge(pos):
+	case key > pos, v.part == backend.OlderKeys && key >= v.edge(pos), v.part == backend.ResidualKeys && key < v.edge(pos):
 		return false
 	case v.window > 0:
 		return key > pos-v.window || key < v.sinkTokens

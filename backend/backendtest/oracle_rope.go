@@ -41,13 +41,13 @@ func (e rotary) turn(head []float64, pos int) []float64 {
 
 // rope is the operand that makes a device compute the same, for positions below
 // the given number.
-func (r *rig[B]) rope(e rotary, headDim, positions int) backend.Rope[B] {
+func (r *rig[B]) rope(e rotary, headDim, positions int) backend.RotaryTable[B] {
 	if e.dims > headDim {
 		r.skip("the device's heads of %d dims are too small to rotate %d", headDim, e.dims)
 	}
 	table, err := backend.RoPE{Theta: e.theta, Dims: e.dims, Pairing: e.pairing}.Table(headDim, positions)
 	require.NoError(r, err)
-	return backend.Rope[B]{Table: backend.Some(constant(r, "rope table", backend.F32, table).buf),
+	return backend.RotaryTable[B]{Table: backend.Some(constant(r, "rope table", backend.F32, table).buf),
 		Positions: positions, Dims: e.dims, Pairing: e.pairing, Magnitude: float32(e.magnitude)}
 }
 

@@ -28,12 +28,12 @@ func checkPlanAgain[B backend.Buffer](r *rig[B]) {
 	var scratch []uint32
 	for _, change := range []func(*backend.AttendShape){
 		func(*backend.AttendShape) {},
-		func(s *backend.AttendShape) { s.Mass = true },
+		func(s *backend.AttendShape) { s.Scores = true },
 		func(s *backend.AttendShape) { s.Window, s.SinkTokens = 100, 4 },
 		func(s *backend.AttendShape) { s.NonCausal = true },
-		func(s *backend.AttendShape) { s.Part, s.Recent = backend.OlderKeys, 70 },
+		func(s *backend.AttendShape) { s.Part, s.Residual = backend.OlderKeys, 70 },
 		func(s *backend.AttendShape) {
-			s.Part, s.Recent, s.Window, s.SinkTokens = backend.RecentKeys, 70, 100, 4
+			s.Part, s.Residual, s.Window, s.SinkTokens = backend.ResidualKeys, 70, 100, 4
 		},
 		func(s *backend.AttendShape) { s.ContextLens, s.QueryLens = []uint32{40000}, []uint32{1} },
 	} {
@@ -42,7 +42,7 @@ func checkPlanAgain[B backend.Buffer](r *rig[B]) {
 		lens, queries := slices.Clone(shape.ContextLens), slices.Clone(shape.QueryLens)
 		first, err := r.be.PlanAttend(shape)
 		require.NoError(r, err)
-		require.Equal(r, shape.Mass, first.Mass)
+		require.Equal(r, shape.Scores, first.Scores)
 		require.Positive(r, first.Items)
 
 		for _, work := range [][]uint32{scratch[:0], first.Work[len(first.Work):], make([]uint32, 0, 1)} {
@@ -76,18 +76,18 @@ func checkBadShapes[B backend.Buffer](r *rig[B]) {
 		"negative window":              func(s *backend.AttendShape) { s.Window = -1 },
 		"negative sinks":               func(s *backend.AttendShape) { s.SinkTokens = -1 },
 		"a window and no causal mask":  func(s *backend.AttendShape) { s.NonCausal, s.Window = true, 8 },
-		"recent tokens of all keys":    func(s *backend.AttendShape) { s.Recent = 8 },
+		"recent tokens of all keys":    func(s *backend.AttendShape) { s.Residual = 8 },
 		"no recent tokens":             func(s *backend.AttendShape) { s.Part = backend.OlderKeys },
-		"negative recent tokens":       func(s *backend.AttendShape) { s.Part, s.Recent = backend.RecentKeys, -1 },
-		"a part that there is not":     func(s *backend.AttendShape) { s.Part, s.Recent = backend.RecentKeys+1, 8 },
-		"a part and no causal mask":    func(s *backend.AttendShape) { s.NonCausal, s.Part, s.Recent = true, backend.OlderKeys, 8 },
+		"negative recent tokens":       func(s *backend.AttendShape) { s.Part, s.Residual = backend.ResidualKeys, -1 },
+		"a part that there is not":     func(s *backend.AttendShape) { s.Part, s.Residual = backend.ResidualKeys+1, 8 },
+		"a part and no causal mask":    func(s *backend.AttendShape) { s.NonCausal, s.Part, s.Residual = true, backend.OlderKeys, 8 },
 		"sizes that overflow":          func(s *backend.AttendShape) { s.QHeads, s.KVHeads = math.MaxInt-1, 2 },
 	} {
 		shape := r.shape()
 		spoil(&shape)
 		_, err := r.be.PlanAttend(shape)
-		if !errorOf(err, backend.ErrShape{}, backend.ErrUnsupported{}) {
-			require.Fail(r, "wrong error", "%s: have %v, want ErrShape or ErrUnsupported", name, err)
+		if !errorOf(err, backend.ErrArgument{}, backend.ErrUnsupported{}) {
+			require.Fail(r, "wrong error", "%s: have %v, want ErrArgument or ErrUnsupported", name, err)
 		}
 	}
 }

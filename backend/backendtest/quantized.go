@@ -10,7 +10,7 @@ import (
 
 // quantizedTypes are the quantized storage types, and rowTypes those whose rows are stored one by one.
 var quantizedTypes, rowTypes = func() (all, rows []backend.DType) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Quantized() {
 			all = append(all, dt)
 		}
@@ -174,7 +174,7 @@ func exponentsFor(group []float64, slack float64) (low, high uint8) {
 	return quant.ExponentMX(float32(max(largest-slack, 0))), quant.ExponentMX(float32(min(largest+slack, math.MaxFloat32)))
 }
 
-// paddingIn looks at what is in the words of a row behind its last group.
+// paddingIn looks at what is in the words of a row after its last group.
 func (p *plane[B]) paddingIn(words []uint32) error {
 	if p.dt.Coding().Scale != backend.Exponents {
 		return nil

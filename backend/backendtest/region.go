@@ -39,8 +39,7 @@ func (r *rig[B]) exact(name string, dt backend.DType, n int) *region[B] {
 
 func (r *rig[B]) allocate(name string, dt backend.DType, lead, n, trail int) *region[B] {
 	total := lead + n + trail
-	buf, err := r.be.Alloc(dt, total)
-	require.NoError(r, err, "allocating %s", name)
+	buf := r.memory(name, dt, total)
 	reg := &region[B]{name: name, buf: buf, dt: dt, lead: lead, n: n, image: poison(dt, total)}
 	r.regions = append(r.regions, reg)
 	return reg

@@ -29,6 +29,8 @@ type rig[B backend.Buffer] struct {
 	s        backend.Stream
 	rng      *rand.Rand
 	regions  []*region[B]
+	parts    bool // regions are sub-buffers
+	wholes   []B  // of which they are parts
 	failures []string
 }
 
@@ -100,7 +102,10 @@ func (r *rig[B]) close() error {
 	for _, reg := range r.regions {
 		errs = append(errs, r.be.Free(reg.buf))
 	}
-	r.regions = nil
+	for _, b := range r.wholes {
+		errs = append(errs, r.be.Free(b))
+	}
+	r.regions, r.wholes = nil, nil
 	return errors.Join(append(errs, r.s.Close())...)
 }
 

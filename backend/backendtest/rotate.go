@@ -40,7 +40,7 @@ func checkRotate[B backend.Buffer](r *rig[B], dt backend.DType, e rotary) {
 	r.needs(f, kDim, vDim, block, true)
 	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f}).fill(r)
 	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
-	p.Rope.Magnitude = 1.25 // must be left out
+	p.Rotary.Magnitude = 1.25 // must be left out
 	r.push()
 	require.NoError(r, r.be.Rotate(r.s, p))
 	got := r.fetch(c.k.region)
@@ -59,7 +59,7 @@ func checkRotateTurned[B backend.Buffer](r *rig[B], dt backend.DType, e rotary) 
 	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, f}).fill(r)
 	c.k.hadamard = true
 	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
-	p.Rope.Magnitude = 1.25 // must be left out
+	p.Rotary.Magnitude = 1.25 // must be left out
 	r.push()
 	require.NoError(r, r.be.Rotate(r.s, p))
 	got := r.content(c.k)
@@ -97,7 +97,7 @@ func checkRotateQuantized[B backend.Buffer](r *rig[B], dt backend.DType, e rotar
 	c := r.cache(geometry{2, block, max(4, 64/block), kDim, vDim, r.storing(dt)}).fill(r)
 	c.k.hadamard = turned
 	p := rotateParams(r, c, e, rotatedSlots, rotatedBy)
-	p.Rope.Magnitude = 1.25 // must be left out
+	p.Rotary.Magnitude = 1.25 // must be left out
 	r.push()
 	require.NoError(r, r.be.Rotate(r.s, p))
 	got := r.content(c.k)
@@ -114,7 +114,7 @@ func checkRotateQuantized[B backend.Buffer](r *rig[B], dt backend.DType, e rotar
 }
 
 func rotateParams[B backend.Buffer](r *rig[B], c *cache[B], e rotary, slots []int64, deltas []int32) backend.RotateParams[B] {
-	return backend.RotateParams[B]{Cache: c.view(), N: len(slots), Rope: r.rope(e, c.kDim, ropePositions),
+	return backend.RotateParams[B]{Cache: c.view(), N: len(slots), Rotary: r.rope(e, c.kDim, ropePositions),
 		Slots: constant(r, "slots", backend.I64, slots).buf, Deltas: constant(r, "deltas", backend.I32, deltas).buf}
 }
 
@@ -167,7 +167,7 @@ func checkShift[B backend.Buffer](r *rig[B]) {
 	p := rotateParams(r, c, e, slots[0], deltas)
 	var appends [2]backend.AppendParams[B]
 	for i := range appends {
-		appends[i] = backend.AppendParams[B]{Cache: c.view(), Tokens: tokens, K: k.rows(), V: v.rows(), Rope: p.Rope,
+		appends[i] = backend.AppendParams[B]{Cache: c.view(), Tokens: tokens, K: k.rows(), V: v.rows(), Rotary: p.Rotary,
 			Slots:     constant(r, "slots", backend.I64, slots[i]).buf,
 			Positions: backend.Some(constant(r, "positions", backend.U32, positions[i]).buf)}
 	}

@@ -11,23 +11,22 @@ import (
 
 // Options adjust the suite to a device.
 type Options struct {
-	// Grid is how much of the attention grid is tried. FERRUM_TEST_GRID=full in the environment
+	// Grid is how many cases of the attention grid are tested. FERRUM_TEST_GRID=full in the environment
 	// raises it: Values to Pairs, Pairs to Triples.
 	Grid Grid
-	// MaxWork skips, by name, attention cases of more multiply-adds; 0: no limit. The
-	// largest case of the suite has 1.1e9, of the grid of Values 1e7.
+	// MaxWork skips, and names, attention cases of more multiply-adds; 0: no limit. The largest
+	// case of the suite has 1.1e9, that of the grid Values 1e7.
 	MaxWork int
-	// TypedOnly leaves out the erased form, which is the same code for every device: one
-	// that is opened in several ways needs it once.
+	// TypedOnly skips the erased form, which is the same code for every device: a device that is
+	// tested in several configurations needs it once.
 	TypedOnly bool
-	// Flushes says that the device's arithmetic takes subnormal numbers for 0: rows of
-	// such numbers may then be quantized to 0.
-	Flushes bool
+	// FlushesSubnormals says that the device treats subnormal numbers as 0, so that rows of such
+	// numbers may be quantized to 0.
+	FlushesSubnormals bool
 }
 
-// Run checks a device against the contract of package backend, then its erased
-// form without the grid. open is called several times; each call opens the
-// device anew, and the suite closes what it opened.
+// Run tests a device against the contract of package backend, and then its erased form without the
+// grid. It calls open several times; each call opens the device again, and the suite closes it.
 func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B]) {
 	RunWith(t, open, Options{})
 }
@@ -36,8 +35,8 @@ func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend
 // slower and finds the same races in small cases.
 const raceWork = 1 << 20
 
-// RunWith is Run with options. Under the race detector the grid is at most that of
-// Values, and large cases are skipped.
+// RunWith is Run with options. Under the race detector the grid is at most Values, and large cases
+// are skipped.
 func RunWith[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options) {
 	o.Grid = o.Grid.full()
 	if race.Enabled {
@@ -77,6 +76,7 @@ func rooms[B backend.Buffer](caps backend.Caps, o Options) []room[B] {
 	return []room[B]{
 		{"memory", memoryChecks[B]()},
 		{"lifetime", lifetimeChecks[B]()},
+		{"sub-buffers", subBufferChecks[B](caps, o)},
 		{"streams", streamChecks[B]()},
 		{"append", appendChecks[B](caps)},
 		{"rotate", rotateChecks[B]()},
@@ -100,7 +100,7 @@ func runForm[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Bac
 // runChecks runs those checks of the suite that are chosen, by their room and name.
 func runChecks[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B], o Options, chosen func(room, check string) bool) {
 	be := open(t)
-	b := bench[B]{be: be, open: func() backend.Backend[B] { return open(t) }, flushes: o.Flushes}
+	b := bench[B]{be: be, open: func() backend.Backend[B] { return open(t) }, flushes: o.FlushesSubnormals}
 	defer func() {
 		require.Zero(t, be.Info().Buffers, "buffers left at the end")
 		require.NoError(t, be.Close())

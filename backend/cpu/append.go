@@ -31,10 +31,8 @@ type appended struct {
 // appendRun is the tokens of a part.
 const appendRun = 8
 
-// Append writes new keys and values into the cache, rotated where Rope is set and
-// turned where keys are stored with Hadamard, as Q is for every token, also one whose
-// slot is −1. A slot outside the cache or a position outside the rope table is
-// ErrShape, a row that is to be quantized and not finite ErrNonFinite.
+// Append writes new keys and values into the cache. A slot outside the cache or a position outside
+// the rotary table is ErrArgument; a value that is to be quantized and is not finite is ErrNonFinite.
 func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) error {
 	ops, err := be.begin("append", s)
 	if err != nil {
@@ -45,20 +43,20 @@ func (be *Backend) Append(s backend.Stream, p backend.AppendParams[*Buffer]) err
 		return err // without rows there is no bound on the heads of Q
 	}
 	v, queryHeads := &p.Cache, 0 // that have something to do
-	if p.Rope.Table.Set || v.K.Hadamard {
+	if p.Rotary.Table.Set || v.K.Hadamard {
 		queryHeads = p.QHeads
 	}
 	c := be.pool.borrow(extent{vectors: max(3*v.KVHeads*max(v.K.Dim, v.V.Dim), queryHeads*v.K.Dim)})
 	defer giveBack(be.pool, c, &c.append)
 	t := &c.append
-	t.slots, t.rope, t.magnitude, t.saturate = view[int64](p.Slots)[:p.Tokens], rotationOf(p.Rope), p.Rope.Magnitude, p.Saturate
+	t.slots, t.rope, t.magnitude, t.saturate = view[int64](p.Slots)[:p.Tokens], rotationOf(p.Rotary), p.Rotary.Magnitude, p.Saturate
 	keys, values := &t.sides[0], &t.sides[1]
 	keys.from.of(&p.K, p.Tokens, v.KVHeads*v.K.Dim)
 	values.from.of(&p.V, p.Tokens, v.KVHeads*v.V.Dim)
 	keys.to.of(v, &v.K)
 	values.to.of(v, &v.V)
-	keys.turned = p.Rope.Table.Set || v.K.Hadamard
-	if p.Rope.Table.Set {
+	keys.turned = p.Rotary.Table.Set || v.K.Hadamard
+	if p.Rotary.Table.Set {
 		t.positions = view[uint32](p.Positions.Buf)[:p.Tokens]
 	}
 	if queryHeads > 0 {
@@ -94,7 +92,7 @@ func (t *appendTask) check(v *backend.CacheView[*Buffer]) error {
 			continue
 		}
 		if pos := t.positions[i]; uint64(pos) >= uint64(t.rope.positions) {
-			return backend.ErrShape{Op: "append", What: fmt.Sprintf("positions: element %d is %d, the rope table has %d", i, pos, t.rope.positions)}
+			return backend.ErrArgument{Op: "append", What: fmt.Sprintf("positions: element %d is %d, the rope table has %d", i, pos, t.rope.positions)}
 		}
 	}
 	return nil

@@ -2,14 +2,16 @@ package cpu
 
 import (
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
 // attention is one call of Attend, its operands as memory. It runs in up to three
 // steps over all workers: the tiles; the merge of the tiles whose context is
-// split; and, where it is wanted, the attention mass.
+// split; and, where it is wanted, the attention scores. AttendScores is the last one alone.
 type attention struct {
 	workload
+	op           string // in errors
 	k            *kernels
 	q, out       vectors
 	keys, values plane
@@ -32,12 +34,14 @@ type attention struct {
 	small        bool      // one goroutine's, and soon done
 	mass         []float32 // [blocks, KV heads, block], nil: not wanted
 	split        partials
+	space        int       // elements of the workspace that the work needs
+	spaceRows    int       // partial results in it
 	keptSpace    []float32 // of the items' kept weights
 	shards       int       // parts that the blocks are dealt to for the mass
 }
 
-// Attend computes softmax(q·K)·V. Lengths, offsets, blocks that a query sees, and
-// work are checked before anything is written (ErrShape).
+// Attend computes softmax(q·K)·V. Lengths, offsets, the blocks that queries see, and the plan's
+// work are checked before anything is written (ErrArgument).
 func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) error {
 	ops, err := be.begin("attend", s)
 	if err != nil {
@@ -50,7 +54,8 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 	c := be.pool.borrow(attentionExtent(&p))
 	defer giveBack(be.pool, c, &c.attention)
 	a := &c.attention
-	a.bind(&p)
+	a.bind("attend", &p)
+	a.bindRows(&p)
 	if err := a.check(&p); err != nil {
 		return err
 	}
@@ -67,8 +72,37 @@ func (be *Backend) Attend(s backend.Stream, p backend.AttendParams[*Buffer]) err
 	if a.mass == nil {
 		return nil
 	}
+	return be.weigh(a, cost, c.scratch)
+}
+
+// AttendScores adds to the attention scores of keys, relative to given log-sum-exps. Lengths,
+// offsets, the blocks that queries see, and the plan's work are checked before anything is added
+// (ErrArgument).
+func (be *Backend) AttendScores(s backend.Stream, p backend.AttendScoresParams[*Buffer]) error {
+	ops, err := be.begin("attend scores", s)
+	if err != nil {
+		return err
+	}
+	defer be.end()
+	if err := ops.AttendScores(&p); err != nil || p.Batch.Tokens == 0 {
+		return err
+	}
+	weighed := check.Weighed(&p)
+	c := be.pool.borrow(attentionExtent(&weighed))
+	defer giveBack(be.pool, c, &c.attention)
+	a := &c.attention
+	a.bind("attend scores", &weighed)
+	if err := a.check(&weighed); err != nil {
+		return err
+	}
+	a.finalLSE = view[float32](p.LSE)[p.LSEOffset:]
+	return be.weigh(a, a.cost(), c.scratch)
+}
+
+// weigh adds the attention scores of a call whose log-sum-exps are final.
+func (be *Backend) weigh(a *attention, cost int, w *scratch) error {
 	a.shards = max(2*be.pool.threads/a.kvHeads, 1)
-	return be.pool.run(weighing{a}, a.shards*a.kvHeads, cost, c.scratch)
+	return be.pool.run(weighing{a}, a.shards*a.kvHeads, cost, w)
 }
 
 // attentionExtent is the scratch for the largest tile.
@@ -84,23 +118,28 @@ func attentionExtent(p *backend.AttendParams[*Buffer]) extent {
 	return need
 }
 
-// bind resolves checked parameters into a, which is zero: field by field, which is faster than to
-// copy it.
-func (a *attention) bind(p *backend.AttendParams[*Buffer]) {
+// bind resolves checked parameters into a, which is zero, but for what attention writes beside the mass: field
+// by field, which is faster than to copy it.
+func (a *attention) bind(op string, p *backend.AttendParams[*Buffer]) {
 	v, be := &p.Cache, p.Q.Buf.be
-	a.qHeads, a.kvHeads, a.vDim, a.block, a.tileRows, a.withMass = p.QHeads, v.KVHeads, v.V.Dim, v.BlockSize, be.tileRows(), p.Plan.Mass
+	a.op = op
+	a.qHeads, a.kvHeads, a.vDim, a.block, a.tileRows, a.withMass = p.QHeads, v.KVHeads, v.V.Dim, v.BlockSize, be.tileRows(), p.Plan.Scores
 	a.see = plan.Visible(&p.Mask, v.BlockSize)
 	a.k, a.fixed, a.int8Query, a.group = be.kernels, be.fixed, p.Int8Query, p.QHeads/v.KVHeads
 	a.tokens, a.scale, a.softCap = p.Batch.Tokens, p.Scale, p.Mask.SoftCap
 	a.q.of(&p.Q, a.tokens, p.QHeads*v.K.Dim)
-	a.out.of(&p.Out.Rows, a.tokens, p.QHeads*v.V.Dim)
 	a.keys.of(v, &v.K)
 	a.values.of(v, &v.V)
 	a.tables, a.stride = optional[uint32](p.Batch.Table), p.Batch.TableStride
 	a.lens, a.offsets = view[uint32](p.Batch.ContextLens)[:p.Batch.Seqs], optional[uint32](p.Batch.QueryOffsets)
 	a.slopes, a.sinks = optional[float32](p.Mask.ALiBi), optional[float32](p.Mask.SinkLogits)
-	a.lse, a.mass = optional[float32](p.Out.LSE), optional[float32](p.Out.Mass)
-	if a.lse != nil {
+	a.mass = optional[float32](p.Out.Scores)
+}
+
+// bindRows resolves what attention writes beside the mass.
+func (a *attention) bindRows(p *backend.AttendParams[*Buffer]) {
+	a.out.of(&p.Out.Rows, a.tokens, p.QHeads*p.Cache.V.Dim)
+	if a.lse = optional[float32](p.Out.LSE); a.lse != nil {
 		a.lse = a.lse[p.Out.LSEOffset:]
 	}
 }

@@ -7,13 +7,31 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// attendError is an ErrShape of what the batch's buffers hold.
-func attendError(format string, args ...any) error {
-	return backend.ErrShape{Op: "attend", What: fmt.Sprintf(format, args...)}
+// wrong is an ErrArgument of what the batch's buffers hold.
+func (a *attention) wrong(format string, args ...any) error {
+	return backend.ErrArgument{Op: a.op, What: fmt.Sprintf(format, args...)}
 }
 
-// check looks at what the batch's buffers say, and that the work was made for it.
+// check looks at what the batch's buffers say, and that the work was made for it, unless that is
+// known.
 func (a *attention) check(p *backend.AttendParams[*Buffer]) error {
+	var err error
+	if p.Work.Set && p.Batch.Seqs*max(p.Batch.TableStride, 1) >= fewEntries {
+		err = a.checkOnce(p)
+	} else {
+		err = a.look(p)
+	}
+	if err != nil {
+		return err
+	}
+	if a.space > 0 && p.Workspace.Set { // a call for the mass alone has none
+		a.divide(view[float32](p.Workspace.Buf), a.spaceRows)
+	}
+	return nil
+}
+
+// look is check of a batch that is not known.
+func (a *attention) look(p *backend.AttendParams[*Buffer]) error {
 	batch, cache := &p.Batch, &p.Cache
 	if err := a.checkOffsets(batch); err != nil {
 		return err
@@ -27,7 +45,7 @@ func (a *attention) check(p *backend.AttendParams[*Buffer]) error {
 	sum := a.fingerprint()
 	for i, ctx := range a.lens {
 		if uint64(ctx) > slots {
-			return attendError("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
+			return a.wrong("context lengths: sequence %d has %d tokens, its blocks hold %d", i, ctx, slots)
 		}
 		_, n := a.tokensOf(i)
 		sum = sum.Add(int(ctx), n)
@@ -35,10 +53,10 @@ func (a *attention) check(p *backend.AttendParams[*Buffer]) error {
 			continue
 		}
 		table, keys := a.table(i), a.see.Of(int(ctx), n, 0, n)
-		if err := table.check("attend", i, keys.First, keys.Sinks, cache); err != nil {
+		if err := table.check(a.op, i, keys.First, keys.Sinks, cache); err != nil {
 			return err
 		}
-		if err := table.check("attend", i, keys.Lo, keys.Hi, cache); err != nil {
+		if err := table.check(a.op, i, keys.Lo, keys.Hi, cache); err != nil {
 			return err
 		}
 	}
@@ -53,12 +71,12 @@ func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
 	last := uint32(0)
 	for i, n := range a.offsets {
 		if n < last || i == 0 && n != 0 {
-			return attendError("query offsets: element %d is %d after %d, need 0 first and no step back", i, n, last)
+			return a.wrong("query offsets: element %d is %d after %d, need 0 first and no step back", i, n, last)
 		}
 		last = n
 	}
 	if uint64(last) != uint64(batch.Tokens) {
-		return attendError("query offsets: end at %d, need the %d tokens", last, batch.Tokens)
+		return a.wrong("query offsets: end at %d, need the %d tokens", last, batch.Tokens)
 	}
 	return nil
 }
@@ -68,19 +86,19 @@ func (a *attention) checkOffsets(batch *backend.Ragged[*Buffer]) error {
 func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerprint) error {
 	work := optional[uint32](p.Work)
 	if len(work) < headerWords || work[0] != planMagic || work[1] != uint32(sum) || work[2] != uint32(sum>>32) {
-		return attendError("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
+		return a.wrong("work: was not planned for these sequences; call PlanAttend for this step and upload its work")
 	}
 	if err := a.see.Within(work[wordVisible:wordItems]); err != nil {
-		return attendError("%v", err)
+		return a.wrong("%v", err)
 	}
 	n, rows, units, many := int(work[wordItems]), int(work[wordRows]), int(work[wordUnits]), int(work[wordListed])
 	if work = work[headerWords:]; n > len(work)/itemWords || n < 1 || many > (len(work)-n*itemWords)/listedWords {
-		return attendError("work: %d elements, too few for %d items and %d queries", len(work)+headerWords, n, many)
+		return a.wrong("work: %d elements, too few for %d items and %d queries", len(work)+headerWords, n, many)
 	}
 	a.items, a.listed = work[:n*itemWords], work[n*itemWords:][:many*listedWords]
 	space, ok := a.workspace(p.Batch.Tokens, rows, units)
 	if !ok || space > p.Plan.Workspace {
-		return attendError("workspace: %d elements were planned, the work needs more", p.Plan.Workspace)
+		return a.wrong("workspace: %d elements were planned, the work needs more", p.Plan.Workspace)
 	}
 	var it item
 	for i := range n {
@@ -92,15 +110,13 @@ func (a *attention) checkWork(p *backend.AttendParams[*Buffer], sum plan.Fingerp
 			continue
 		}
 		if it.seq < 0 || it.seq >= len(a.lens) {
-			return attendError("work: item %d is out of range", i)
+			return a.wrong("work: item %d is out of range", i)
 		}
 		if _, n := a.tokensOf(it.seq); !it.within(n, int(a.lens[it.seq]), &a.workload, rows, units) {
-			return attendError("work: item %d is out of range", i)
+			return a.wrong("work: item %d is out of range", i)
 		}
 	}
-	if space > 0 {
-		a.divide(view[float32](p.Workspace.Buf), rows)
-	}
+	a.space, a.spaceRows = space, rows
 	return nil
 }
 

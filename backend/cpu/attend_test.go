@@ -147,7 +147,7 @@ func TestAttendNarrowerWindow(t *testing.T) {
 		st.shape.Window, st.shape.SinkTokens = planned.window, planned.sinks
 		st.plan(t)
 		if planned.window == math.MaxInt { // has no sink tokens
-			require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+			require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrArgument{})
 			continue
 		}
 		compare(t, c, st.attend(t), st.reference(c))
@@ -156,7 +156,7 @@ func TestAttendNarrowerWindow(t *testing.T) {
 	st.params.Mask.Window++
 	require.ErrorContains(t, st.be.Attend(st.s, st.params), "window 701")
 	st.params.Mask.Window = 0
-	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrArgument{})
 }
 
 // A plan serves the part of the keys that it was made for, and no other.
@@ -165,20 +165,20 @@ func TestAttendAnotherPart(t *testing.T) {
 		ctx: []int{70, 40}, queries: []int{40, 3}, mask: mask{part: backend.OlderKeys, recent: 20}}
 	st := c.set(t, 5)
 	for name, change := range map[string]func(m *backend.Mask[*Buffer]){
-		"all keys":  func(m *backend.Mask[*Buffer]) { m.Part, m.Recent = backend.AllKeys, 0 },
-		"the other": func(m *backend.Mask[*Buffer]) { m.Part = backend.RecentKeys },
-		"recent":    func(m *backend.Mask[*Buffer]) { m.Recent++ },
+		"all keys":  func(m *backend.Mask[*Buffer]) { m.Part, m.Residual = backend.AllKeys, 0 },
+		"the other": func(m *backend.Mask[*Buffer]) { m.Part = backend.ResidualKeys },
+		"recent":    func(m *backend.Mask[*Buffer]) { m.Residual++ },
 	} {
 		p := st.params
 		change(&p.Mask)
 		err := st.be.Attend(st.s, p)
-		require.ErrorIs(t, err, backend.ErrShape{}, name)
+		require.ErrorIs(t, err, backend.ErrArgument{}, name)
 		require.ErrorContains(t, err, "part", name)
 	}
 	compare(t, c, st.attend(t), st.reference(c))
 	c.mask = mask{}
 	all := c.set(t, 5)
-	all.params.Mask.Part, all.params.Mask.Recent = backend.OlderKeys, 20
+	all.params.Mask.Part, all.params.Mask.Residual = backend.OlderKeys, 20
 	require.ErrorContains(t, all.be.Attend(all.s, all.params), "part 1 by 20")
 }
 
@@ -200,7 +200,7 @@ func everyKernel(t *testing.T, base scene, types []scene, reproducible bool, f f
 }
 
 // The same step gives the same bits in every layout and on any number of threads, as long
-// as no context is split, and whether or not the attention mass is wanted.
+// as no context is split, and whether or not attention scores are wanted.
 func TestAttendBitsDoNotDependOnLayout(t *testing.T) {
 	base := scene{ctx: []int{130, 77}, queries: []int{130, 5}, threads: 1}
 	everyKernel(t, base, someTypes, false, func(t *testing.T, base scene) {

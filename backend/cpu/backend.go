@@ -17,15 +17,14 @@ const maxThreads = 4096
 type Options struct {
 	Threads  int   // goroutines that compute, the caller's included; 0: GOMAXPROCS
 	MaxBytes int64 // memory that Alloc may give, in bytes; 0: the machine's memory
-	// Kernels names the inner loops to use, for comparisons: avx512, avx2, neon or go. Empty
-	// is what FERRUM_CPU_KERNELS says, or the fastest that the processor runs. ErrUnsupported
-	// where it does not run them, or a build with the tag noasm is asked for them.
+	// Kernels names the kernels to use, for comparisons: avx512, avx2, neon or go. Empty: those
+	// that FERRUM_CPU_KERNELS names, or the fastest that the processor supports. ErrUnsupported
+	// when the processor or the build (tag noasm) does not have them.
 	Kernels string
-	// Reproducible makes the bits of attention independent of the number of Threads, of what
-	// else is in a step, and of how a prompt was cut into steps. Prompts take longer: no
-	// matrices are multiplied. Nor is what sequences have in common read once, unless
-	// backend.AttendShape.MinShared asks for it: bits depend on the other sequences then, and still
-	// on nothing else.
+	// Reproducible makes the bits of attention independent of Threads, of what else is in a step,
+	// and of how a prompt is divided into steps. Prompts take longer, because they are not computed
+	// as matrix products. Common prefixes are read once only when backend.AttendShape.MinShared
+	// asks for it; the bits then depend on the other sequences as well.
 	Reproducible bool
 }
 
@@ -38,6 +37,7 @@ type Backend struct {
 	model    string
 	maxBytes int64
 	known    check.Known[*Buffer]
+	verdicts verdicts
 
 	// mu orders Free and Close after the operations that run: those hold it for reading.
 	mu        sync.RWMutex
@@ -51,12 +51,12 @@ var (
 	_ backend.HostAccess[*Buffer] = (*Backend)(nil)
 )
 
-// Open opens a CPU device. Devices are independent: each has its own workers and
-// its own budget, and the buffers of one are foreign to another. Options that are
-// negative, or more than 4096 threads, are ErrShape. The caller closes it.
+// Open opens a CPU device. Devices are independent: each has its own workers and memory budget, and
+// buffers of one are ErrOtherDevice on another. Negative options, or more than 4096 threads, are
+// ErrArgument. The caller closes it.
 func Open(o Options) (*Backend, error) {
 	if o.Threads < 0 || o.Threads > maxThreads || o.MaxBytes < 0 {
-		return nil, backend.ErrShape{Op: "open", What: fmt.Sprintf("threads %d, bytes %d: need 0 to %d, and not negative", o.Threads, o.MaxBytes, maxThreads)}
+		return nil, backend.ErrArgument{Op: "open", What: fmt.Sprintf("threads %d, bytes %d: need 0 to %d, and not negative", o.Threads, o.MaxBytes, maxThreads)}
 	}
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
@@ -75,7 +75,7 @@ func Open(o Options) (*Backend, error) {
 		pool:     newPool(o.Threads),
 		kernels:  k,
 		fixed:    o.Reproducible,
-		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), DeviceTable: true, Int8Query: int8Query()},
+		caps:     backend.Caps{Formats: formats(), MaxBuffer: min(o.MaxBytes, math.MaxInt), ChecksIDs: true, Int8Query: int8Query()},
 		model:    modelName(),
 		maxBytes: o.MaxBytes,
 		live:     true,
@@ -122,14 +122,14 @@ func modelName() string {
 	return runtime.GOARCH
 }
 
-// Info describes the device; its memory is the budget it was opened with.
+// Info describes the device. Its memory is Options.MaxBytes.
 func (be *Backend) Info() backend.Info {
 	if be.pool == nil { // the zero Backend
 		return backend.Info{}
 	}
 	be.mu.RLock()
 	defer be.mu.RUnlock()
-	info := backend.Info{Name: "cpu", Device: be.model, Kernels: be.kernels.name, Units: be.pool.threads, HostVisible: true,
+	info := backend.Info{Name: "cpu", Device: be.model, Kernels: be.kernels.name, ComputeUnits: be.pool.threads, HostVisible: true,
 		Allocated: be.allocated, Buffers: len(be.buffers)}
 	if be.maxBytes < math.MaxInt64 {
 		info.TotalMemory, info.FreeMemory = be.maxBytes, be.maxBytes-be.allocated
@@ -137,12 +137,13 @@ func (be *Backend) Info() backend.Info {
 	return info
 }
 
-// Caps says what the device accepts: f32, f16 and bf16 with every combination of
-// storage types but values that are for keys only, any head dim, any power of two as block size.
+// Caps lists what the device accepts: activations of f32, f16 and bf16 with all combinations of
+// storage types (except values in types for keys only), any head dim, and any power of two as block
+// size.
 func (be *Backend) Caps() backend.Caps { return be.caps }
 
-// Close waits for the operations that run, frees every buffer and ends the
-// workers. Closing twice is ErrClosed.
+// Close waits for running operations, frees every buffer and ends the workers. Closing twice is
+// ErrClosed.
 func (be *Backend) Close() error {
 	be.mu.Lock()
 	defer be.mu.Unlock()

@@ -13,6 +13,7 @@ type blockTask struct {
 	from, to carried
 	heads    int  // of a part
 	around   bool // the copies go around the caches
+	massOnly bool
 }
 
 // carried is what of a cache goes along with a block.
@@ -21,8 +22,8 @@ type carried struct {
 	mass         []float32 // of each slot, nil: none
 }
 
-// CopyBlocks copies whole blocks within a cache, or from one to another of the same types. A
-// block outside its cache is ErrShape.
+// CopyBlocks copies whole blocks within a cache, or between caches of the same types. A block
+// outside its cache is ErrArgument.
 func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buffer]) error {
 	ops, err := be.begin("copy blocks", s)
 	if err != nil {
@@ -39,9 +40,9 @@ func (be *Backend) CopyBlocks(s backend.Stream, p backend.CopyBlocksParams[*Buff
 	c := be.pool.borrow(extent{})
 	defer giveBack(be.pool, c, &c.blocks)
 	t := &c.blocks
-	*t = blockTask{pairs: pairs,
-		from: carried{planeOf(p.From, p.From.K), planeOf(p.From, p.From.V), optional[float32](p.FromMass)},
-		to:   carried{planeOf(p.To, p.To.K), planeOf(p.To, p.To.V), optional[float32](p.ToMass)}}
+	*t = blockTask{pairs: pairs, massOnly: p.ScoresOnly,
+		from: carried{planeOf(p.From, p.From.K), planeOf(p.From, p.From.V), optional[float32](p.FromScores)},
+		to:   carried{planeOf(p.To, p.To.K), planeOf(p.To, p.To.V), optional[float32](p.ToScores)}}
 	keys := &t.from.keys
 	head := keys.block * (keys.row + t.from.values.row)
 	t.heads = min(max(copyPiece/head, 1), keys.heads)
@@ -57,7 +58,7 @@ func blocksOf(op string, pairs []uint32, from, to int) error {
 			continue
 		}
 		if blocks := [...]int{from, to}[i%2]; uint64(id) >= uint64(blocks) {
-			return backend.ErrShape{Op: op, What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
+			return backend.ErrArgument{Op: op, What: fmt.Sprintf("pairs: element %d is block %d, its cache has %d", i, id, blocks)}
 		}
 	}
 	return nil
@@ -71,6 +72,10 @@ func (t *blockTask) part(i int, _ *scratch) {
 		return
 	}
 	from, to, n := int(pair[0]), int(pair[1]), min(t.heads, heads-head)
+	if t.massOnly {
+		t.from.copyMass(&t.to, from, to, head, n)
+		return
+	}
 	t.from.keys.copyHeads(&t.to.keys, from, to, head, n, t.around)
 	t.from.values.copyHeads(&t.to.values, from, to, head, n, t.around)
 	t.from.copyMass(&t.to, from, to, head, n)
@@ -89,7 +94,7 @@ func (p *plane) copyHeads(dst *plane, from, to, head, n int, around bool) {
 	}
 }
 
-// copyMass copies the attention mass, if there is any, of n heads of a block from one on.
+// copyMass copies the attention scores, if there are any, of n heads of a block from one on.
 func (c *carried) copyMass(dst *carried, from, to, head, n int) {
 	if c.mass != nil {
 		keys := &c.keys
@@ -105,8 +110,7 @@ type moveTask struct {
 	mass         []float32 // of each slot, nil: none
 }
 
-// MoveSlots copies single slots within a cache, one after another. A slot outside
-// it is ErrShape.
+// MoveSlots copies single slots within a cache, in order. A slot outside it is ErrArgument.
 func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer]) error {
 	ops, err := be.begin("move slots", s)
 	if err != nil {
@@ -119,11 +123,11 @@ func (be *Backend) MoveSlots(s backend.Stream, p backend.MoveSlotsParams[*Buffer
 	c := be.pool.borrow(extent{})
 	defer giveBack(be.pool, c, &c.move)
 	t := &c.move
-	*t = moveTask{pairs: view[int64](p.Pairs)[:2*p.N], mass: optional[float32](p.Mass),
+	*t = moveTask{pairs: view[int64](p.Pairs)[:2*p.N], mass: optional[float32](p.Scores),
 		keys: planeOf(p.Cache, p.Cache.K), values: planeOf(p.Cache, p.Cache.V)}
 	for i, slot := range t.pairs {
 		if slots := int64(p.Cache.Blocks) * int64(p.Cache.BlockSize); slot < 0 || slot >= slots {
-			return backend.ErrShape{Op: "move slots", What: fmt.Sprintf("pairs: element %d is slot %d, the cache has %d", i, slot, slots)}
+			return backend.ErrArgument{Op: "move slots", What: fmt.Sprintf("pairs: element %d is slot %d, the cache has %d", i, slot, slots)}
 		}
 	}
 	return be.pool.run(t, 2*p.Cache.KVHeads, p.N*p.Cache.KVHeads*(p.Cache.K.Dim+p.Cache.V.Dim), c.scratch)

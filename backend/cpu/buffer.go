@@ -17,6 +17,9 @@ type Buffer struct {
 	mem      []byte // nil when freed or empty; guarded by be.mu
 	freed    bool   // guarded by be.mu
 	imported bool
+	parent   *Buffer // of a sub-buffer; else nil
+	subs     int     // live sub-buffers; guarded by be.mu
+	history          // of memory that is no other buffer's
 }
 
 // Len is the number of elements.
@@ -52,9 +55,9 @@ func of[T backend.Number](mem []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/int(unsafe.Sizeof(zero)))
 }
 
-// Alloc returns n uninitialised elements, aligned to 64 bytes. ErrOutOfMemory
-// when they exceed what is left of the budget or the system has no room; ErrShape
-// when the type is invalid, n is negative or the size overflows.
+// Alloc returns n uninitialised elements, aligned to 64 bytes. ErrOutOfMemory when they exceed the
+// rest of the budget or the system has no memory; ErrArgument when the type is invalid, n is negative
+// or the size overflows.
 func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("alloc", dt, n)
 	if err != nil {
@@ -66,12 +69,12 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 		return nil, err
 	}
 	if int64(size) > be.maxBytes-be.allocated {
-		return nil, fmt.Errorf("cpu: alloc: %d bytes with %d of %d in use: %w", size, be.allocated, be.maxBytes, backend.ErrOutOfMemory)
+		return nil, fmt.Errorf("cpu: alloc: %d bytes with %d of %d in use: %w", size, be.allocated, be.maxBytes, backend.ErrOutOfMemory{})
 	}
 	b := &Buffer{be: be, dt: dt, n: n, size: size}
 	if size > 0 {
 		if b.mem, err = obtain(size); err != nil {
-			return nil, fmt.Errorf("cpu: alloc: %d bytes: %w: %w", size, backend.ErrOutOfMemory, err)
+			return nil, fmt.Errorf("cpu: alloc: %d bytes: %w: %w", size, backend.ErrOutOfMemory{}, err)
 		}
 	}
 	be.allocated += int64(size)
@@ -79,8 +82,8 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// Free returns the memory to the system once the operations that run have
-// finished; an imported buffer's memory is only forgotten.
+// Free returns the memory to the system after running operations, and frees the buffer's
+// sub-buffers. Imported memory, and that of a sub-buffer, is left as it is.
 func (be *Backend) Free(b *Buffer) error {
 	be.mu.Lock()
 	defer be.mu.Unlock()
@@ -98,7 +101,19 @@ func (be *Backend) release(b *Buffer) error {
 	mem := b.mem
 	b.mem, b.freed = nil, true
 	be.known.Forget()
+	be.verdicts.forget()
 	delete(be.buffers, b)
+	if b.subs > 0 {
+		for sub := range be.buffers {
+			if sub.parent == b {
+				_ = be.release(sub) // gives nothing back
+			}
+		}
+	}
+	if b.parent != nil {
+		b.parent.subs--
+		return nil
+	}
 	if b.imported {
 		return nil
 	}
@@ -112,15 +127,15 @@ func (be *Backend) release(b *Buffer) error {
 	return nil
 }
 
-// Import wraps a host slice, h.Host, without a copy. It must be aligned to an
-// element and long enough for n of them (ErrShape).
+// Import makes a buffer of a host slice, h.Host, without a copy. ErrArgument when it is not aligned to
+// an element or has fewer than n of them.
 func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("import", dt, n)
 	if err != nil {
 		return nil, err
 	}
 	bad := func(format string, args ...any) (*Buffer, error) {
-		return nil, backend.ErrShape{Op: "import", What: fmt.Sprintf(format, args...)}
+		return nil, backend.ErrArgument{Op: "import", What: fmt.Sprintf(format, args...)}
 	}
 	if h.Addr != 0 || h.Offset != 0 {
 		return bad("handle: has an address, the cpu needs a host slice")
@@ -138,8 +153,34 @@ func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, e
 		return nil, err
 	}
 	b := &Buffer{be: be, dt: dt, n: n, size: size, mem: h.Host[:size:size], imported: true}
+	b.expose()
 	be.buffers[b] = struct{}{}
 	return b, nil
+}
+
+// SubBuffer returns n elements of dt in the memory of b, from byte offset on, which is aligned to
+// an element (ErrArgument). Freeing b frees it, too.
+func (be *Backend) SubBuffer(b *Buffer, offset int64, dt backend.DType, n int) (*Buffer, error) {
+	const op = "sub-buffer"
+	be.mu.Lock()
+	defer be.mu.Unlock()
+	if err := be.open(op); err != nil {
+		return nil, err
+	}
+	if err := be.owns(op, "buffer", b); err != nil {
+		return nil, err
+	}
+	size, err := check.SubBuffer(b, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))), offset, dt, n)
+	if err != nil {
+		return nil, err
+	}
+	sub := &Buffer{be: be, dt: dt, n: n, size: size, mem: b.mem[offset:][:size:size], parent: b}
+	if !indexType(b.dt) || !indexType(dt) {
+		sub.expose() // it can be what operations write
+	}
+	b.subs++
+	be.buffers[sub] = struct{}{}
+	return sub, nil
 }
 
 // Handle is the memory of b as a host slice, valid until Free.
@@ -160,6 +201,7 @@ func (be *Backend) hostBytes(op string, b *Buffer) ([]byte, error) {
 	if err := be.owns(op, "buffer", b); err != nil {
 		return nil, err
 	}
+	b.expose()
 	return b.mem, nil
 }
 
@@ -167,9 +209,9 @@ func (be *Backend) hostBytes(op string, b *Buffer) ([]byte, error) {
 func (be *Backend) owns(op, name string, b *Buffer) error {
 	switch {
 	case b == nil:
-		return backend.ErrShape{Op: op, What: name + ": holds no buffer"}
+		return backend.ErrArgument{Op: op, What: name + ": holds no buffer"}
 	case b.be != be:
-		return fmt.Errorf("cpu: %s: %s %w", op, name, backend.ErrForeign)
+		return fmt.Errorf("cpu: %s: %s %w", op, name, backend.ErrOtherDevice)
 	case b.freed:
 		return fmt.Errorf("cpu: %s: %s: %w", op, name, backend.ErrFreed)
 	}

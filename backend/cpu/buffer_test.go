@@ -40,7 +40,7 @@ func TestAllocErrors(t *testing.T) {
 	half, err := be.Alloc(backend.F32, 125)
 	require.NoError(t, err)
 	_, err = be.Alloc(backend.F32, 126)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.ErrorContains(t, err, "504 bytes with 500 of 1000")
 	rest, err := be.Alloc(backend.F32, 125) // the failure took nothing
 	require.NoError(t, err)
@@ -49,14 +49,14 @@ func TestAllocErrors(t *testing.T) {
 
 	for _, n := range []int{-1, math.MinInt} {
 		_, err = be.Alloc(backend.U32, n)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	_, err = be.Alloc(backend.I64, math.MaxInt/4)
-	require.ErrorIs(t, err, backend.ErrShape{}, "bytes overflow")
+	require.ErrorIs(t, err, backend.ErrArgument{}, "bytes overflow")
 	_, err = be.Alloc(backend.Int8, math.MaxInt)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	_, err = be.Alloc(backend.Invalid, 1)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	require.Zero(t, be.Info().Buffers)
 }
 
@@ -71,7 +71,7 @@ func TestAllocBeyondTheAddressSpace(t *testing.T) {
 	require.Zero(t, be.Info().TotalMemory, "unlimited")
 	for _, n := range []int{math.MaxInt, math.MaxInt / 2} {
 		_, err = be.Alloc(backend.Int8, n)
-		require.ErrorIs(t, err, backend.ErrOutOfMemory)
+		require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	}
 	require.Zero(t, be.Info().Allocated)
 }
@@ -79,11 +79,11 @@ func TestAllocBeyondTheAddressSpace(t *testing.T) {
 func TestOpenOptions(t *testing.T) {
 	for _, o := range []Options{{Threads: -1}, {MaxBytes: -1}, {Threads: 1 << 20}} {
 		_, err := Open(o)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	be, err := Open(Options{})
 	require.NoError(t, err)
-	require.Positive(t, be.Info().Units)
+	require.Positive(t, be.Info().ComputeUnits)
 	require.NotEmpty(t, be.Info().Device)
 	require.Len(t, be.Caps().Formats, 3*11*10)
 	for i, f := range be.Caps().Formats {
@@ -139,7 +139,7 @@ func TestImportErrors(t *testing.T) {
 		{backend.Handle{}, backend.F32, 1},
 	} {
 		_, err := be.Import(c.h, c.dt, c.n)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%v", c)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%v", c)
 	}
 	b, err := be.Import(backend.Handle{Host: mem[1:]}, backend.Int8, 3)
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestOperandsThatAreNoLiveBuffers(t *testing.T) {
 	for _, c := range []struct {
 		b    *Buffer
 		want error
-	}{{nil, backend.ErrShape{}}, {foreign, backend.ErrForeign}, {freed, backend.ErrFreed}} {
+	}{{nil, backend.ErrArgument{}}, {foreign, backend.ErrOtherDevice}, {freed, backend.ErrFreed}} {
 		require.ErrorIs(t, be.Free(c.b), c.want)
 		require.ErrorIs(t, be.Fill(s, c.b, 0, 1, 0), c.want)
 		require.ErrorIs(t, be.Upload(s, c.b, 0, make([]byte, 4)), c.want)

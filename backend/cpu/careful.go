@@ -1,20 +1,20 @@
 package cpu
 
-// carefully is k with a mix that is exact, and a result of the same bits where the other's
+// withExactMix is k with a mix that is exact, and a result of the same bits where the other's
 // is finite.
-func (k *kernels) carefully() *kernels {
+func (k *kernels) withExactMix() *kernels {
 	c := *k
 	c.exact = true
 	for dt, mix := range k.mix {
 		if mix != nil {
-			c.mix[dt] = mix.carefully
+			c.mix[dt] = mix.exactMix
 		}
 	}
 	return &c
 }
 
-// carefully mixes one row after another, and of the values runs whose factors are not 0.
-func (mix mixing) carefully(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
+// exactMix mixes one row after another, and of the values runs whose factors are not 0.
+func (mix mixing) exactMix(acc, shrink, p []float32, stride int, values []stored, scratch []float32) {
 	dim := values[0].dim
 	for r, by := range shrink {
 		row, factors := acc[r*dim:][:dim], p[r*stride:]

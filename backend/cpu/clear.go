@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/ferrumkv/ferrumkv/backend"
 
-// clearTask sets the attention mass of slots to 0. Its parts are runs of slots.
+// clearTask sets the attention scores of slots to 0. Its parts are runs of slots.
 type clearTask struct {
 	mass         []float32 // [blocks, heads, block]
 	slots        []int64
@@ -12,23 +12,23 @@ type clearTask struct {
 // clearRun is the slots of a part.
 const clearRun = 256
 
-// ClearMass sets the attention mass of slots to 0. A slot outside the cache is ErrShape.
-func (be *Backend) ClearMass(s backend.Stream, p backend.ClearMassParams[*Buffer]) error {
-	ops, err := be.begin("clear mass", s)
+// ClearScores sets the attention scores of slots to 0. A slot outside the cache is ErrArgument.
+func (be *Backend) ClearScores(s backend.Stream, p backend.ClearScoresParams[*Buffer]) error {
+	ops, err := be.begin("clear scores", s)
 	if err != nil {
 		return err
 	}
 	defer be.end()
-	if err := ops.ClearMass(&p); err != nil || p.N == 0 {
+	if err := ops.ClearScores(&p); err != nil || p.N == 0 {
 		return err
 	}
 	c := be.pool.borrow(extent{})
 	defer giveBack(be.pool, c, &c.clear)
 	t := &c.clear
-	*t = clearTask{mass: view[float32](p.Mass), slots: view[int64](p.Slots)[:p.N], heads: p.KVHeads, block: p.BlockSize}
+	*t = clearTask{mass: view[float32](p.Scores), slots: view[int64](p.Slots)[:p.N], heads: p.KVHeads, block: p.BlockSize}
 	v := backend.CacheView[*Buffer]{Blocks: p.Blocks, BlockSize: p.BlockSize}
 	for i, slot := range t.slots {
-		if err := checkSlot("clear mass", i, slot, &v); err != nil {
+		if err := checkSlot("clear scores", i, slot, &v); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ type perCode[F any] struct {
 
 // table is the functions by type; zero for types that are not stored.
 func (p perCode[F]) table() (all [types]F) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		all[dt] = p.of(dt.Coding())
 	}
 	return all
@@ -22,12 +22,12 @@ func (p perCode[F]) table() (all [types]F) {
 
 func (p *perCode[F]) of(c backend.Coding) (none F) {
 	switch c.Code {
-	case backend.Binary:
+	case backend.IEEEFloat:
 		if c.Bits == 32 {
 			return p.f32
 		}
 		return p.f16
-	case backend.Brain:
+	case backend.BrainFloat:
 		return p.bf16
 	case backend.Signed:
 		return p.signed8

@@ -30,9 +30,9 @@ func (c *conversion) rows() int {
 	return min(c.to.block, chunk)
 }
 
-// ConvertBlocks copies whole blocks between caches of different storage types. A
-// block outside them is ErrShape, a row that is to be quantized and not finite
-// ErrNonFinite: then nothing is written.
+// ConvertBlocks copies whole blocks between caches of different storage types. A block outside its
+// cache is ErrArgument, a value that is to be quantized and is not finite ErrNonFinite; then nothing
+// is written.
 func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams[*Buffer]) error {
 	ops, err := be.begin("convert blocks", s)
 	if err != nil {
@@ -52,7 +52,7 @@ func (be *Backend) ConvertBlocks(s backend.Stream, p backend.ConvertBlocksParams
 	defer giveBack(be.pool, c, &c.convert)
 	t := &c.convert
 	*t = convertTask{pairs: pairs, keys: keys, values: values, saturate: p.Saturate,
-		fromMass: optional[float32](p.FromMass), toMass: optional[float32](p.ToMass)}
+		fromMass: optional[float32](p.FromScores), toMass: optional[float32](p.ToScores)}
 	heads := p.From.KVHeads
 	parts, rows := 2*heads*p.N, heads*p.From.BlockSize*p.N
 	read := rows * (keys.from.row + values.from.row)

@@ -27,11 +27,11 @@ func newLargeCache(t *testing.T, k, v backend.DType) large {
 	return l
 }
 
-// append writes tokens to the first half of the blocks, so many in a call.
+// append writes tokens to the first half of the blocks, that many in a call.
 func (l *large) append(t *testing.T, tokens []backend.Rows[*Buffer], step int) {
 	table, err := (backend.RoPE{Dims: largeDim}).Table(largeDim, 50)
 	require.NoError(t, err)
-	rope := backend.Rope[*Buffer]{Table: backend.Some(floats(t, l.be, backend.F32, table)), Positions: 50, Dims: largeDim, Magnitude: 1}
+	rope := backend.RotaryTable[*Buffer]{Table: backend.Some(floats(t, l.be, backend.F32, table)), Positions: 50, Dims: largeDim, Magnitude: 1}
 	order := rand.New(rand.NewPCG(1, 2)).Perm(largeTokens)
 	for begin := 0; begin < largeTokens; begin += step {
 		var slots []int64
@@ -40,14 +40,14 @@ func (l *large) append(t *testing.T, tokens []backend.Rows[*Buffer], step int) {
 			slots, positions = append(slots, int64(slot)), append(positions, uint32((begin+i)%50))
 		}
 		width := l.view.KVHeads * largeDim
-		require.NoError(t, l.be.Append(l.s, backend.AppendParams[*Buffer]{Cache: l.view, Tokens: step, Rope: rope,
+		require.NoError(t, l.be.Append(l.s, backend.AppendParams[*Buffer]{Cache: l.view, Tokens: step, Rotary: rope,
 			K:     backend.Rows[*Buffer]{Buf: tokens[0].Buf, Offset: begin * width},
 			V:     backend.Rows[*Buffer]{Buf: tokens[1].Buf, Offset: begin * width},
 			Slots: numbers(t, l.be, l.s, backend.I64, slots), Positions: backend.Some(numbers(t, l.be, l.s, backend.U32, positions))}))
 	}
 }
 
-// copy copies that half to the other one, so many blocks in a call.
+// copy copies that half to the other one, that many blocks in a call.
 func (l *large) copy(t *testing.T, step int) {
 	blocks := l.view.Blocks / 2
 	for begin := 0; begin < blocks; begin += step {
@@ -59,7 +59,7 @@ func (l *large) copy(t *testing.T, step int) {
 	}
 }
 
-// gather is the keys of all tokens but the first of each half, so many in a call, as
+// gather is the keys of all tokens but the first of each half, that many in a call, as
 // [tokens, heads, dim].
 func (l *large) gather(t *testing.T, dt backend.DType, step int) (out []float32) {
 	var table []uint32

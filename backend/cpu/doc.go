@@ -11,10 +11,9 @@
 //
 // Memory is mapped outside the Go heap, so a cache of many gigabytes costs the
 // garbage collector nothing and Free returns it to the system. Operations run at
-// once, on the goroutine that calls and on the workers, so a stream is ordered
-// by itself. What they read from their buffers (slots, tables, lengths) is
-// range-checked before anything is written, and so is that what they quantize is
-// finite: a call that fails has changed nothing.
+// once, on the calling goroutine and on the workers, so a stream is always in order.
+// Slots, tables and lengths are range-checked before anything is written, and values to
+// be quantized are checked to be finite: a call that fails has changed nothing.
 //
 // Quantized keys and values are read as they are stored: attention decodes a run of
 // rows at a time, in registers where there is assembly for the type.

@@ -12,7 +12,7 @@ import (
 )
 
 // Every exponent counts as it does to the codec, wherever it is in a word: a query and a weight that see
-// one element alone give its value, exactly. What is behind a row's last group does not matter.
+// one element alone give its value, exactly. What is after a row's last group does not matter.
 func TestScoreEveryExponent(t *testing.T) {
 	const dt, n = backend.MXFP4, 9
 	group := dt.Coding().Group

@@ -21,8 +21,8 @@ type gatherTask struct {
 // gatherPiece is the tokens of a part.
 const gatherPiece = 32
 
-// Gather materialises one sequence as [heads, length, dim]. A block outside the
-// cache is ErrShape.
+// Gather copies one sequence to dense memory [heads, length, dim]. A block outside the cache is
+// ErrArgument.
 func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) error {
 	ops, err := be.begin("gather", s)
 	if err != nil {
@@ -50,7 +50,7 @@ func (be *Backend) Gather(s backend.Stream, p backend.GatherParams[*Buffer]) err
 		}
 	}
 	if p.Scores.Set {
-		t.mass, t.scores = view[float32](p.Mass.Buf), view[float32](p.Scores.Buf)[p.ScoresOffset:]
+		t.mass, t.scores = view[float32](p.CacheScores.Buf), view[float32](p.Scores.Buf)[p.ScoresOffset:]
 	}
 	written := t.bytes(&t.keys, t.kType) + t.bytes(&t.values, t.vType)
 	t.around = written >= largeCopy
@@ -69,7 +69,7 @@ func (t *blockTable) check(op string, seq, begin, end int, v *backend.CacheView[
 	}
 	for i := begin / v.BlockSize; i <= (end-1)/v.BlockSize; i++ {
 		if id := t.ids[i]; uint64(id) >= uint64(v.Blocks) {
-			return backend.ErrShape{Op: op, What: fmt.Sprintf("block table: entry %d of sequence %d is block %d, the cache has %d", i, seq, id, v.Blocks)}
+			return backend.ErrArgument{Op: op, What: fmt.Sprintf("block table: entry %d of sequence %d is block %d, the cache has %d", i, seq, id, v.Blocks)}
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (t *gatherTask) part(i int, w *scratch) {
 	}
 }
 
-// gatherScores gathers the attention mass of tokens [begin, end).
+// gatherScores gathers the attention scores of tokens [begin, end).
 func (t *gatherTask) gatherScores(begin, end int) {
 	if t.scores == nil {
 		return

@@ -31,7 +31,7 @@ func TestInt8QueryIsNearTheExactResult(t *testing.T) {
 				exact := st.attend(t)
 				st.params.Int8Query = true
 				if c.mass {
-					require.NoError(t, st.be.Fill(st.s, st.params.Out.Mass.Buf, 0, st.params.Out.Mass.Buf.Len(), 0))
+					require.NoError(t, st.be.Fill(st.s, st.params.Out.Scores.Buf, 0, st.params.Out.Scores.Buf.Len(), 0))
 				}
 				got := st.attend(t)
 				require.NotEqual(t, exact.out, got.out)

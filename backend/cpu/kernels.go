@@ -9,7 +9,7 @@ import (
 )
 
 // types is how many types there are.
-const types = backend.DTypes
+const types = backend.NumDTypes
 
 // kernels is the inner loops for one kind of processor. Nothing else in this package is
 // worth writing in assembly. Arrays are indexed by the storage type; slices do not
@@ -76,8 +76,8 @@ type kernels struct {
 	stream func(dst []byte, stride int, src []byte, piece int)
 	fence  func()
 
-	exact   bool     // see mix
-	careful *kernels // the same results, to the bit, by an exact mix; nil where it is exact
+	exact     bool     // see mix
+	withExact *kernels // the same results, to the bit, by an exact mix; nil where it is exact
 }
 
 // The types of kernels' functions that take runs of rows.
@@ -124,7 +124,7 @@ func forTypes[F any](f32, others F) (all [types]F) {
 	return all
 }
 
-// EnvKernels names kernels for devices that are opened without Options.Kernels.
+// EnvKernels is the environment variable that replaces an empty Options.Kernels.
 const EnvKernels = "FERRUM_CPU_KERNELS"
 
 // available is the kernels that this processor runs, the fastest first.

@@ -27,6 +27,6 @@ func tier(name string) *kernels {
 	k.scores()
 	k.mixes()
 	k.weighs()
-	k.careful = k.carefully()
+	k.withExact = k.withExactMix()
 	return &k
 }

@@ -16,7 +16,7 @@ func native() []*kernels {
 	k.mixNEON()
 	k.productsNEON()
 	k.weigh, k.softcap = weighNEON, capNEON
-	k.careful = k.carefully()
+	k.withExact = k.withExactMix()
 	return []*kernels{&k}
 }
 

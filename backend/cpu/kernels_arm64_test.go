@@ -39,7 +39,7 @@ func TestScoreCodesAgrees(t *testing.T) {
 					s.scales[i] = someScale(rng, s.dt)
 				}
 				if rng.IntN(8) == 0 {
-					s.spoil()
+					s.setNaN()
 				}
 			}
 			w, size := newIntegers(dim), (rows-1)*chunk+n

@@ -66,6 +66,9 @@ func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) (out plane)
 func (out *plane) of(v *backend.CacheView[*Buffer], p *backend.Plane[*Buffer]) {
 	out.k, out.mem, out.dt, out.heads, out.block = p.Data.be.kernels, p.Data.mem, p.Data.dt, v.KVHeads, v.BlockSize
 	out.dim, out.row, out.hadamard, out.scales = p.Dim, p.Dim*p.Data.dt.Bits()/8, p.Hadamard, optional[uint32](p.Scales)
+	if p.Scales.Set {
+		p.Scales.Buf.expose() // the operation may write them
+	}
 	switch out.dt.Coding().Scope {
 	case backend.ByHead:
 		out.perHead, out.shared = 1, 1

@@ -23,24 +23,24 @@ func (a *attention) listedAt(i int) listed {
 // keys but for a window, and have those in the same blocks.
 func (a *attention) checkMany(i int, it *item, partialRows, units int) error {
 	if !it.fits(len(a.listed)/listedWords, &a.workload, units) {
-		return attendError("work: item %d is out of range", i)
+		return a.wrong("work: item %d is out of range", i)
 	}
 	var first []uint32
 	for q := it.q0; q < it.q1; q++ {
 		m := a.listedAt(q)
 		if m.seq < 0 || m.seq >= len(a.lens) {
-			return attendError("work: item %d is out of range", i)
+			return a.wrong("work: item %d is out of range", i)
 		}
 		_, n := a.tokensOf(m.seq)
 		before, ok := backend.Mul(it.part, n, a.qHeads)
 		if !ok || m.query < 0 || m.query >= n || it.k1 > int(a.lens[m.seq])-n || m.row < 0 || m.row > partialRows ||
 			before > partialRows-m.row || a.qHeads > partialRows-m.row-before {
-			return attendError("work: item %d is out of range", i)
+			return a.wrong("work: item %d is out of range", i)
 		}
 		if blocks := a.blocksOf(m.seq, it); q == it.q0 {
 			first = blocks
 		} else if len(blocks) != len(first) || !bytes.Equal(backend.BytesOf(blocks), backend.BytesOf(first)) {
-			return attendError("block table: was planned as one that begins in sequence %d as in sequence %d, and does not; call PlanAttend with this table", m.seq, a.listedAt(it.q0).seq)
+			return a.wrong("block table: was planned as one that begins in sequence %d as in sequence %d, and does not; call PlanAttend with this table", m.seq, a.listedAt(it.q0).seq)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// kept is the weights that a walk found, for the attention mass: a chunk's are relative
+// kept is the weights that a walk found, for the attention scores: a chunk's are relative
 // to the largest score up to then, which is kept too.
 type kept struct {
 	weights []float32 // [KV heads, chunks, rows, chunk]; nil: not kept
@@ -20,18 +20,19 @@ func (l *workload) keptSize(it *item) int {
 	return it.chunks * (it.q1 - it.q0) * l.qHeads * (chunk + 1)
 }
 
-// chunksOf is at most how many chunks so many keys are walked in: one more than they fill
+// chunksOf is at most how many chunks that many keys are walked in: one more than they fill
 // where they begin inside of one, and one more where sink tokens end. Recent ones of those may
 // begin inside of a chunk, too.
 func (l *workload) chunksOf(keys int) int {
-	if l.see.Part == backend.RecentKeys {
+	if l.see.Part == backend.ResidualKeys {
 		return keys/chunk + 4
 	}
 	return keys/chunk + 3
 }
 
+// keptOf is an item's place for them. A call for the mass alone has none.
 func (a *attention) keptOf(it *item) kept {
-	if it.kept == 0 {
+	if it.kept == 0 || a.keptSpace == nil {
 		return kept{}
 	}
 	space, n := a.keptSpace[(it.kept-1)*keptUnit:], it.chunks*(it.q1-it.q0)*a.qHeads
@@ -53,7 +54,7 @@ func (k *kept) keep(t *tile, h, c int, scores []float32, n int, w *scratch) {
 	copy(tops, w.top[h*t.rows:])
 }
 
-// weighing adds the attention mass, now that the softmax denominators are known: from
+// weighing adds the attention scores, now that the softmax denominators are known or given: from
 // kept weights, or with a second walk over the keys. A slot may belong to several
 // sequences, so work is not divided by sequence: part i has one KV head and the blocks
 // of one shard, and adds to them in the order of the items.
@@ -152,6 +153,10 @@ func (m weighing) again(t *tile, key int, keys run, scores []float32, w *scratch
 	for r := range t.rows {
 		q, head := m.row(t, t.head, r)
 		lse, row := m.finalLSE[q.token*m.qHeads+head], scores[r*chunk:][:l.n]
+		if lse == negInf { // given for a query that gives nothing, whatever it sees
+			clear(row)
+			continue
+		}
 		for j, x := range row {
 			row[j] = exp(x*by, lse)
 		}

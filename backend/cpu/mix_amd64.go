@@ -3,7 +3,7 @@
 package cpu
 
 // mixer is an assembly function for kernels.mix: runs of values of a dim that is a multiple of 16.
-// The factors of a value are scale bytes behind those of the value before; a scale of a whole
+// The factors of a value are scale bytes after those of the value before; a scale of a whole
 // value is in p. It fetches as a scorer does.
 type mixer func(acc, shrink, p *float32, stride int, values *byte, runs, dim, rows, scale int)
 

@@ -125,7 +125,7 @@ func TestMixCarefully(t *testing.T) {
 			}
 			for _, m.runs = range [][]stored{nil, pieces(rng, m.values)} {
 				copy(m.acc, before)
-				m.by(k.careful)
+				m.by(k.withExact)
 				require.Equal(t, want, m.acc, "%s: %s", k.name, dt)
 			}
 		}

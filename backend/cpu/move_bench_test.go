@@ -44,7 +44,7 @@ func newLayers(b testing.TB, f backend.Format, rotated bool) *layers {
 	if rotated {
 		table, err := (backend.RoPE{Dims: benchDim}).Table(benchDim, benchTokens)
 		require.NoError(b, err)
-		p.Rope = backend.Rope[*Buffer]{Table: backend.Some(floats(b, be, backend.F32, table)), Positions: benchTokens, Dims: benchDim, Magnitude: 1}
+		p.Rotary = backend.RotaryTable[*Buffer]{Table: backend.Some(floats(b, be, backend.F32, table)), Positions: benchTokens, Dims: benchDim, Magnitude: 1}
 		p.Positions = backend.Some(numbers(b, be, s, backend.U32, positions))
 	}
 	row := randoms(rand.New(rand.NewPCG(3, 4)), benchTokens*benchHeads*benchDim)
@@ -101,7 +101,7 @@ func (l *layers) plainNext() error {
 	return l.be.Copy(l.s, p.Cache.V.Data, 0, p.V.Buf, 0, n)
 }
 
-// run times calls that move so many bytes.
+// run times calls that move that many bytes.
 func (l *layers) run(b *testing.B, bytes int64, call func() error) {
 	b.SetBytes(bytes)
 	b.ReportAllocs()

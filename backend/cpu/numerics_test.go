@@ -18,13 +18,13 @@ import (
 //go:embed testdata/stored.txt
 var storedBits embed.FS
 
-// The bits that are stored of fixed keys and values are those of backend.Numerics, in every
+// The bits that are stored of fixed keys and values are those of backend.NumericsVersion, in every
 // type, with all kernels that the processor runs. Other devices store what the CPU does:
 // package backendtest compares them.
 func TestStoredBitsAreThoseOfTheNumericsVersion(t *testing.T) {
 	defer func() {
 		if t.Failed() {
-			t.Error("other bits are stored than before. If that is intended, raise backend.Numerics, so that nobody finds the old ones under the new keys, and write the script anew")
+			t.Error("other bits are stored than before. If that is intended, raise backend.NumericsVersion, so that nobody finds the old ones under the new keys, and write the script anew")
 		}
 	}()
 	golden.Run(t, storedBits, "testdata/stored.txt", func(t testing.TB, c golden.Command) string {
@@ -34,7 +34,7 @@ func TestStoredBitsAreThoseOfTheNumericsVersion(t *testing.T) {
 		}
 		switch c.Name {
 		case "numerics":
-			return fmt.Sprintln("version", backend.Numerics)
+			return fmt.Sprintln("version", backend.NumericsVersion)
 		case "codec", "append", "convert", "rotate":
 			return storedLine(t, c, args)
 		case "table":
@@ -49,7 +49,7 @@ func TestStoredBitsAreThoseOfTheNumericsVersion(t *testing.T) {
 func TestEveryTypeIsPinned(t *testing.T) {
 	script, err := storedBits.ReadFile("testdata/stored.txt")
 	require.NoError(t, err)
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		op := "append "
 		if dt.Coding().Scope == backend.ByChannel {
 			op = "convert "
@@ -82,7 +82,7 @@ func storedLine(t testing.TB, c golden.Command, args map[string]string) (line st
 			require.NoError(t, be.Append(s, n.append))
 			deltas := numbers(t, be, s, backend.I32, []int32{3, -2, 1, 0, 5, -7})
 			slots := numbers(t, be, s, backend.I64, []int64{11, 5, -1, 0, 7, 2})
-			require.NoError(t, be.Rotate(s, backend.RotateParams[*Buffer]{Cache: n.append.Cache, Slots: slots, Deltas: deltas, N: 6, Rope: n.rope}))
+			require.NoError(t, be.Rotate(s, backend.RotateParams[*Buffer]{Cache: n.append.Cache, Slots: slots, Deltas: deltas, N: 6, Rotary: n.rope}))
 		}
 		have := op
 		for _, a := range c.Args {
@@ -110,7 +110,7 @@ const numericsDim = 96
 // numerics is a call of Append that is the same on every machine.
 type numerics struct {
 	append backend.AppendParams[*Buffer]
-	rope   backend.Rope[*Buffer]
+	rope   backend.RotaryTable[*Buffer]
 	to     backend.CacheView[*Buffer]
 }
 
@@ -139,7 +139,7 @@ func newNumerics(t testing.TB, be *Backend, s backend.Stream, dt backend.DType, 
 	}
 	n.append = backend.AppendParams[*Buffer]{Cache: cache, Tokens: len(slots), K: rows(1), V: rows(2), Slots: numbers(t, be, s, backend.I64, slots)}
 	_, n.append.Saturate = args["saturate"]
-	n.rope = backend.Rope[*Buffer]{Positions: 16, Dims: 64, Magnitude: 1}
+	n.rope = backend.RotaryTable[*Buffer]{Positions: 16, Dims: 64, Magnitude: 1}
 	if args["rope"] == "interleaved" {
 		n.rope.Pairing, n.rope.Magnitude = backend.Interleaved, 1.25
 	}
@@ -152,7 +152,7 @@ func newNumerics(t testing.TB, be *Backend, s backend.Stream, dt backend.DType, 
 	}
 	n.rope.Table = backend.Some(floats(t, be, backend.F32, table))
 	if _, ok := args["rope"]; ok {
-		n.append.Rope = n.rope
+		n.append.Rotary = n.rope
 		n.append.Positions = backend.Some(numbers(t, be, s, backend.U32, []uint32{0, 1, 2, 3, 5, 8, 13, 15}))
 	}
 	return n

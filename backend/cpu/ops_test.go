@@ -49,18 +49,18 @@ func newCached(t testing.TB, be *Backend, s backend.Stream, k, v backend.DType) 
 	rope := backend.RoPE{Dims: 4}
 	table, err := rope.Table(cacheKDim, 10)
 	require.NoError(t, err)
-	r := backend.Rope[*Buffer]{Table: backend.Some(floats(t, be, backend.F32, table)), Positions: 10, Dims: 4, Magnitude: 1}
+	r := backend.RotaryTable[*Buffer]{Table: backend.Some(floats(t, be, backend.F32, table)), Positions: 10, Dims: 4, Magnitude: 1}
 	return &cached{be: be, s: s,
 		append: backend.AppendParams[*Buffer]{Cache: view, Tokens: 3,
 			K:     backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*cacheHeads*cacheKDim))),
 			V:     backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*cacheHeads*cacheVDim))),
-			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Rope: r,
+			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Rotary: r,
 			Positions: backend.Some(numbers(t, be, s, backend.U32, []uint32{9, 5, 0})),
 			QHeads:    2, Q: backend.Dense(floats(t, be, backend.F32, randoms(rng, 3*2*cacheKDim)))},
-		rotate: backend.RotateParams[*Buffer]{Cache: view, N: 3, Rope: r,
+		rotate: backend.RotateParams[*Buffer]{Cache: view, N: 3, Rotary: r,
 			Slots: numbers(t, be, s, backend.I64, []int64{39, -1, 0}), Deltas: numbers(t, be, s, backend.I32, []int32{9, 99, -9})},
-		move:   backend.MoveSlotsParams[*Buffer]{Cache: view, Mass: mass, N: 2, Pairs: numbers(t, be, s, backend.I64, []int64{1, 0, 2, 1})},
-		blocks: backend.CopyBlocksParams[*Buffer]{From: view, To: view, FromMass: mass, ToMass: mass, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
+		move:   backend.MoveSlotsParams[*Buffer]{Cache: view, Scores: mass, N: 2, Pairs: numbers(t, be, s, backend.I64, []int64{1, 0, 2, 1})},
+		blocks: backend.CopyBlocksParams[*Buffer]{From: view, To: view, FromScores: mass, ToScores: mass, N: 1, Pairs: numbers(t, be, s, backend.U32, []uint32{1, 4})},
 		pack:   backend.ConvertBlocksParams[*Buffer]{From: plain, To: view, N: 2, Pairs: numbers(t, be, s, backend.U32, []uint32{5, 1, 0, 4})},
 		gather: backend.GatherParams[*Buffer]{Cache: view, Begin: 3, Len: 9, Table: backend.Some(numbers(t, be, s, backend.U32, []uint32{4, 0})),
 			K: backend.Some(floats(t, be, backend.F32, make([]float32, 9*cacheHeads*cacheKDim))),
@@ -71,7 +71,7 @@ func newCached(t testing.TB, be *Backend, s backend.Stream, k, v backend.DType) 
 // buffers is the memory of the cache.
 func (c *cached) buffers() []*Buffer {
 	v := c.append.Cache
-	out := []*Buffer{v.K.Data, v.V.Data, c.move.Mass.Buf}
+	out := []*Buffer{v.K.Data, v.V.Data, c.move.Scores.Buf}
 	for _, scales := range []backend.Opt[*Buffer]{v.K.Scales, v.V.Scales} {
 		if scales.Set {
 			out = append(out, scales.Buf)
@@ -115,7 +115,7 @@ func TestIDsOutOfRangeChangeNothing(t *testing.T) {
 			before = append(before, append([]byte(nil), b.mem...))
 		}
 		restore := a.spoil()
-		require.ErrorIs(t, a.run(), backend.ErrShape{}, name)
+		require.ErrorIs(t, a.run(), backend.ErrArgument{}, name)
 		restore()
 		for i, b := range bufs {
 			require.Equal(t, before[i], b.mem, name)
@@ -141,8 +141,8 @@ func TestAttendContentsOutOfRange(t *testing.T) {
 	c := scene{qHeads: 2, kvHeads: 1, kDim: 8, vDim: 8, act: backend.F32, k: backend.F32, v: backend.F32,
 		ctx: []int{33, 20}, queries: []int{2, 2}, block: 16}
 	st := c.set(t, 1)
-	lens, offsets := view[uint32](st.params.Batch.ContextLens), view[uint32](st.params.Batch.QueryOffsets.Buf)
-	table := view[uint32](st.params.Batch.Table.Buf)
+	lens, offsets := st.words(t, st.params.Batch.ContextLens), st.words(t, st.params.Batch.QueryOffsets.Buf)
+	table := st.words(t, st.params.Batch.Table.Buf)
 	before := append([]byte(nil), st.params.Out.Rows.Buf.mem...)
 	for name, spoil := range map[string]func() func(){
 		"context":         spoil(&lens[0], 65),
@@ -154,7 +154,7 @@ func TestAttendContentsOutOfRange(t *testing.T) {
 		"block of second": spoil(&table[st.params.Batch.TableStride+1], math.MaxUint32),
 	} {
 		restore := spoil()
-		require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{}, name)
+		require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrArgument{}, name)
 		restore()
 		require.Equal(t, before, st.params.Out.Rows.Buf.mem, name)
 	}
@@ -265,7 +265,7 @@ func TestConcurrentUse(t *testing.T) {
 			st := c.setOn(t, be, s, uint64(i))
 			want := st.attend(t)
 			for range 5 {
-				if err := be.Fill(s, st.params.Out.Mass.Buf, 0, st.params.Out.Mass.Buf.Len(), 0); err != nil {
+				if err := be.Fill(s, st.params.Out.Scores.Buf, 0, st.params.Out.Scores.Buf.Len(), 0); err != nil {
 					t.Error(err)
 				}
 				got := st.attend(t)

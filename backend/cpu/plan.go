@@ -18,7 +18,7 @@ const (
 	// so that results do not depend on how a prompt was cut.
 	chunk = 64
 	// fewRows is the largest number of rows of a tile that is walked with other heads, and
-	// whose weights are kept for the attention mass.
+	// whose weights are kept for the attention scores.
 	fewRows = 16
 	// smallBlock is the largest block whose heads are walked together, maxTogether how many:
 	// their rows lie next to each other, and reach as far as one head's in a large block.
@@ -49,11 +49,11 @@ const (
 	headerWords = wordListed + 1
 )
 
-// PlanAttend splits the queries of a step into tiles, and the contexts of tiles
-// too where there are fewer tiles than workers. What sequences have in common is read once, where
-// that pays; where bits are to be reproducible only if MinShared asks for it, as it makes the
-// order of additions depend on what else is in a step. A plan depends on the shape and
-// the number of workers only.
+// PlanAttend divides the queries of a step into tiles, and when there are fewer tiles than workers
+// also the contexts of tiles. The blocks that sequences begin with are read once for all of them
+// where that is faster; with Options.Reproducible only when MinShared asks for it, because it makes
+// the order of additions depend on what else is in the step. A plan depends only on the shape and
+// the number of workers.
 func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
 	be.mu.RLock()
 	defer be.mu.RUnlock()
@@ -63,7 +63,7 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	if err := check.Plan(be.caps, s); err != nil {
 		return backend.AttendPlan{}, err
 	}
-	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, tileRows: be.tileRows(), withMass: s.Mass,
+	l := workload{qHeads: s.QHeads, kvHeads: s.KVHeads, vDim: s.VDim, block: s.BlockSize, tileRows: be.tileRows(), withMass: s.Scores,
 		see: plan.Planned(&s)}
 	sp := splitter{load: l, threads: be.pool.threads, fixed: be.fixed}
 	if plan.Shares(&s) && (!be.fixed || s.MinShared > 0) {
@@ -87,8 +87,8 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 	sp.noShare()
 	space, ok := l.workspace(tokens, sp.rows, sp.units)
 	if !ok || int64(sp.rows) > math.MaxUint32 {
-		return backend.AttendPlan{}, backend.ErrShape{Op: "plan attend", What: fmt.Sprintf("workspace: %d tokens of %d heads are too many", tokens, l.qHeads)}
+		return backend.AttendPlan{}, backend.ErrArgument{Op: "plan attend", What: fmt.Sprintf("workspace: %d tokens of %d heads are too many", tokens, l.qHeads)}
 	}
 	sp.work[wordItems], sp.work[wordRows], sp.work[wordUnits], sp.work[wordListed] = uint32(sp.items), uint32(sp.rows), uint32(sp.units), uint32(listed)
-	return backend.AttendPlan{Work: sp.work, Items: sp.items, Parts: sp.parts, Workspace: space, Mass: s.Mass}, nil
+	return backend.AttendPlan{Work: sp.work, Items: sp.items, Parts: sp.parts, Workspace: space, Scores: s.Scores}, nil
 }

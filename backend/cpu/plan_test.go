@@ -49,7 +49,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 			queries = append(queries, rapid.Uint32Range(0, 70).Draw(r, "queries"))
 		}
 		s := shapeOf(kvHeads*group, kvHeads, ctx, queries)
-		s.Mass = rapid.Bool().Draw(r, "mass")
+		s.Scores = rapid.Bool().Draw(r, "mass")
 		if rapid.Bool().Draw(r, "tables") {
 			s.TableStride, s.MinShared = 3001/s.BlockSize+1, rapid.SampledFrom([]int{1, 300}).Draw(r, "fewest shared")
 			for seq := range ctx { // which share some of what the first has
@@ -65,7 +65,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 			s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 			s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
 			if s.Part = backend.Part(rapid.IntRange(0, 2).Draw(r, "part")); s.Part != backend.AllKeys {
-				s.Recent = rapid.SampledFrom([]int{1, 40, 600, math.MaxInt}).Draw(r, "recent")
+				s.Residual = rapid.SampledFrom([]int{1, 40, 600, math.MaxInt}).Draw(r, "recent")
 			}
 		}
 		see := plan.Planned(&s)
@@ -104,7 +104,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 					covered[seq][query*3001+key]++
 				}
 			}
-			few := s.Mass && ((it.q1-it.q0)*group <= fewRows || it.many())
+			few := s.Scores && ((it.q1-it.q0)*group <= fewRows || it.many())
 			require.Equal(r, few, it.kept > 0)
 			if few {
 				require.Equal(r, units+1, it.kept)
@@ -131,7 +131,7 @@ func TestPlanCoversEveryPairOnce(t *testing.T) {
 			}
 		}
 		want := rows * (s.VDim + 1)
-		if s.Mass {
+		if s.Scores {
 			want += tokens*s.QHeads + units*keptUnit
 		}
 		require.Equal(r, want, plan.Workspace)
@@ -178,9 +178,9 @@ func TestPlanOverflow(t *testing.T) {
 	s := shapeOf(1<<30, 1<<30, []uint32{1 << 31, 1 << 31}, []uint32{math.MaxUint32, 1})
 	s.KDim = 1 << 30
 	_, err := be.PlanAttend(s)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	_, err = be.PlanAttend(shapeOf(1, 1, []uint32{1}, nil))
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 }
 
 // Work is recognised: what was not made for the call, or was overwritten, is an
@@ -203,7 +203,7 @@ func TestAttendRefusesOtherWork(t *testing.T) {
 func refusesOtherWork(t *testing.T, c scene) {
 	st := c.set(t, 1)
 	require.Positive(t, st.params.Plan.Parts)
-	work := view[uint32](st.params.Work.Buf)
+	work := st.words(t, st.params.Work.Buf)
 	good := append([]uint32(nil), work...)
 	for i := range work {
 		for _, v := range []uint32{0, 1, 1 << 20, math.MaxUint32} {
@@ -213,18 +213,18 @@ func refusesOtherWork(t *testing.T, c scene) {
 			}
 			// A valid but different value may pass; nothing may panic or leave the operands.
 			if err := st.be.Attend(st.s, st.params); i < 3 {
-				require.ErrorIs(t, err, backend.ErrShape{}, "word %d", i)
+				require.ErrorIs(t, err, backend.ErrArgument{}, "word %d", i)
 			}
 		}
 	}
 	copy(work, good)
-	require.NoError(t, st.be.Fill(st.s, st.params.Out.Mass.Buf, 0, st.params.Out.Mass.Buf.Len(), 0))
+	require.NoError(t, st.be.Fill(st.s, st.params.Out.Scores.Buf, 0, st.params.Out.Scores.Buf.Len(), 0))
 	compare(t, c, st.attend(t), st.reference(c))
 
-	lens := view[uint32](st.params.Batch.ContextLens)
+	lens := st.words(t, st.params.Batch.ContextLens)
 	lens[1]-- // a step later
 	require.ErrorContains(t, st.be.Attend(st.s, st.params), "PlanAttend")
 	lens[1]++
 	st.params.Work = backend.Opt[*Buffer]{}
-	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrArgument{})
 }

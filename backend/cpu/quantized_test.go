@@ -36,7 +36,7 @@ func newLarge(t testing.TB, be *Backend, s backend.Stream, f backend.Format, kDi
 		V:     backend.Dense(floats(t, be, f.Act, randoms(rng, tokens*v.KVHeads*vDim))),
 		Q:     backend.Dense(floats(t, be, f.Act, randoms(rng, tokens*4*kDim))),
 		Slots: numbers(t, be, s, backend.I64, slots), Positions: backend.Some(numbers(t, be, s, backend.U32, positions)),
-		Rope: backend.Rope[*Buffer]{Table: backend.Some(floats(t, be, backend.F32, table)), Positions: 50, Dims: rope.Dims, Magnitude: 1.5}}
+		Rotary: backend.RotaryTable[*Buffer]{Table: backend.Some(floats(t, be, backend.F32, table)), Positions: 50, Dims: rope.Dims, Magnitude: 1.5}}
 }
 
 // memory is a copy of what planes and their scales hold.
@@ -60,15 +60,15 @@ func TestAppendStoresWhatTheCodecsMake(t *testing.T) {
 		kDim, vDim := rapid.SampledFrom([]int{2, 6, 40, 80, 128}).Draw(r, "k dim"), rapid.SampledFrom([]int{2, 64, 96}).Draw(r, "v dim")
 		p := newLarge(t, be, s, f, kDim, vDim, rapid.SampledFrom([]int{1, 9, 200}).Draw(r, "tokens"))
 		if kDim < 4 || rapid.Bool().Draw(r, "no rope") {
-			p.Rope, p.Positions = backend.Rope[*Buffer]{}, backend.Opt[*Buffer]{}
+			p.Rotary, p.Positions = backend.RotaryTable[*Buffer]{}, backend.Opt[*Buffer]{}
 		}
 		if rapid.Bool().Draw(r, "no Hadamard") {
 			p.Cache.K.Hadamard = false
 		}
-		rope := rotationOf(p.Rope)
+		rope := rotationOf(p.Rotary)
 		turn := func(x []float32, token int) {
-			if p.Rope.Table.Set {
-				rope.turn(x, len(x), int(view[uint32](p.Positions.Buf)[token]), p.Rope.Magnitude)
+			if p.Rotary.Table.Set {
+				rope.turn(x, len(x), int(view[uint32](p.Positions.Buf)[token]), p.Rotary.Magnitude)
 			}
 			if p.Cache.K.Hadamard {
 				quant.Hadamard(x)
@@ -149,7 +149,7 @@ func TestAppendReportsWhatIsNotFinite(t *testing.T) {
 		k[64+i] = math.MaxFloat32
 	}
 	require.Equal(t, backend.ErrNonFinite{Op: "append", What: "key of token 0, head 1"}, be.Append(s, p))
-	p.Cache.K.Hadamard, p.Rope, p.Positions = false, backend.Rope[*Buffer]{}, backend.Opt[*Buffer]{}
+	p.Cache.K.Hadamard, p.Rotary, p.Positions = false, backend.RotaryTable[*Buffer]{}, backend.Opt[*Buffer]{}
 	require.NoError(t, be.Append(s, p))
 	view[float32](p.V.Buf)[0] = nan // of a plane that takes any
 	require.NoError(t, be.Append(s, p))
@@ -192,7 +192,7 @@ func everyOperation(t *testing.T, f backend.Format, threads int) [][]byte {
 			pairs, deltas = append(pairs, int64(i+9), int64(i)), append(deltas, int32(i%99-49))
 		}
 		require.NoError(t, be.MoveSlots(s, backend.MoveSlotsParams[*Buffer]{Cache: view, N: 200, Pairs: numbers(t, be, s, backend.I64, pairs)}))
-		require.NoError(t, be.Rotate(s, backend.RotateParams[*Buffer]{Cache: view, Slots: p.Slots, Deltas: numbers(t, be, s, backend.I32, deltas), N: 200, Rope: p.Rope}))
+		require.NoError(t, be.Rotate(s, backend.RotateParams[*Buffer]{Cache: view, Slots: p.Slots, Deltas: numbers(t, be, s, backend.I32, deltas), N: 200, Rotary: p.Rotary}))
 	}
 	unpack := backend.ConvertBlocksParams[*Buffer]{From: view, To: plain.Cache, N: 9, Pairs: numbers(t, be, s, backend.U32, ids(9))}
 	require.NoError(t, be.ConvertBlocks(s, unpack))
@@ -202,7 +202,7 @@ func everyOperation(t *testing.T, f backend.Format, threads int) [][]byte {
 	return append(memory(view.K, view.V, plain.Cache.K, plain.Cache.V), gather.K.Buf.mem, gather.V.Buf.mem)
 }
 
-// Keys are turned by what they are worth and stored anew. One that is not finite, or
+// Keys are turned by what they are worth and stored again. One that is not finite, or
 // that no longer is, reads as NaN.
 func TestRotateQuantizesAnew(t *testing.T) {
 	for _, dt := range storageTypes[3 : len(storageTypes)-1] {
@@ -212,7 +212,7 @@ func TestRotateQuantizesAnew(t *testing.T) {
 				p := newLarge(t, be, s, backend.Format{Act: backend.F32, K: dt, V: backend.F16}, 80, 2, 100)
 				p.Cache.K.Hadamard = turned
 				require.NoError(t, be.Append(s, p))
-				keys, rope := planeOf(p.Cache, p.Cache.K), rotationOf(p.Rope)
+				keys, rope := planeOf(p.Cache, p.Cache.K), rotationOf(p.Rotary)
 				slots, deltas := []int64{}, []int32{}
 				want := make([][]float32, 0, 200)
 				for i, slot := range view[int64](p.Slots) {
@@ -223,7 +223,7 @@ func TestRotateQuantizesAnew(t *testing.T) {
 					for h := range keys.heads {
 						at, x := keys.slot(int(slot), h), make([]float32, 80)
 						if len(slots) == 5 {
-							at.spoil()
+							at.setNaN()
 						}
 						if portable.decode[dt](x, at); turned {
 							quant.Hadamard(x)
@@ -235,13 +235,13 @@ func TestRotateQuantizesAnew(t *testing.T) {
 						if finite(x) {
 							require.True(t, portable.encode[dt](copied, x, false))
 						} else {
-							copied.spoil()
+							copied.setNaN()
 						}
 						portable.decode[dt](x, copied)
 						want = append(want, x)
 					}
 				}
-				require.NoError(t, be.Rotate(s, backend.RotateParams[*Buffer]{Cache: p.Cache, N: len(slots), Rope: p.Rope,
+				require.NoError(t, be.Rotate(s, backend.RotateParams[*Buffer]{Cache: p.Cache, N: len(slots), Rotary: p.Rotary,
 					Slots: numbers(t, be, s, backend.I64, slots), Deltas: numbers(t, be, s, backend.I32, deltas)}))
 				x := make([]float32, 80)
 				for i, slot := range slots {

@@ -14,7 +14,7 @@ import (
 // storageTypes is every type that keys are stored as; values have all but the last.
 var storageTypes = func() (all []backend.DType) {
 	var keysOnly []backend.DType
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Coding().Values == dt {
 			all = append(all, dt)
 		} else {

@@ -92,7 +92,7 @@ type mask struct {
 	recent        int
 }
 
-// sees reports whether a query at position p sees a key, where blocks have so many slots.
+// sees reports whether a query at position p sees a key, where blocks have that many slots.
 func (m *mask) sees(p, key, block int) bool {
 	if m.nonCausal {
 		return true
@@ -155,6 +155,13 @@ func (c scene) set(t testing.TB, seed uint64) *stage {
 	}
 	be, s := openWith(t, o)
 	return c.setOn(t, be, s, seed)
+}
+
+// words is the memory of a U32 to write to.
+func (st *stage) words(t testing.TB, b *Buffer) []uint32 {
+	mem, err := st.be.HostBytes(b)
+	require.NoError(t, err)
+	return of[uint32](mem)
 }
 
 func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *stage {
@@ -253,7 +260,7 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 		}
 	}
 	p.Mask = backend.Mask[*Buffer]{NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, SoftCap: c.mask.softCap,
-		Part: c.mask.part, Recent: c.mask.recent}
+		Part: c.mask.part, Residual: c.mask.recent}
 	if c.mask.alibi {
 		p.Mask.ALiBi = backend.Some(floats(t, be, backend.F32, st.slopes))
 	}
@@ -263,12 +270,12 @@ func (c scene) setOn(t testing.TB, be *Backend, s backend.Stream, seed uint64) *
 	p.Out.Rows = backend.Dense(floats(t, be, c.act, nan(tokens*c.qHeads*c.vDim)))
 	p.Out.LSE = backend.Some(floats(t, be, backend.F32, nan(tokens*c.qHeads)))
 	if c.mass {
-		p.Out.Mass = backend.Some(floats(t, be, backend.F32, make([]float32, blocks*c.kvHeads*block)))
+		p.Out.Scores = backend.Some(floats(t, be, backend.F32, make([]float32, blocks*c.kvHeads*block)))
 	}
 	st.shape = backend.AttendShape{QHeads: c.qHeads, KVHeads: c.kvHeads, KDim: c.kDim, VDim: c.vDim, BlockSize: block,
 		Format: backend.Format{Act: c.act, K: c.k, V: c.v}, ContextLens: lens, QueryLens: qlens,
-		NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, Mass: c.mass,
-		Part: c.mask.part, Recent: c.mask.recent}
+		NonCausal: c.mask.nonCausal, Window: c.mask.window, SinkTokens: c.mask.sinks, Scores: c.mass,
+		Part: c.mask.part, Residual: c.mask.recent}
 	if c.prefixes != nil {
 		st.shape.Table, st.shape.TableStride, st.shape.MinShared = ids, stride, c.minShared
 	}
@@ -296,8 +303,8 @@ func (st *stage) attend(t testing.TB) result {
 	t.Helper()
 	require.NoError(t, st.be.Attend(st.s, st.params))
 	r := result{out: values(st.params.Out.Rows.Buf), lse: values(st.params.Out.LSE.Buf)}
-	if st.params.Out.Mass.Set {
-		mass, v := values(st.params.Out.Mass.Buf), st.params.Cache
+	if st.params.Out.Scores.Set {
+		mass, v := values(st.params.Out.Scores.Buf), st.params.Cache
 		for i, n := range st.shape.ContextLens {
 			for pos := range int(n) {
 				for h := range v.KVHeads {

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// rotation is a Rope as memory. The zero value rotates nothing.
+// rotation is a RotaryTable as memory. The zero value rotates nothing.
 type rotation struct {
 	table     []float32 // [positions, dims/2, 2]: cos and sin
 	positions int
@@ -15,7 +15,7 @@ type rotation struct {
 	k         *kernels
 }
 
-func rotationOf(r backend.Rope[*Buffer]) rotation {
+func rotationOf(r backend.RotaryTable[*Buffer]) rotation {
 	if !r.Table.Set {
 		return rotation{}
 	}
@@ -61,8 +61,8 @@ type rotateTask struct {
 	rope   rotation
 }
 
-// Rotate turns cached keys by a number of positions. A slot outside the cache or
-// a delta outside the table is ErrShape.
+// Rotate moves cached keys to other positions by rotating them. A slot outside the cache or a delta
+// outside the rotary table is ErrArgument.
 func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) error {
 	ops, err := be.begin("rotate", s)
 	if err != nil {
@@ -75,13 +75,13 @@ func (be *Backend) Rotate(s backend.Stream, p backend.RotateParams[*Buffer]) err
 	c := be.pool.borrow(extent{vectors: p.Cache.K.Dim})
 	defer giveBack(be.pool, c, &c.rotate)
 	t := &c.rotate
-	*t = rotateTask{keys: planeOf(p.Cache, p.Cache.K), slots: view[int64](p.Slots)[:p.N], deltas: view[int32](p.Deltas)[:p.N], rope: rotationOf(p.Rope)}
+	*t = rotateTask{keys: planeOf(p.Cache, p.Cache.K), slots: view[int64](p.Slots)[:p.N], deltas: view[int32](p.Deltas)[:p.N], rope: rotationOf(p.Rotary)}
 	for i, slot := range t.slots {
 		if err := checkSlot("rotate", i, slot, &p.Cache); err != nil {
 			return err
 		}
-		if d := int64(t.deltas[i]); slot >= 0 && (d >= int64(p.Rope.Positions) || -d >= int64(p.Rope.Positions)) {
-			return backend.ErrShape{Op: "rotate", What: fmt.Sprintf("deltas: element %d is %d, the rope table has %d positions", i, d, p.Rope.Positions)}
+		if d := int64(t.deltas[i]); slot >= 0 && (d >= int64(p.Rotary.Positions) || -d >= int64(p.Rotary.Positions)) {
+			return backend.ErrArgument{Op: "rotate", What: fmt.Sprintf("deltas: element %d is %d, the rope table has %d positions", i, d, p.Rotary.Positions)}
 		}
 	}
 	return be.pool.run(t, ceilDiv(p.N, rotateRun), 2*p.N*p.Cache.KVHeads*t.keys.row, c.scratch)
@@ -119,7 +119,7 @@ func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 			t.keys.k.hadamard(x, t.keys.dim)
 		}
 		if !t.keys.k.encode[t.keys.dt](row, x, false) {
-			row.spoil() // it was not finite, or is no longer
+			row.setNaN() // it was not finite, or is no longer
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (t *rotateTask) turn(slots []int64, deltas []int32, head int, w *scratch) {
 // checkSlot checks a slot read from a buffer; −1 is one to skip.
 func checkSlot(op string, i int, slot int64, v *backend.CacheView[*Buffer]) error {
 	if n := int64(v.Blocks) * int64(v.BlockSize); slot < -1 || slot >= n {
-		return backend.ErrShape{Op: op, What: fmt.Sprintf("slots: element %d is %d, the cache has %d slots", i, slot, n)}
+		return backend.ErrArgument{Op: op, What: fmt.Sprintf("slots: element %d is %d, the cache has %d slots", i, slot, n)}
 	}
 	return nil
 }

@@ -1,16 +1,16 @@
 package cpu
 
-// route is the way of a walk through the keys of an item: the chunk that it is at, and those
+// keyWalk walks through the keys of an item: the chunk that it is at, and those
 // ahead, of which rows are fetched from memory meanwhile. Heads that walk together take a
 // chunk one after another; one head at one chunk is a step.
-type route struct {
-	legs     [3]leg // a ring
-	at       int    // the one that the walk is at
-	key, end int    // of the keys that no leg has yet
+type keyWalk struct {
+	chunks   [3]walkChunk // a ring
+	at       int          // the one that the walk is at
+	key, end int          // of the keys that no chunk has yet
 }
 
-// leg is a chunk's keys, none behind the last one: n from position key on.
-type leg struct {
+// walkChunk is a chunk's keys, none after the last one: n from position key on.
+type walkChunk struct {
 	key, n int
 	runs   []run
 	room   [chunk]run
@@ -20,42 +20,42 @@ type leg struct {
 type run struct{ block, offset, n int }
 
 // begin enters the keys of an item.
-func (r *route) begin(a *attention, t *tile, it *item) {
+func (r *keyWalk) begin(a *attention, t *tile, it *item) {
 	r.at, r.key, r.end = 0, t.keys.From(it.k0), it.k1
-	for i := range r.legs {
-		r.enter(a, t, &r.legs[i])
+	for i := range r.chunks {
+		r.enter(a, t, &r.chunks[i])
 	}
 }
 
-// only makes a route of one run, which begins at position key.
-func (r *route) only(key int, keys run) *leg {
-	for i := range r.legs {
-		r.legs[i].n, r.legs[i].runs = 0, nil
+// only makes a walk of one run, which begins at position key.
+func (r *keyWalk) only(key int, keys run) *walkChunk {
+	for i := range r.chunks {
+		r.chunks[i].n, r.chunks[i].runs = 0, nil
 	}
-	l := r.leg(0)
+	l := r.chunk(0)
 	l.room[0] = keys
 	l.key, l.n, l.runs = key, keys.n, l.room[:1]
 	return l
 }
 
-// leg is the i-th from where the walk is.
-func (r *route) leg(i int) *leg {
-	if i += r.at; i >= len(r.legs) {
-		i -= len(r.legs)
+// walkChunk is the i-th from where the walk is.
+func (r *keyWalk) chunk(i int) *walkChunk {
+	if i += r.at; i >= len(r.chunks) {
+		i -= len(r.chunks)
 	}
-	return &r.legs[i]
+	return &r.chunks[i]
 }
 
-// advance moves on to the next leg.
-func (r *route) advance(a *attention, t *tile) {
-	r.enter(a, t, r.leg(0))
-	if r.at++; r.at == len(r.legs) {
+// advance moves on to the next chunk.
+func (r *keyWalk) advance(a *attention, t *tile) {
+	r.enter(a, t, r.chunk(0))
+	if r.at++; r.at == len(r.chunks) {
 		r.at = 0
 	}
 }
 
-// enter makes a leg the last one.
-func (r *route) enter(a *attention, t *tile, l *leg) {
+// enter makes a chunk the last one.
+func (r *keyWalk) enter(a *attention, t *tile, l *walkChunk) {
 	l.key, l.n, l.runs = r.key, 0, l.room[:0]
 	if r.key >= r.end {
 		return
@@ -68,11 +68,11 @@ func (r *route) enter(a *attention, t *tile, l *leg) {
 	r.key = t.keys.From(l.key + l.n)
 }
 
-// rows sets w.keys and w.values to those of head h in the first leg, a run each, and to what is
+// rows sets w.keys and w.values to those of head h in the first chunk, a run each, and to what is
 // known of those that come after.
-func (r *route) rows(a *attention, t *tile, h int, w *scratch) {
-	l := r.leg(0)
-	f := r.foresee(a, t, h)
+func (r *keyWalk) rows(a *attention, t *tile, h int, w *scratch) {
+	l := r.chunk(0)
+	f := r.prefetch(a, t, h)
 	keys, values := w.runs(len(l.runs))
 	for i, run := range l.runs {
 		a.keys.find(&keys[i], run.block, t.head+h, run.offset, run.n)
@@ -95,25 +95,25 @@ func (k *kernels) fetchScales(runs []stored, words int) {
 // level a processor remembers too few to keep its memory busy.
 const soonKeys, laterKeys = 32, 96
 
-// fewKeys is the fewest keys that a kernel fetches others for: so many it scores at once.
+// fewKeys is the fewest keys that a kernel fetches others for: that many it scores at once.
 const fewKeys = 4
 
 // wideRow is how many bytes a row has from which on half of soonKeys are fetched: the first level
 // holds no more of them, of keys and of values, and what is in work.
 const wideRow = 512
 
-// foresight is where the rows are that are wanted soon, and later, than those of a run.
-type foresight struct{ soon, later place }
+// prefetch is where the rows are that are wanted soon, and later, than those of a run.
+type prefetch struct{ soon, later place }
 
-// foresee begins with the first rows of head h in the first leg.
-func (r *route) foresee(a *attention, t *tile, h int) (f foresight) {
+// prefetch begins with the first rows of head h in the first chunk.
+func (r *keyWalk) prefetch(a *attention, t *tile, h int) (f prefetch) {
 	f.soon.head, f.later.head = h, h
 	soon := soonKeys
 	if max(a.keys.row, a.values.row) >= wideRow {
 		soon /= 2
 	}
-	if left := r.leg(0).n * (t.heads - h); left <= soon && r.leg(1).n == 0 { // of a short walk nothing is that far off
-		f.soon.leg, f.later.leg = len(r.legs), len(r.legs)
+	if left := r.chunk(0).n * (t.heads - h); left <= soon && r.chunk(1).n == 0 { // of a short walk nothing is that far off
+		f.soon.chunk, f.later.chunk = len(r.chunks), len(r.chunks)
 		return f
 	}
 	f.soon.move(r, t.heads, soon)
@@ -123,8 +123,8 @@ func (r *route) foresee(a *attention, t *tile, h int) (f foresight) {
 
 // tell adds to a run where the keys and values are that are wanted soon, and later. From there it
 // moves on by as many keys.
-func (f *foresight) tell(r *route, a *attention, t *tile, keys, values *stored) {
-	if f.soon.leg == len(r.legs) {
+func (f *prefetch) tell(r *keyWalk, a *attention, t *tile, keys, values *stored) {
+	if f.soon.chunk == len(r.chunks) {
 		return
 	}
 	n := max(keys.n, fewKeys)
@@ -140,14 +140,14 @@ func (f *foresight) tell(r *route, a *attention, t *tile, keys, values *stored) 
 	f.later.move(r, t.heads, keys.n)
 }
 
-// place is a key of a run of a leg, for one of the heads that walk together.
-type place struct{ leg, head, at, key int }
+// place is a key of a run of a chunk, for one of the heads that walk together.
+type place struct{ chunk, head, at, key int }
 
-// move goes on by so many keys.
-func (p *place) move(r *route, heads, keys int) {
+// move goes on by that many keys.
+func (p *place) move(r *keyWalk, heads, keys int) {
 	p.key += keys
-	for p.leg < len(r.legs) {
-		runs := r.leg(p.leg).runs
+	for p.chunk < len(r.chunks) {
+		runs := r.chunk(p.chunk).runs
 		for ; p.at < len(runs); p.at++ {
 			if n := runs[p.at].n; p.key >= n {
 				p.key -= n
@@ -157,7 +157,7 @@ func (p *place) move(r *route, heads, keys int) {
 		}
 		p.at, p.head = 0, p.head+1
 		if p.head == heads || len(runs) == 0 {
-			p.leg, p.head = p.leg+1, 0
+			p.chunk, p.head = p.chunk+1, 0
 		}
 	}
 }
@@ -166,15 +166,15 @@ func (p *place) move(r *route, heads, keys int) {
 // on, or, where there are fewer, the last ones. It is false where there are none. What lies after
 // the last row of a walk is never fetched: memory that nobody has written yet has no page, and some
 // processors look for that each time they are asked for a line of it.
-func (p *place) rows(r *route, a *attention, t *tile, n int) (number int, ok bool) {
-	if p.leg == len(r.legs) {
+func (p *place) rows(r *keyWalk, a *attention, t *tile, n int) (number int, ok bool) {
+	if p.chunk == len(r.chunks) {
 		return 0, false
 	}
 	number = p.number(r, a, t)
 	have := p.left(r)
-	for next := *p; have < n; have += next.left(r) { // the next leg's may follow, or the next head's
+	for next := *p; have < n; have += next.left(r) { // the next chunk may follow, or the next head's
 		next.move(r, t.heads, next.left(r))
-		if next.leg == len(r.legs) || next.number(r, a, t) != number+have {
+		if next.chunk == len(r.chunks) || next.number(r, a, t) != number+have {
 			break
 		}
 	}
@@ -183,10 +183,10 @@ func (p *place) rows(r *route, a *attention, t *tile, n int) (number int, ok boo
 }
 
 // left is how many rows of its run a place has before it.
-func (p *place) left(r *route) int { return r.leg(p.leg).runs[p.at].n - p.key }
+func (p *place) left(r *keyWalk) int { return r.chunk(p.chunk).runs[p.at].n - p.key }
 
 // number is that of a place's row, as planes count them.
-func (p *place) number(r *route, a *attention, t *tile) int {
-	in := &r.leg(p.leg).runs[p.at]
+func (p *place) number(r *keyWalk, a *attention, t *tile) int {
+	in := &r.chunk(p.chunk).runs[p.at]
 	return a.keys.number(in.block, t.head+p.head, in.offset+p.key)
 }

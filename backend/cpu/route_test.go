@@ -11,7 +11,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// What a walk asks for ahead of time is rows that it comes to: those so many keys further on, where
+// What a walk asks for ahead of time is rows that it comes to: those that many keys further on, where
 // they lie back to back, and never what lies after them, which may be memory that was never written.
 func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 	for _, block := range []int{0, 16, 32, 64, 128} {
@@ -27,7 +27,7 @@ func TestRowsAheadAreThoseOfTheWalk(t *testing.T) {
 						st := c.set(t, 1)
 						w := newScratch(attentionExtent(&st.params))
 						var a attention
-						a.bind(&st.params)
+						a.bind("attend", &st.params)
 						require.NoError(t, a.check(&st.params))
 						a.small = dim == 16 // heads that walk side by side whatever the layout is
 						for work := a.items; len(work) > 0; work = work[itemWords:] {
@@ -68,8 +68,8 @@ func requireAhead(t *testing.T, a *attention, tile *tile, it *item, w *scratch) 
 	r := &w.route
 	r.begin(a, tile, it)
 	at := 0
-	for leg := 0; r.leg(0).n > 0; leg++ {
-		known := ends[min(leg+len(r.legs), len(ends))-1] // rows of the legs that the route has
+	for leg := 0; r.chunk(0).n > 0; leg++ {
+		known := ends[min(leg+len(r.chunks), len(ends))-1] // rows of the chunks that the walk has
 		for h := range tile.heads {
 			r.rows(a, tile, h, w)
 			for i := range w.keys {

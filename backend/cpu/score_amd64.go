@@ -12,7 +12,7 @@ import (
 
 // scorer is an assembly function that sets dst[r*stride+j] to the product of query row r, of at
 // most rowsAtOnce that are qRow bytes apart, and key j of runs, each of at least
-// keysAtLeast that are row bytes apart. The factors of a key are scale bytes behind those of the
+// keysAtLeast that are row bytes apart. The factors of a key are scale bytes after those of the
 // key before, and go with group elements each. As many bytes as it reads of keys it fetches from
 // where a run says that the next ones are, and into the second-level cache those after.
 type scorer func(dst *float32, stride, rows int, q *float32, qRow int, qScales *float32, keys *byte, runs, row int, zeros *float32, scale, group int)
@@ -220,7 +220,7 @@ func (s *scorers) unpacked(runs []stored, times int, scratch []float32) (bytes i
 	return 8 * words * times, scratch
 }
 
-// unpack sets dst to the step of each word, and behind it what its code 0 is worth, once or twice.
+// unpack sets dst to the step of each word, and after it what its code 0 is worth, once or twice.
 func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 	by, part := s.pairs, 1/float32(int(1)<<(8-bits))
 	if times == 2 {
@@ -256,7 +256,7 @@ func (s *scorers) powers(runs []stored, step, zero float32, scratch []float32) (
 	return 8 * groups, scratch
 }
 
-// beyondPairs is how many elements exponents writes behind the last pair.
+// beyondPairs is how many elements exponents writes after the last pair.
 const beyondPairs = 6
 
 // repeated is keys of which the last one comes several times, so that there are enough for

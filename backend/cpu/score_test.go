@@ -13,7 +13,7 @@ import (
 )
 
 // someKeys is n keys of a type, encoded from normal values, at memory that begins skew bytes
-// behind a cache line.
+// after a cache line.
 func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
 	keys := stored{dt: dt, dim: dim, n: n, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:], scales: make([]uint32, scaleWords(dt, dim, n))}
 	if dt.Coding().Scope == backend.ByHead {
@@ -190,7 +190,7 @@ func TestScoreNotFinite(t *testing.T) {
 						keys, q := someKeys(rng, dt, dim, 9, 0), randoms(rng, 5*dim)
 						if keys.dt.Quantized() {
 							spoiled := keys.row(rng.IntN(9))
-							spoiled.spoil()
+							spoiled.setNaN()
 						} else {
 							at := keys.row(3)
 							at.data = at.data[rng.IntN(dim)*dt.Bits()/8:][:dt.Bits()/8]
@@ -214,7 +214,7 @@ func TestScoreNotFinite(t *testing.T) {
 	}
 }
 
-// Scores read no byte behind their operands, and write none behind the scores.
+// Scores read no byte after their operands, and write none after the scores.
 func TestScoreStaysInside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for _, dt := range storageTypes {

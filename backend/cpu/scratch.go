@@ -16,7 +16,7 @@ type scratch struct {
 	rounded        []byte    // query rows as Int8
 	steps          []uint32  // and their scales
 	integers       integers
-	route          route
+	route          keyWalk
 	keys, values   []stored // of a step of it; their rooms are of the same size
 	used           int      // how many of either have been in use since forget
 	job            *job     // of a goroutine that calls; a worker has none

@@ -46,7 +46,7 @@ func sharingPays(s *backend.AttendShape, g plan.Sizes) bool {
 func tileOfFew(s *backend.AttendShape, _ int) int  { return wholeTokens(tileRows, s.QHeads/s.KVHeads) }
 func tileOfTall(s *backend.AttendShape, _ int) int { return wholeTokens(tallRows, s.QHeads/s.KVHeads) }
 
-// wholeTokens is the rows of a tile of whole tokens, of so many rows about.
+// wholeTokens is the rows of a tile of whole tokens, of that many rows about.
 func wholeTokens(rows, group int) int { return max(rows/group, 1) * group }
 
 // share finds what sequences have in common, until noShare.

@@ -124,7 +124,7 @@ func TestSharedInParts(t *testing.T) {
 	}
 }
 
-// Where there is no room for weights, the attention mass comes from a second walk.
+// Where there is no room for weights, the attention scores comes from a second walk.
 func TestSharedMassFromSecondWalk(t *testing.T) {
 	for _, group := range []int{1, 8} {
 		c := longShared()
@@ -144,7 +144,7 @@ func TestSharedRefusesOtherTables(t *testing.T) {
 	c := longShared()
 	st := c.set(t, 4)
 	want := st.attend(t).out
-	table, stride := view[uint32](st.params.Batch.Table.Buf), st.params.Batch.TableStride
+	table, stride := st.words(t, st.params.Batch.Table.Buf), st.params.Batch.TableStride
 	for _, at := range []int{stride, stride + 20, 2 * stride, 2*stride + 99} { // 900 tokens are 56 whole blocks
 		other := table[len(table)-2] // of the last sequence
 		if other >= uint32(st.params.Cache.Blocks) {
@@ -153,7 +153,7 @@ func TestSharedRefusesOtherTables(t *testing.T) {
 		old := table[at]
 		table[at] = other
 		err := st.be.Attend(st.s, st.params)
-		require.ErrorIs(t, err, backend.ErrShape{}, "entry %d", at)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "entry %d", at)
 		require.ErrorContains(t, err, "PlanAttend")
 		table[at] = old
 	}
@@ -163,7 +163,7 @@ func TestSharedRefusesOtherTables(t *testing.T) {
 	require.Equal(t, want, st.attend(t).out)
 
 	st.params.Batch.Table, st.params.Batch.TableStride = backend.Opt[*Buffer]{}, 0
-	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrShape{})
+	require.ErrorIs(t, st.be.Attend(st.s, st.params), backend.ErrArgument{})
 }
 
 func TestSharedRefusesOtherWork(t *testing.T) {

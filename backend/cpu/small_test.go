@@ -29,7 +29,8 @@ func TestSmallCallsHaveTheSameBits(t *testing.T) {
 							for _, small := range []bool{false, true} {
 								w := newScratch(attentionExtent(&st.params))
 								var a attention
-								a.bind(&st.params)
+								a.bind("attend", &st.params)
+								a.bindRows(&st.params)
 								require.NoError(t, a.check(&st.params))
 								a.small = small
 								require.NoError(t, runAlone(&a, len(a.items)/itemWords*a.kvHeads, w))

@@ -52,9 +52,9 @@ func (s *stored) next() *byte {
 	return &s.data[0]
 }
 
-// spoil makes rows of a quantized type read as NaN, where scales are not shared
+// setNaN makes rows of a quantized type read as NaN, where scales are not shared
 // with others.
-func (s *stored) spoil() {
+func (s *stored) setNaN() {
 	switch c := s.dt.Coding(); {
 	case c.Scope == backend.ByHead:
 		for i := range s.data {

@@ -20,7 +20,7 @@ type event struct {
 	closed atomic.Bool
 }
 
-// NewStream returns a stream. Closing it is the caller's.
+// NewStream returns a stream. The caller closes it.
 func (be *Backend) NewStream() (backend.Stream, error) {
 	be.mu.RLock()
 	defer be.mu.RUnlock()
@@ -30,7 +30,7 @@ func (be *Backend) NewStream() (backend.Stream, error) {
 	return &stream{be: be}, nil
 }
 
-// ImportStream accepts an empty Handle only: a CPU has no queues of its own.
+// ImportStream accepts only an empty Handle: a CPU has no queues.
 func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	if h.Addr != 0 || h.Offset != 0 || h.Host != nil {
 		return nil, backend.ErrUnsupported{Op: "import stream", Why: "a cpu has no queues; use an empty handle"}
@@ -53,9 +53,9 @@ func (be *Backend) onStream(op string, s backend.Stream) error {
 	own, ok := s.(*stream)
 	switch {
 	case s == nil || ok && own == nil:
-		return backend.ErrShape{Op: op, What: "stream: none given"}
+		return backend.ErrArgument{Op: op, What: "stream: none given"}
 	case !ok || own.be != be:
-		return fmt.Errorf("cpu: %s: stream %w", op, backend.ErrForeign)
+		return fmt.Errorf("cpu: %s: stream %w", op, backend.ErrOtherDevice)
 	case own.closed.Load():
 		return fmt.Errorf("cpu: %s: stream %w", op, backend.ErrClosed)
 	}
@@ -94,9 +94,9 @@ func (s *stream) mark(op string, e backend.Event) error {
 	own, ok := e.(*event)
 	switch {
 	case e == nil || ok && own == nil:
-		return backend.ErrShape{Op: op, What: "event: none given"}
+		return backend.ErrArgument{Op: op, What: "event: none given"}
 	case !ok || own.be != s.be:
-		return fmt.Errorf("cpu: %s: event %w", op, backend.ErrForeign)
+		return fmt.Errorf("cpu: %s: event %w", op, backend.ErrOtherDevice)
 	}
 	return own.use(op)
 }

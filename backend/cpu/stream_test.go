@@ -23,13 +23,13 @@ func TestStreamsAndEvents(t *testing.T) {
 	require.Equal(t, backend.Handle{}, s.Handle())
 
 	var none *stream
-	require.ErrorIs(t, be.Fill(nil, b, 0, 1, 0), backend.ErrShape{})
-	require.ErrorIs(t, be.Fill(none, b, 0, 1, 0), backend.ErrShape{})
-	require.ErrorIs(t, be.Fill(foreign, b, 0, 1, 0), backend.ErrForeign)
+	require.ErrorIs(t, be.Fill(nil, b, 0, 1, 0), backend.ErrArgument{})
+	require.ErrorIs(t, be.Fill(none, b, 0, 1, 0), backend.ErrArgument{})
+	require.ErrorIs(t, be.Fill(foreign, b, 0, 1, 0), backend.ErrOtherDevice)
 	theirs, err := other.NewEvent()
 	require.NoError(t, err)
-	require.ErrorIs(t, s.Record(theirs), backend.ErrForeign)
-	require.ErrorIs(t, s.Wait(nil), backend.ErrShape{})
+	require.ErrorIs(t, s.Record(theirs), backend.ErrOtherDevice)
+	require.ErrorIs(t, s.Wait(nil), backend.ErrArgument{})
 
 	require.NoError(t, e.Close())
 	require.ErrorIs(t, s.Record(e), backend.ErrClosed)

@@ -10,12 +10,12 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// tallScene is a prompt of tall tiles behind a context that ends inside of a panel.
+// tallScene is a prompt of tall tiles after a context that ends inside of a panel.
 var tallScene = scene{qHeads: 5, kvHeads: 1, kDim: 80, vDim: 48, act: backend.F32, ctx: []int{2*panel + 7, 30}, queries: []int{45, 30}}
 
 // Tall tiles under every mask: panels that are hidden from some rows, or begin and end
 // where the window and the sink tokens do, in place and over several blocks, with contexts
-// that are split and with the attention mass.
+// that are split and with the attention scores.
 func TestTallTiles(t *testing.T) {
 	for _, name := range names() {
 		for _, m := range []mask{{}, {nonCausal: true}, {window: 1}, {window: panel + 9, sinks: 20}, {window: 40, sinks: panel + 3, logits: true},

@@ -54,7 +54,7 @@ func (a *attention) query(t *tile, i int) query {
 // sees is the keys that a query sees.
 func (a *attention) sees(q *query) plan.Keys { return a.see.Of(q.ctx, q.n, q.number, q.number+1) }
 
-// together is how many KV heads walk the keys of a tile of so many rows side by side. Of a small
+// together is how many KV heads walk the keys of a tile of that many rows side by side. Of a small
 // call all do: one walk begins and ends sooner than several.
 func (a *attention) together(rows int) int {
 	if a.small && rows <= fewRows {
@@ -104,7 +104,7 @@ func (a *attention) load(t *tile, w *scratch) {
 		for i := range q.rounded.scales {
 			row := q.rounded.row(i)
 			if !a.q.k.encode[row.dt](row, q.rows[i*row.dim:][:row.dim], false) {
-				row.spoil()
+				row.setNaN()
 			}
 		}
 	}

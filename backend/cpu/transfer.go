@@ -12,6 +12,8 @@ func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) er
 		return err
 	}
 	defer be.end()
+	dst.changes()
+	defer dst.changes()
 	copy(window, src)
 	return nil
 }
@@ -45,7 +47,7 @@ func (be *Backend) window(op string, s backend.Stream, name string, b *Buffer, o
 	return b.mem[lo:][:bytes], nil
 }
 
-// Copy moves n elements between buffers of one DType; overlap is allowed.
+// Copy copies n elements between buffers of one DType. The ranges may overlap.
 func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, srcOff, n int) error {
 	ops, err := be.begin("copy", s)
 	if err != nil {
@@ -61,6 +63,8 @@ func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, 
 	if err != nil {
 		return err
 	}
+	dst.changes()
+	defer dst.changes()
 	return be.moveElements(dst.mem[to:toEnd], src.mem[from:][:toEnd-to], n, dst.dt)
 }
 
@@ -75,9 +79,8 @@ func (be *Backend) moveElements(dst, src []byte, n int, dt backend.DType) error 
 	return be.copy(dst, src)
 }
 
-// Fill sets n elements from off on to v, rounded to the storage type. An integer
-// type must be able to hold v (ErrShape); the types that need a scale beside them
-// take 0 only (ErrUnsupported).
+// Fill sets n elements from off on to v, rounded to the storage type. ErrArgument when an integer type
+// cannot hold v; ErrUnsupported for a value other than 0 in a quantized type.
 func (be *Backend) Fill(s backend.Stream, dst *Buffer, off, n int, v float64) error {
 	ops, err := be.begin("fill", s)
 	if err != nil {
@@ -95,6 +98,8 @@ func (be *Backend) Fill(s backend.Stream, dst *Buffer, off, n int, v float64) er
 	if err != nil || n == 0 {
 		return err
 	}
+	dst.changes()
+	defer dst.changes()
 	mem := dst.mem[lo:hi]
 	if dst.dt.Bits() < 8 { // zeros
 		if n%2 != 0 {

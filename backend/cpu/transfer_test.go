@@ -65,7 +65,7 @@ func TestHalfByteElements(t *testing.T) {
 		be.Fill(s, b, 1, 2, 0), be.Copy(s, b, 1, b, 0, 2), be.Copy(s, b, 0, b, 3, 2),
 		be.Upload(s, b, 1, []byte{0}), be.Upload(s, b, 6, []byte{0, 0}), be.Upload(s, b, 8, []byte{0}),
 	} {
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	require.Equal(t, []byte{0x21, 0, 0x21, 0x09}, b.mem)
 }
@@ -80,7 +80,7 @@ func TestTransferErrors(t *testing.T) {
 		be.Copy(s, b, 0, h, 0, 1), be.Copy(s, b, 3, b, 0, 2), be.Copy(s, b, 0, b, 3, 2), be.Copy(s, b, 0, b, 0, -1),
 		be.Copy(s, b, 0, b, math.MaxInt, 1), be.Fill(s, b, 0, math.MaxInt, 0), be.Fill(s, b, 5, 0, 0),
 	} {
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	require.Equal(t, []float32{1, 2, 3, 4}, values(b))
 	require.NoError(t, be.Copy(s, b, 1, b, 0, 3)) // overlapping

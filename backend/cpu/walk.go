@@ -29,7 +29,7 @@ func (a *attention) part(i int, w *scratch) {
 		done = a.walk(&t, &it, a.k, w)
 	}
 	if !done {
-		a.walk(&t, &it, a.k.careful, w) // something was not finite
+		a.walk(&t, &it, a.k.withExact, w) // something was not finite
 	}
 	w.forget()
 	a.finish(&t, &it, w)
@@ -41,15 +41,15 @@ func (a *attention) part(i int, w *scratch) {
 func (a *attention) walk(t *tile, it *item, k *kernels, w *scratch) bool {
 	acc, kept, r := w.start(t.heads*t.rows, a.vDim), a.keptOf(it), &w.route
 	r.begin(a, t, it)
-	if a.small && r.leg(0).n > 0 && r.leg(1).n == 0 && kept.weights == nil {
+	if a.small && r.chunk(0).n > 0 && r.chunk(1).n == 0 && kept.weights == nil {
 		a.walkShort(t, acc, k, w)
 		return k.exact || k.finite(acc)
 	}
 	scores := w.scores[:t.rows*chunk]
-	for c := 0; r.leg(0).n > 0; c++ {
+	for c := 0; r.chunk(0).n > 0; c++ {
 		for h := range t.heads {
 			from, to := h*t.rows, (h+1)*t.rows
-			l, shrink := r.leg(0), w.shrink[:t.rows]
+			l, shrink := r.chunk(0), w.shrink[:t.rows]
 			r.rows(a, t, h, w)
 			by := a.score(t, h, l, scores, k, w)
 			k.weigh(scores, chunk, l.key%chunk+l.n, by, w.top[from:to], shrink, w.sum[from:to])
@@ -63,10 +63,10 @@ func (a *attention) walk(t *tile, it *item, k *kernels, w *scratch) bool {
 	return k.exact || k.finite(acc)
 }
 
-// walkShort is a walk of a small call along a single leg, which there is nothing to fetch ahead
+// walkShort is a walk of a small call along a single chunk, which there is nothing to fetch ahead
 // for: its heads score, weigh and mix one after another, and weigh together.
 func (a *attention) walkShort(t *tile, acc []float32, k *kernels, w *scratch) {
-	l, by := w.route.leg(0), float32(1)
+	l, by := w.route.chunk(0), float32(1)
 	keys, values := w.runs(len(l.runs))
 	stride, before := t.rows*chunk, l.key%chunk
 	for h := range t.heads {
@@ -98,10 +98,10 @@ func (w *scratch) start(rows, dim int) (acc []float32) {
 }
 
 // score sets row r of scores, of stride chunk, to the scores of head h of a tile for the keys
-// of a leg, which are w.keys; times the factor that it returns they are final: scaled, capped, biased, and −∞
+// of a chunk, which are w.keys; times the factor that it returns they are final: scaled, capped, biased, and −∞
 // where the row does not see the key. A key's place among the scores is that of its position, so
 // that the order in which weights are added up does not depend on where the tile's keys begin.
-func (a *attention) score(t *tile, h int, l *leg, scores []float32, k *kernels, w *scratch) (by float32) {
+func (a *attention) score(t *tile, h int, l *walkChunk, scores []float32, k *kernels, w *scratch) (by float32) {
 	before := l.key % chunk
 	if a.int8Query {
 		k.scoreInt8[a.keys.dt](scores[before:], chunk, a.queries(t, w, h).rounded, w.keys, &w.integers)

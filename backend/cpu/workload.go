@@ -28,7 +28,7 @@ func (be *Backend) tileRows() int {
 	return tallRows
 }
 
-// together is how many KV heads walk the keys of a tile of so many rows side by side.
+// together is how many KV heads walk the keys of a tile of that many rows side by side.
 func (l *workload) together(rows int) int {
 	if rows > fewRows || l.block > smallBlock {
 		return 1
@@ -48,7 +48,7 @@ func (l *workload) fingerprint() plan.Fingerprint {
 }
 
 // workspace is the f32 elements of a call: the log-sum-exp of every row where the
-// attention mass is wanted, the partial results with theirs, and the units of kept
+// attention scores are wanted, the partial results with theirs, and the units of kept
 // weights. It is false when they overflow.
 func (l *workload) workspace(tokens, partialRows, units int) (n int, ok bool) {
 	n, ok = backend.Mul(partialRows, l.vDim+1)

@@ -22,8 +22,7 @@ const (
 	minPTXVersion    = 11080
 )
 
-// Backend is an open CUDA device. It is safe for concurrent use. The zero Backend is a
-// closed one.
+// Backend is an open CUDA device. It is safe for concurrent use. The zero Backend is closed.
 type Backend struct {
 	dev     device.Device[*Buffer, *stream, *event, driver.Error]
 	ctx     *driver.Context
@@ -33,9 +32,8 @@ type Backend struct {
 
 var _ backend.Backend[*Buffer] = (*Backend)(nil)
 
-// Open opens device i, in the driver's order. A device may be opened several
-// times; the buffers of one Backend are foreign to another. ErrUnavailable says
-// what is missing. The caller closes it.
+// Open opens device i, in the driver's order. A device may be opened several times; buffers of one
+// Backend are ErrOtherDevice on another. ErrUnavailable says what is missing. The caller closes it.
 func Open(i int) (*Backend, error) {
 	lib, err := library()
 	if err != nil {
@@ -85,8 +83,8 @@ func unfit(lib *driver.Library, d driver.Device) string {
 	return ""
 }
 
-// Info describes the device. FreeMemory is what the driver has left for all
-// processes, and what this Backend has freed and still keeps.
+// Info describes the device. FreeMemory is the memory that is free for all processes, and that
+// which this Backend keeps for reuse.
 func (be *Backend) Info() backend.Info {
 	if be.ctx == nil { // the zero Backend
 		return backend.Info{}
@@ -94,7 +92,7 @@ func (be *Backend) Info() backend.Info {
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.ctx.Device
-	info.Device, info.Units, info.TotalMemory = d.Name, d.Units, d.Memory
+	info.Device, info.ComputeUnits, info.TotalMemory = d.Name, d.Units, d.Memory
 	if !usable {
 		return info
 	}
@@ -104,12 +102,12 @@ func (be *Backend) Info() backend.Info {
 	return info
 }
 
-// Caps says what the device accepts.
+// Caps lists what the device accepts.
 func (be *Backend) Caps() backend.Caps { return be.dev.Caps() }
 
-// Close waits for the work of all streams and gives everything back: buffers,
-// streams, events, kernels, and the reference to the context. It does so on a lost
-// device, too, as far as the driver lets it. Closing twice is ErrClosed.
+// Close waits for the work of all streams and releases everything: buffers, streams, events,
+// kernels, and the reference to the context. On a lost device it releases what the driver allows.
+// Closing twice is ErrClosed.
 func (be *Backend) Close() error {
 	return be.dev.Close(be.release, be.modules.close, be.memory.close, be.ctx.Release)
 }

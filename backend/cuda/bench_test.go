@@ -83,7 +83,7 @@ func newTimer(b *testing.B, be *Backend, s *stream) *timer {
 	return t
 }
 
-// time is the time of what enqueue enqueues. It stands in line behind copies that keep the
+// time is the time of what enqueue enqueues. It stands in line after copies that keep the
 // device busy until all is there, so that the host's time is not in it: where they were too
 // short for that, more are made, and all is done again.
 func (t *timer) time(enqueue func() error) (time.Duration, error) {

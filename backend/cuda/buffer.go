@@ -40,10 +40,10 @@ func (b *Buffer) DType() backend.DType { return b.own().DType() }
 // Bytes is the storage of all elements.
 func (b *Buffer) Bytes() int64 { return b.own().Bytes() }
 
-// Alloc returns n uninitialised elements, aligned to 256 bytes, for work on any
-// stream. It waits for work on the device only when there is too little memory, to
-// get what was freed. ErrOutOfMemory when that is not enough; ErrShape when the
-// type is invalid, n is negative or the size overflows.
+// Alloc returns n uninitialised elements, aligned to 256 bytes, which all streams can use. Only
+// when there is too little memory it waits for work on the device, to reuse freed memory.
+// ErrOutOfMemory when that is not enough; ErrArgument when the type is invalid, n is negative or the
+// size overflows.
 func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("alloc", dt, n)
 	if err != nil {
@@ -54,7 +54,7 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	}
 	defer be.dev.Unlock()
 	if all := be.ctx.Device.Memory; int64(size) > all {
-		return nil, fmt.Errorf("%s: alloc: %d bytes of %d: %w", be.dev.Name(), size, all, backend.ErrOutOfMemory)
+		return nil, fmt.Errorf("%s: alloc: %d bytes of %d: %w", be.dev.Name(), size, all, backend.ErrOutOfMemory{})
 	}
 	var ptr driver.Ptr
 	if size > 0 {
@@ -67,9 +67,9 @@ func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// Free returns the memory once the work that was enqueued before on any of this
-// Backend's streams is done, without waiting for it (a device without memory pools
-// waits). An imported buffer's memory is only forgotten.
+// Free releases the memory after all work that was enqueued before on this Backend's streams,
+// without waiting for it (on devices without memory pools it waits), and frees the buffer's
+// sub-buffers. Imported memory, and that of a sub-buffer, is left as it is.
 func (be *Backend) Free(b *Buffer) error {
 	if err := be.dev.Lock("free"); err != nil {
 		return err
@@ -102,9 +102,9 @@ func (be *Backend) release(b *Buffer) error {
 	return be.memory.release(driver.Ptr(b.Place().At))
 }
 
-// Import wraps memory of this device, h.Addr a CUdeviceptr, without a copy. ErrShape
-// when it is not device memory, too short or not aligned to an element, ErrForeign
-// when it is another device's or another context's.
+// Import makes a buffer of memory of this device, h.Addr a CUdeviceptr, without a copy. ErrArgument
+// when it is not device memory, too short or not aligned to an element; ErrOtherDevice when it belongs
+// to another device or context.
 func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("import", dt, n)
 	if err != nil {
@@ -140,7 +140,7 @@ func (be *Backend) reaches(p driver.Ptr, size int) error {
 	case err != nil || !at.OnDevice:
 		return importError("handle: %#x is no device memory", p)
 	case at.Ordinal != be.ctx.Device.Ordinal || at.Foreign:
-		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrForeign)
+		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrOtherDevice)
 	case at.Size != 0 && (p < at.Start || p >= end || uint64(size) > uint64(end-p)):
 		return importError("handle: %#x has %d bytes, need %d", p, uint64(end-p), size)
 	}
@@ -148,10 +148,31 @@ func (be *Backend) reaches(p driver.Ptr, size int) error {
 }
 
 func importError(format string, args ...any) error {
-	return backend.ErrShape{Op: "import", What: fmt.Sprintf(format, args...)}
+	return backend.ErrArgument{Op: "import", What: fmt.Sprintf(format, args...)}
 }
 
-// Handle is the memory of b as a CUdeviceptr, valid until Free; 0 when b is empty.
+// SubBuffer returns n elements of dt in the memory of b, from byte offset on, which is aligned to
+// an element (ErrArgument). Operations whose kernels need more alignment check it. Freeing b frees it,
+// too.
+func (be *Backend) SubBuffer(b *Buffer, offset int64, dt backend.DType, n int) (*Buffer, error) {
+	const op = "sub-buffer"
+	if err := be.dev.Lock(op); err != nil {
+		return nil, err
+	}
+	defer be.dev.Unlock()
+	if err := be.dev.LockedBuffer(op, b); err != nil {
+		return nil, err
+	}
+	size, err := check.SubBuffer(b, b.Place().At, offset, dt, n)
+	if err != nil {
+		return nil, err
+	}
+	sub := &Buffer{device.NewSubBuffer(b.own(), offset, dt, n, size)}
+	be.dev.AddBuffer(sub)
+	return sub, nil
+}
+
+// Handle is the CUdeviceptr of b, valid until Free; 0 when b is empty.
 func (be *Backend) Handle(b *Buffer) (backend.Handle, error) {
 	if err := be.dev.BeginBuffer("handle", b); err != nil {
 		return backend.Handle{}, err

@@ -30,6 +30,6 @@ func TestImports(t *testing.T) {
 		"an offset":        {Addr: h.Addr, Offset: 4},
 		"no device memory": {Addr: 4096},
 	} {
-		require.ErrorIs(t, second(be.Import(h, backend.F32, 1)), backend.ErrShape{}, name)
+		require.ErrorIs(t, second(be.Import(h, backend.F32, 1)), backend.ErrArgument{}, name)
 	}
 }

@@ -39,7 +39,7 @@ func TestAllocWaitsForFreedMemory(t *testing.T) {
 	c.FailAlloc(1)
 	b, err = be.Alloc(backend.Int8, 100)
 	if be.memory.pool == 0 {
-		require.ErrorIs(t, err, backend.ErrOutOfMemory)
+		require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	} else {
 		require.NoError(t, err)
 		require.NoError(t, be.Free(b))

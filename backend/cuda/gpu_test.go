@@ -40,7 +40,7 @@ func emulator(c *standin.Control) *gputest.Standin {
 	before := c.Counts()
 	return &gputest.Standin{
 		Failures: []gputest.Failure{
-			{Name: "out of memory", Next: c.FailAlloc, Accepted: func(err error) bool { return errors.Is(err, backend.ErrOutOfMemory) }},
+			{Name: "out of memory", Next: c.FailAlloc, Accepted: func(err error) bool { return errors.Is(err, backend.ErrOutOfMemory{}) }},
 			{Name: "refused launch", Next: c.FailLaunch, Accepted: func(err error) bool {
 				var refused driver.Error
 				return errors.As(err, &refused) && (refused.Call == "cuLaunchKernel" || refused.Call == "cuGraphLaunch")
@@ -56,7 +56,7 @@ func emulator(c *standin.Control) *gputest.Standin {
 		Found:    func() uint64 { return c.Calls("cuModuleGetFunction") },
 		Waited:   func() uint64 { return c.Calls("cuStreamSynchronize") },
 		Lose:     func(device int) { c.Lose(device) },
-		Restore:  func(int) {}, // a context that is retained anew is whole
+		Restore:  func(int) {}, // a context that is retained again is whole
 		Loss: func(err error) bool {
 			var cause driver.Error
 			return errors.As(err, &cause) && cause.Name == "CUDA_ERROR_ECC_UNCORRECTABLE"

@@ -13,11 +13,11 @@ import (
 
 var _ backend.Capturer = (*Backend)(nil)
 
-// Capture makes a CUDA graph of what record enqueues on s: see backend.Capture.
-// ErrUnsupported on the default stream, and where the driver is older than CUDA 11.4. On
-// an imported stream ErrCapture, too, while its owner captures it. What a program enqueues
-// on the CUstream by other means while record runs, such as a model's kernels, is in the
-// graph, too; whether its memory lives as long is the program's affair.
+// Capture makes a CUDA graph of what record enqueues on s; see backend.Capture. ErrUnsupported on
+// the default stream, and when the driver is older than CUDA 11.4; ErrCapture on an imported stream
+// that its owner captures. Work that the program itself enqueues on the CUstream while record runs,
+// such as a model's kernels, is part of the graph, too; the program must keep its memory as long as
+// the graph.
 func (be *Backend) Capture(s backend.Stream, record func() error) (backend.Graph, error) {
 	return be.dev.Capture(s, record, func(s *stream) device.Recorder { return recorder{s} })
 }
@@ -93,7 +93,7 @@ func (e exec) Launch() error {
 func (e exec) Destroy() error { return e.be.ctx.DestroyExec(e.cu) }
 
 // uncaptured is ErrCapture while the owner of an imported stream captures it by himself:
-// what op does would become part of his graph, or end his capture.
+// what op does would become part of the runner's graph, or end its capture.
 func (s *stream) uncaptured(op string) error {
 	if !s.imported {
 		return nil

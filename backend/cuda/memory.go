@@ -42,7 +42,7 @@ func newMemory(ctx *driver.Context) (memory, error) {
 // little, it waits for what was released.
 func (m *memory) obtain(size int) (driver.Ptr, error) {
 	p, err := m.take(size)
-	if !errors.Is(err, backend.ErrOutOfMemory) || m.pool == 0 {
+	if !errors.Is(err, backend.ErrOutOfMemory{}) || m.pool == 0 {
 		return p, err
 	}
 	if err := m.ctx.Sync(m.frees); err != nil {

@@ -108,7 +108,7 @@ func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Mod
 	var refused driver.Error
 	switch d := m.ctx.Device; {
 	case err == nil:
-	case errors.Is(err, backend.ErrOutOfMemory), errors.Is(err, backend.ErrLost), !errors.As(err, &refused), refused.Call != "cuModuleLoadData":
+	case errors.Is(err, backend.ErrOutOfMemory{}), errors.Is(err, backend.ErrLost), !errors.As(err, &refused), refused.Call != "cuModuleLoadData":
 		return 0, fmt.Errorf("load kernels %s: %w", family, err)
 	default:
 		return 0, backend.ErrUnsupported{Op: "load kernels " + family, Why: fmt.Sprintf(

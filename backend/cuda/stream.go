@@ -52,10 +52,9 @@ func (be *Backend) NewStream() (backend.Stream, error) {
 // perThread is CU_STREAM_PER_THREAD.
 const perThread = 2
 
-// ImportStream wraps the caller's CUstream, which must be of the device's primary
-// context (ErrForeign) and live until the stream is closed. An empty handle is the
-// legacy default stream. The default stream of a thread is ErrUnsupported: a
-// goroutine has no thread of its own.
+// ImportStream wraps the caller's CUstream, which must belong to the device's primary context
+// (ErrOtherDevice) and exist until the stream is closed. An empty handle is the legacy default stream.
+// The per-thread default stream is ErrUnsupported, because goroutines move between threads.
 func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	if err := be.dev.Lock("import stream"); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	defer be.dev.Unlock()
 	switch {
 	case h.Host != nil || h.Offset != 0:
-		return nil, backend.ErrShape{Op: "import stream", What: "handle: a host slice or an offset, need a CUstream or nothing"}
+		return nil, backend.ErrArgument{Op: "import stream", What: "handle: a host slice or an offset, need a CUstream or nothing"}
 	case h.Addr == perThread:
 		return nil, backend.ErrUnsupported{Op: "import stream", Why: "the default stream of a thread; use an empty handle or a stream that was created"}
 	}
@@ -73,7 +72,7 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 		return nil, be.dev.Failed("import stream", err)
 	}
 	if !ours {
-		return nil, fmt.Errorf("%s: import stream: stream %w", be.dev.Name(), backend.ErrForeign)
+		return nil, fmt.Errorf("%s: import stream: stream %w", be.dev.Name(), backend.ErrOtherDevice)
 	}
 	s, err := be.wrap(cu, true)
 	if err != nil {

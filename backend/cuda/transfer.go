@@ -8,8 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
-// Upload copies src into dst from element off on. It waits only for its own
-// earlier uploads, when they have not yet left the page-locked memory between.
+// Upload copies src into dst from element off on. It waits only for its own earlier uploads, when
+// the stream's page-locked memory is full.
 func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) error {
 	t, err := be.dev.Transfer("upload", s, "destination", dst, off, len(src))
 	if err != nil {

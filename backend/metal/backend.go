@@ -15,8 +15,7 @@ import (
 // minMacOS is the first with version 3 of the language.
 const minMacOS = 13
 
-// Backend is an open Metal device. It is safe for concurrent use. The zero Backend is a
-// closed one.
+// Backend is an open Metal device. It is safe for concurrent use. The zero Backend is closed.
 type Backend struct {
 	dev     device.Device[*Buffer, *stream, *event, mtl.Error]
 	gpu     *mtl.Device
@@ -31,9 +30,8 @@ var (
 	_ backend.HostAccess[*Buffer] = (*Backend)(nil)
 )
 
-// Open opens device i, in the system's order. A device may be opened several times; the
-// buffers of one Backend are foreign to another. ErrUnavailable says what is missing. The
-// caller closes it.
+// Open opens device i, in the system's order. A device may be opened several times; buffers of one
+// Backend are ErrOtherDevice on another. ErrUnavailable says what is missing. The caller closes it.
 func Open(i int) (*Backend, error) {
 	gpus, err := mtl.Devices()
 	if err != nil {
@@ -72,9 +70,9 @@ func unfit(d mtl.Info) string {
 	return ""
 }
 
-// Info describes the device. TotalMemory is the working set that the system recommends
-// for it, FreeMemory what this process has left of that. It counts what was freed and work
-// under way may still keep: Alloc waits for that.
+// Info describes the device. TotalMemory is the working set that the system recommends, FreeMemory
+// what this process has left of it, including freed memory that is still in use: Alloc waits for
+// that.
 func (be *Backend) Info() backend.Info {
 	if be.gpu == nil { // the zero Backend
 		return backend.Info{}
@@ -82,7 +80,7 @@ func (be *Backend) Info() backend.Info {
 	info, usable := be.dev.Info()
 	defer be.dev.End()
 	d := be.gpu.Info
-	info.Device, info.Units, info.TotalMemory, info.HostVisible = d.Name, d.Cores, d.WorkingSet, true
+	info.Device, info.ComputeUnits, info.TotalMemory, info.HostVisible = d.Name, d.Cores, d.WorkingSet, true
 	if usable {
 		kept := be.kept() // before room, which may get from it meanwhile
 		info.FreeMemory = min(be.room()+kept, d.WorkingSet)
@@ -90,11 +88,11 @@ func (be *Backend) Info() backend.Info {
 	return info
 }
 
-// Caps says what the device accepts.
+// Caps lists what the device accepts.
 func (be *Backend) Caps() backend.Caps { return be.dev.Caps() }
 
-// Close waits for the work of all streams and gives everything back: buffers, streams,
-// events and kernels. It does so on a lost device, too. Closing twice is ErrClosed.
+// Close waits for the work of all streams and releases everything: buffers, streams, events and
+// kernels. It works on a lost device, too. Closing twice is ErrClosed.
 func (be *Backend) Close() error {
 	return be.dev.Close(be.release, be.end)
 }

@@ -16,7 +16,7 @@ import (
 // Buffer is memory of one Backend's device.
 type Buffer struct {
 	memoryOf
-	memory mtl.Buffer // one reference; 0 when empty
+	memory mtl.Buffer // one reference, of a sub-buffer none; 0 when empty
 	host   []byte     // the same bytes, until it is freed; nil when empty, or private to the GPU
 }
 
@@ -40,10 +40,10 @@ func (b *Buffer) DType() backend.DType { return b.own().DType() }
 // Bytes is the storage of all elements.
 func (b *Buffer) Bytes() int64 { return b.own().Bytes() }
 
-// Alloc returns n uninitialised elements, aligned to a page, for work on any stream. It
-// waits for work on the device only when there is too little memory, to get what was
-// freed. ErrMemory, which is an ErrOutOfMemory, when that is not enough; ErrShape when
-// the type is invalid, n is negative or the size overflows.
+// Alloc returns n uninitialised elements, aligned to a page, which all streams can use. Only when
+// there is too little memory it waits for work on the device, to reuse freed memory. ErrMemory,
+// which is an ErrOutOfMemory, when that is not enough; ErrArgument when the type is invalid, n is
+// negative or the size overflows.
 func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("alloc", dt, n)
 	if err != nil {
@@ -73,8 +73,8 @@ func (b *Buffer) place(offset int64) launch.Place {
 	return launch.Place{Memory: uintptr(b.memory), At: uint64(offset)}
 }
 
-// Free gives the memory back; Metal keeps it for the work that was enqueued before. An
-// imported buffer's memory is only forgotten.
+// Free releases the memory and the buffer's sub-buffers; Metal keeps it for the work that was
+// enqueued before. Imported memory, and that of a sub-buffer, is left as it is.
 func (be *Backend) Free(b *Buffer) error {
 	if err := be.dev.Lock("free"); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (be *Backend) Free(b *Buffer) error {
 
 // release gives up the reference to a buffer's memory.
 func (be *Backend) release(b *Buffer) error {
-	if b.memory != 0 {
+	if b.memory != 0 && !b.Part() {
 		b.memory.Release()
 		if b.Owned() {
 			be.late.Add((b.Bytes() + page - 1) / page * page)
@@ -97,11 +97,10 @@ func (be *Backend) release(b *Buffer) error {
 	return nil
 }
 
-// Import wraps an MTLBuffer of this device, h.Addr, from byte h.Offset on, without a copy.
-// The buffer is retained until Free. ErrShape when it is too short or the offset not aligned
-// to an element, ErrForeign when it is another device's, ErrUnsupported for a slice of the
-// host's, and for a buffer whose hazards Metal does not track, as those of heaps: the order of
-// our work and the runner's rests on that.
+// Import makes a buffer of an MTLBuffer of this device, h.Addr, from byte h.Offset on, without a
+// copy. It is retained until Free. ErrArgument when it is too short or the offset is not aligned to an
+// element, ErrOtherDevice when it belongs to another device, ErrUnsupported for a host slice, and for a
+// buffer whose hazards Metal does not track (as in heaps).
 func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("import", dt, n)
 	if err != nil {
@@ -142,7 +141,7 @@ func (be *Backend) reach(b *Buffer, h backend.Handle, dt backend.DType, size int
 	case info.Untracked:
 		return backend.ErrUnsupported{Op: "import", Why: "Metal does not track the hazards of this MTLBuffer, so nothing orders its uses; make it with MTLResourceHazardTrackingModeTracked"}
 	case info.Registry != be.gpu.Info.Registry:
-		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrForeign)
+		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrOtherDevice)
 	case h.Offset > info.Length || int64(size) > info.Length-h.Offset:
 		return importError("handle: %d bytes from %d on, need %d", info.Length, h.Offset, size)
 	}
@@ -154,10 +153,37 @@ func (be *Backend) reach(b *Buffer, h backend.Handle, dt backend.DType, size int
 }
 
 func importError(format string, args ...any) error {
-	return backend.ErrShape{Op: "import", What: fmt.Sprintf(format, args...)}
+	return backend.ErrArgument{Op: "import", What: fmt.Sprintf(format, args...)}
 }
 
-// Handle is the MTLBuffer of b and where in it b begins, valid until Free; empty when b is.
+// SubBuffer returns n elements of dt in the memory of b, from byte offset on, which is aligned to
+// an element (ErrArgument). Operations whose kernels need more alignment check it. Freeing b frees it,
+// too.
+func (be *Backend) SubBuffer(b *Buffer, offset int64, dt backend.DType, n int) (*Buffer, error) {
+	const op = "sub-buffer"
+	if err := be.dev.Lock(op); err != nil {
+		return nil, err
+	}
+	defer be.dev.Unlock()
+	if err := be.dev.LockedBuffer(op, b); err != nil {
+		return nil, err
+	}
+	size, err := check.SubBuffer(b, b.Place().At, offset, dt, n)
+	if err != nil {
+		return nil, err
+	}
+	sub := &Buffer{memoryOf: device.NewSubBuffer(b.own(), offset, dt, n, size)}
+	if size > 0 {
+		sub.memory = b.memory
+		if b.host != nil {
+			sub.host = b.host[offset:][:size:size]
+		}
+	}
+	be.dev.AddBuffer(sub)
+	return sub, nil
+}
+
+// Handle is the MTLBuffer of b and the offset of b in it, valid until Free; empty when b is.
 func (be *Backend) Handle(b *Buffer) (backend.Handle, error) {
 	if err := be.dev.BeginBuffer("handle", b); err != nil {
 		return backend.Handle{}, err
@@ -166,9 +192,9 @@ func (be *Backend) Handle(b *Buffer) (backend.Handle, error) {
 	return backend.Handle{Addr: uintptr(b.memory), Offset: int64(b.Place().At)}, nil
 }
 
-// HostBytes is the memory of b, valid until Free. The caller orders its access with the
-// streams that use b: what they have written is there after Sync. ErrUnsupported when b
-// was imported and is private to the GPU.
+// HostBytes is the memory of b, valid until Free. The caller must synchronise its access with the
+// streams that use b: what they have written is there after Sync. ErrUnsupported when b was
+// imported and is private to the GPU.
 func (be *Backend) HostBytes(b *Buffer) ([]byte, error) {
 	if err := be.dev.BeginBuffer("host bytes", b); err != nil {
 		return nil, err

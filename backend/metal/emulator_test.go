@@ -20,13 +20,13 @@ func emulator() *gputest.Standin {
 	lost := func(err error) bool { return errors.Is(err, backend.ErrLost) && refused(err) }
 	return &gputest.Standin{
 		Failures: []gputest.Failure{
-			{Name: "out of memory", Next: metalsimt.FailBuffer, Accepted: func(err error) bool { return errors.Is(err, backend.ErrOutOfMemory) }},
+			{Name: "out of memory", Next: metalsimt.FailBuffer, Accepted: func(err error) bool { return errors.Is(err, backend.ErrOutOfMemory{}) }},
 			{Name: "library", Next: metalsimt.FailLibrary, Accepted: refused},
 			{Name: "pipeline", Next: metalsimt.FailPipeline, Accepted: refused},
 			{Name: "failed call", Next: metalsimt.FailCall, Accepted: refused},
 			{Name: "failed work", Next: func(n int) { metalsimt.FailCommands(n, metalsimt.Internal) }, Accepted: lost},
 			{Name: "work without memory", Next: func(n int) { metalsimt.FailCommands(n, metalsimt.OutOfMemory) },
-				Accepted: func(err error) bool { return lost(err) && errors.Is(err, backend.ErrOutOfMemory) }},
+				Accepted: func(err error) bool { return lost(err) && errors.Is(err, backend.ErrOutOfMemory{}) }},
 		},
 		FailCall: metalsimt.FailCall,
 		Injected: func() uint64 { return metalsimt.Count().Injected },

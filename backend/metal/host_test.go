@@ -38,7 +38,7 @@ func TestHostBytes(t *testing.T) {
 	require.Empty(t, bytes)
 	require.NoError(t, be.Free(empty))
 	require.ErrorIs(t, second(be.HostBytes(empty)), backend.ErrFreed)
-	require.ErrorIs(t, second(be.HostBytes(nil)), backend.ErrShape{})
+	require.ErrorIs(t, second(be.HostBytes(nil)), backend.ErrArgument{})
 }
 
 // runnersMemory is memory that a model runner made, until the test's end.
@@ -80,7 +80,7 @@ func TestImportWithOffset(t *testing.T) {
 		"too far": {Addr: h.Addr, Offset: 2052}, "negative": {Addr: h.Addr, Offset: -4}, "unaligned": {Addr: h.Addr, Offset: 2},
 		"behind the end": {Addr: h.Addr, Offset: 1 << 62}, "nothing": {Offset: 4},
 	} {
-		require.ErrorIs(t, second(be.Import(h, backend.U32, 512)), backend.ErrShape{}, name)
+		require.ErrorIs(t, second(be.Import(h, backend.U32, 512)), backend.ErrArgument{}, name)
 	}
 	require.NoError(t, be.Free(b))
 	require.Len(t, wordsOf(memory), 1024, "still there")

@@ -17,7 +17,7 @@ import (
 )
 
 // embed makes a library of all kernels a part of the program, for a test. What the
-// stand-in takes for one is source behind four letters.
+// stand-in takes for one is source after four letters.
 func embed(t testing.TB, text string) {
 	before := library
 	library = func() ([]byte, bool) { return []byte(text), true }

@@ -25,12 +25,12 @@ func (be *Backend) room() int64 {
 func (be *Backend) obtain(size int) (mtl.Buffer, error) {
 	largest := be.Caps().MaxBuffer
 	if int64(size) > largest {
-		return 0, backend.ErrMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, be.room())}
+		return 0, backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, be.room())}
 	}
 	if int64(size) > be.room() { // which is whole pages, so the buffer's last one fits as well
 		be.settle()
 		if room := be.room(); int64(size) > room {
-			return 0, backend.ErrMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, room)}
+			return 0, backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, room)}
 		}
 	}
 	return be.gpu.NewBuffer(size)

@@ -15,13 +15,13 @@ import (
 )
 
 // refused is an allocation that does not fit: it says what would, and takes nothing.
-func refused(t testing.TB, be *Backend, size int64) backend.ErrMemory {
+func refused(t testing.TB, be *Backend, size int64) backend.ErrOutOfMemory {
 	t.Helper()
 	made := metalsimt.Calls("newBufferWithLength:options:")
 	_, err := be.Alloc(backend.Int8, int(size))
-	var full backend.ErrMemory
+	var full backend.ErrOutOfMemory
 	require.True(t, errors.As(err, &full), "%v", err)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.Equal(t, "alloc", full.Op)
 	require.Equal(t, size, full.Bytes)
 	require.Less(t, full.Max, size)
@@ -142,13 +142,13 @@ func TestPrivateStorage(t *testing.T) {
 	mtl.Buffer(id).Release()
 	queue, err := be.gpu.NewQueue()
 	require.NoError(t, err)
-	require.ErrorIs(t, second(be.Import(backend.Handle{Addr: queue.ID()}, backend.U32, 16)), backend.ErrShape{}, "a queue")
+	require.ErrorIs(t, second(be.Import(backend.Handle{Addr: queue.ID()}, backend.U32, 16)), backend.ErrArgument{}, "a queue")
 	queue.Close()
 	id = metalsimt.PrivateBuffer(be.gpu.ID, 64)
-	require.ErrorIs(t, second(be.ImportStream(backend.Handle{Addr: id})), backend.ErrShape{}, "a buffer")
+	require.ErrorIs(t, second(be.ImportStream(backend.Handle{Addr: id})), backend.ErrArgument{}, "a buffer")
 	mtl.Buffer(id).Release()
 	id = metalsimt.PrivateBuffer(other.gpu.ID, 64)
-	require.ErrorIs(t, second(be.Import(backend.Handle{Addr: id}, backend.U32, 1)), backend.ErrForeign)
+	require.ErrorIs(t, second(be.Import(backend.Handle{Addr: id}, backend.U32, 1)), backend.ErrOtherDevice)
 	mtl.Buffer(id).Release()
 	require.NoError(t, other.Close())
 }

@@ -50,11 +50,10 @@ func (be *Backend) NewStream() (backend.Stream, error) {
 	return be.wrap(queue, false), nil
 }
 
-// ImportStream wraps the caller's MTLCommandQueue, which must be of this device
-// (ErrForeign). An empty handle is a queue that all imports of an empty handle share.
-// Each operation is committed before its call returns, so that it comes between the
-// caller's own command buffers where it was called; Sync and Record are behind what the
-// caller has committed before.
+// ImportStream wraps the caller's MTLCommandQueue, which must belong to this device (ErrOtherDevice).
+// All imports of an empty handle share one queue. Each operation is committed before its call
+// returns, so it is in order with the caller's own command buffers; Sync and Record also cover what
+// the caller has committed before.
 func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	const op = "import stream"
 	if err := be.dev.Lock(op); err != nil {
@@ -62,7 +61,7 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	}
 	defer be.dev.Unlock()
 	if h.Host != nil || h.Offset != 0 {
-		return nil, backend.ErrShape{Op: op, What: "handle: a host slice or an offset, need an MTLCommandQueue or nothing"}
+		return nil, backend.ErrArgument{Op: op, What: "handle: a host slice or an offset, need an MTLCommandQueue or nothing"}
 	}
 	id := h.Addr
 	if id == 0 {
@@ -75,9 +74,9 @@ func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 		}
 		id = be.common.ID()
 	} else if theirs := mtl.QueueDevice(id); theirs == 0 {
-		return nil, backend.ErrShape{Op: op, What: "handle: an object of another kind, need an MTLCommandQueue"}
+		return nil, backend.ErrArgument{Op: op, What: "handle: an object of another kind, need an MTLCommandQueue"}
 	} else if theirs != be.gpu.Info.Registry {
-		return nil, fmt.Errorf("%s: %s: stream %w", be.dev.Name(), op, backend.ErrForeign)
+		return nil, fmt.Errorf("%s: %s: stream %w", be.dev.Name(), op, backend.ErrOtherDevice)
 	}
 	queue, err := be.gpu.ImportQueue(id)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 )
 
-// Upload copies src into dst from element off on. Where the stream has nothing to do, the
-// host copies; otherwise, and on a shared queue, it waits at most for its own earlier uploads.
+// Upload copies src into dst from element off on. When the stream is idle the host copies;
+// otherwise, and on a shared queue, it waits at most for its own earlier uploads.
 func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) error {
 	t, err := be.dev.Transfer("upload", s, "destination", dst, off, len(src))
 	if err != nil {

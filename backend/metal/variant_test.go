@@ -119,7 +119,7 @@ func (w *world[B]) append(f features, quantized bool) []float32 {
 	p := backend.AppendParams[B]{Cache: w.cache(2, 16), Tokens: tokens, K: w.rows(f, tokens*dim), V: w.rows(f, tokens*dim),
 		Slots: place[int64](w, backend.I64, 3, -1, 20, 0, 31)}
 	if f.has(abi.WithRoPE) {
-		p.Rope = backend.Rope[B]{Table: backend.Some(w.floats(8 * dim)), Positions: 8, Dims: dim, Magnitude: 1}
+		p.Rotary = backend.RotaryTable[B]{Table: backend.Some(w.floats(8 * dim)), Positions: 8, Dims: dim, Magnitude: 1}
 		p.Positions = backend.Some(place[uint32](w, backend.U32, 0, 7, 2, 5, 1))
 	}
 	q := w.rows(f, tokens*2*dim)
@@ -166,7 +166,7 @@ func (w *world[B]) attend(f features) []float32 {
 	f32 := backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}
 	lens := []uint32{600, 280}
 	shape := backend.AttendShape{QHeads: qHeads, KVHeads: 1, KDim: dim, VDim: dim, BlockSize: 608, Format: f32,
-		ContextLens: lens, QueryLens: []uint32{1, 1}, Mass: f.has(abi.WithFinalLSE)}
+		ContextLens: lens, QueryLens: []uint32{1, 1}, Scores: f.has(abi.WithFinalLSE)}
 	p := backend.AttendParams[B]{QHeads: qHeads, Scale: 0.125, Q: backend.Dense(w.floats(2 * qHeads * dim)),
 		Batch: backend.Ragged[B]{Seqs: 2, Tokens: 2, ContextLens: place(w, backend.U32, lens...)},
 		Out:   backend.Outputs[B]{Rows: backend.Dense(w.zeros(2 * qHeads * dim))}}
@@ -199,7 +199,7 @@ func (w *world[B]) attend(f features) []float32 {
 		p.Out.LSE = backend.Some(lse)
 	}
 	if f.has(abi.WithFinalLSE) {
-		p.Out.Mass = backend.Some(mass)
+		p.Out.Scores = backend.Some(mass)
 	}
 	var err error
 	p.Plan, err = w.plan(shape, f)

@@ -2,14 +2,13 @@ package quant
 
 import "math"
 
-// Word is the scale and the zero point of a group of codes. Its low half is a
-// bfloat16 s, which has the range of a float32, and its high half an integer z that
-// counts 1/256 of the range of a code, so that a group far from zero keeps its place: a
-// code of b bits is worth s*(code + z*2^(b-8)). The product of 8 and 16 bits is exact
-// in a float32.
+// Word is the scale and the zero point of a group of codes. Its low half is a bfloat16 s. Its high
+// half is a signed integer z that counts 1/256 of a code's range, so that groups far from zero are
+// stored precisely: a code of b bits stands for s*(code + z*2^(b-8)). The product of 8 and 16 bits
+// is exact in a float32.
 type Word uint32
 
-// NaN is the word of a group that reads as NaN.
+// NaN is the word of a group whose values are all NaN.
 const NaN Word = 0x7fc0
 
 const (
@@ -17,7 +16,7 @@ const (
 	infinity = 0x7f800000 // its bits
 )
 
-// WordOf covers values from lo to hi, both finite, with codes of bits bits.
+// WordOf is the word with which codes of the given bits cover values from lo to hi, both finite.
 func WordOf(lo, hi float32, bits int) Word {
 	top := float32(int(1)<<bits - 1)
 	s := (float32(0.5*hi) - float32(0.5*lo)) / (0.5 * top) // hi - lo may overflow
@@ -32,23 +31,23 @@ func WordOf(lo, hi float32, bits int) Word {
 	return Word(uint16(int16(min(max(z, -most), most))))<<16 | Word(high)
 }
 
-// Step is the distance between the values of two neighbouring codes of a group.
+// Step is the distance between the values of two neighbouring codes.
 func (w Word) Step() float32 { return FromBF16(uint16(w)) }
 
-// Zero is the zero point of codes of so many bits, in steps.
+// Zero is the zero point for codes of the given bits, in steps.
 func (w Word) Zero(bits int) float32 {
 	return float32(int16(w>>16)) * (1 / float32(int(1)<<(8-bits)))
 }
 
-// Value is what a code of so many bits is worth.
+// Value is the value of a code of the given bits.
 func (w Word) Value(code uint8, bits int) float32 { return w.Step() * (float32(code) + w.Zero(bits)) }
 
-// Affine stores rows as codes of Bits bits, 2, 3, 4 or 8, in groups of Group values that
-// share a Word; Group 0 is the whole row, any other one is a multiple of 8. The last
-// group of a row may be shorter.
+// Affine is the format of rows of codes of Bits bits, 2, 3, 4 or 8, in groups of Group values that
+// share a Word. Group is a multiple of 8; 0 is the whole row. The last group of a row may be
+// shorter.
 type Affine struct{ Bits, Group int }
 
-// Words is how many groups a row of dim values has.
+// Words is the number of groups of a row of dim values.
 func (a Affine) Words(dim int) int {
 	if a.Group == 0 {
 		return 1
@@ -56,12 +55,12 @@ func (a Affine) Words(dim int) int {
 	return (dim + a.Group - 1) / a.Group
 }
 
-// Bytes is the bytes of a row's codes.
+// Bytes is the size of a row's codes in bytes.
 func (a Affine) Bytes(dim int) int { return PackedLen(dim, a.Bits) }
 
-// Encode stores the row x: its codes, Bytes of them, and its Words. It is false, and what
-// it wrote of no use, where a value is not finite. With saturate it changes those
-// values in x: infinities to the largest finite magnitude of their group, NaN to 0.
+// Encode stores the row x as codes, Bytes of them, and Words words. It is false when a value is not
+// finite; codes and words are then undefined. With saturate it replaces those values in x first;
+// see Saturate.
 func (a Affine) Encode(codes []byte, words []uint32, x []float32, saturate bool) bool {
 	for i := 0; len(x) > 0; i++ {
 		n := a.group(len(x))
@@ -120,7 +119,7 @@ func integer(x float32) int32 {
 	return int32(math.Float32bits(x+base)) - 0x4b400000 // the bits of base
 }
 
-// Decode is the values of a row.
+// Decode computes the values of a row.
 func (a Affine) Decode(dst []float32, codes []byte, words []uint32) {
 	for i := 0; len(dst) > 0; i++ {
 		n := a.group(len(dst))
@@ -153,11 +152,10 @@ func (a Affine) decode(dst []float32, codes []byte, w Word) {
 	}
 }
 
-// Bound is the largest distance between a value of a group and what it is stored as: half
-// a step, where the step is at most 1/128 above the group's range over its codes, or
-// 2^(8-Bits)/32767 of its lowest value where that is more. It holds for values up to
-// 2^127: beyond, what is stored for one may be half a step more than a float32 can be,
-// and reads as an infinity.
+// Bound is the largest difference between a value of a group and its stored value: half a step. A
+// step is at most 1/128 above the group's range over its codes, or 2^(8-Bits)/32767 of its lowest
+// value when that is more. It holds for values up to 2^127; above that the stored value may
+// overflow to an infinity.
 func (a Affine) Bound(group []float32) float64 {
 	lo, hi, _ := span(group)
 	return halfStep(WordOf(lo, hi, a.Bits).Step())
@@ -197,8 +195,8 @@ func finiteSpan(x []float32, saturate bool) (lo, hi float32, ok bool) {
 	return lo, hi, ok
 }
 
-// Saturate makes the values of a group finite: an infinity becomes the largest finite
-// magnitude among them, with its sign, and NaN becomes 0.
+// Saturate makes the values of a group finite: an infinity becomes the largest finite magnitude of
+// the group, with its sign, and NaN becomes 0.
 func Saturate(group []float32) {
 	var largest float32
 	for _, v := range group {

@@ -21,8 +21,8 @@ func float8Of(dt backend.DType) *minifloat {
 // MaxFP8 is the largest finite value of a type of 8-bit floats.
 func MaxFP8(dt backend.DType) float32 { return float8Of(dt).max }
 
-// FP8 is the 8-bit float of a type nearest to f, ties to even; what is beyond the largest
-// finite value, infinities too, becomes that. NaN is 0x7f.
+// FP8 is the nearest 8-bit float of a type, ties to even. Values beyond the largest finite one,
+// infinities included, become that; NaN becomes 0x7f.
 func FP8(dt backend.DType, f float32) uint8 {
 	return float8Of(dt).code(f)
 }
@@ -30,8 +30,8 @@ func FP8(dt backend.DType, f float32) uint8 {
 // FromFP8 is the value of a code of a type of 8-bit floats.
 func FromFP8(dt backend.DType, code uint8) float32 { return float8Of(dt).values[code] }
 
-// EncodeFP8 stores the row x as 8-bit floats of x/scale, saturated. It is false
-// where a value is not finite; with saturate infinities are saturated, too, and NaN is 0.
+// EncodeFP8 stores the row x as 8-bit floats of x/scale, saturated. It is false when a value is not
+// finite; with saturate an infinity becomes the largest value, and NaN becomes 0.
 func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, saturate bool) bool {
 	t := float8Of(dt)
 	codes = codes[:len(x)]
@@ -53,7 +53,7 @@ func EncodeFP8(dt backend.DType, codes []byte, x []float32, scale float32, satur
 	return true
 }
 
-// DecodeFP8 is the values of a row.
+// DecodeFP8 computes the values of a row.
 func DecodeFP8(dt backend.DType, dst []float32, codes []byte, scale float32) {
 	values := &float8Of(dt).values
 	codes = codes[:len(dst)]
@@ -62,8 +62,8 @@ func DecodeFP8(dt backend.DType, dst []float32, codes []byte, scale float32) {
 	}
 }
 
-// BoundFP8 is the largest distance between a finite x and what it is stored as: half a
-// unit of its last place where it is in range, else the distance to the largest value.
+// BoundFP8 is the largest difference between a finite x and its stored value: half a unit in the
+// last place within the range, and the distance to the largest value beyond it.
 func BoundFP8(dt backend.DType, x, scale float32) float64 {
 	t := float8Of(dt)
 	a, s := math.Abs(float64(x)), float64(scale)

@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzUnpack reads any bytes as codes of any width: each is in range, and packing them
-// again gives the bytes, but for the bits behind the last code.
+// again gives the bytes, but for the bits after the last code.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{}, byte(3))
 	f.Add([]byte{0xff}, byte(8))

@@ -2,14 +2,14 @@ package quant
 
 import "math"
 
-// HadamardSize is the size of the blocks that Hadamard turns: the largest power of two
-// that divides dim.
+// HadamardSize is the size of the blocks that Hadamard transforms: the largest power of two that
+// divides dim.
 func HadamardSize(dim int) int { return dim & -dim }
 
-// Hadamard multiplies a row with the orthonormal Walsh-Hadamard matrix, block by block
-// (see HadamardSize). It is its own inverse, keeps dot products of rows that are both
-// turned, and spreads a large element over its block: groups of what it makes have
-// smaller ranges (QuIP#, arXiv:2402.04396; QuaRot, arXiv:2404.00456).
+// Hadamard multiplies a row with the orthonormal Walsh-Hadamard matrix, block by block (see
+// HadamardSize). It is its own inverse and keeps the dot product of two transformed rows. It
+// spreads a large element over its block, so that groups have smaller ranges (QuIP#,
+// arXiv:2402.04396; QuaRot, arXiv:2404.00456).
 func Hadamard(x []float32) {
 	size := HadamardSize(len(x))
 	if size < 2 {

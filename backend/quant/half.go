@@ -46,7 +46,7 @@ func BF16(f float32) uint16 {
 // FromBF16 is the value of a bfloat16.
 func FromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// Round is f as dt stores it. dt is F32, F16 or BF16; f is returned as it is for others.
+// Round is f rounded to dt, which is F32, F16 or BF16; for other types it is f.
 func Round(dt backend.DType, f float32) float32 {
 	switch dt {
 	case backend.F16:

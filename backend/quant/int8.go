@@ -5,8 +5,8 @@ import "math"
 // Int8 stores a row as signed codes that share one scale: value = scale*code, code
 // from -127 to 127.
 
-// EncodeInt8 stores the row x as len(x) codes and returns its scale. It is false where a
-// value is not finite; with saturate it changes such values in x (see Saturate).
+// EncodeInt8 stores the row x as len(x) codes and returns its scale. It is false when a value is
+// not finite; with saturate it replaces such values in x first (see Saturate).
 func EncodeInt8(codes []byte, x []float32, saturate bool) (scale float32, ok bool) {
 	lo, hi, ok := finiteSpan(x, saturate)
 	if !ok {
@@ -24,7 +24,7 @@ func EncodeInt8(codes []byte, x []float32, saturate bool) (scale float32, ok boo
 	return scale, true
 }
 
-// ScaleInt8 is the scale of a row whose largest magnitude is given.
+// ScaleInt8 is the scale of a row with the given largest magnitude.
 func ScaleInt8(largest float32) float32 {
 	scale := largest / 127
 	if scale == 0 && largest > 0 {
@@ -33,7 +33,7 @@ func ScaleInt8(largest float32) float32 {
 	return scale
 }
 
-// DecodeInt8 is the values of a row.
+// DecodeInt8 computes the values of a row.
 func DecodeInt8(dst []float32, codes []byte, scale float32) {
 	codes = codes[:len(dst)]
 	for i, c := range codes {
@@ -41,9 +41,9 @@ func DecodeInt8(dst []float32, codes []byte, scale float32) {
 	}
 }
 
-// BoundInt8 is the largest distance between a value of a row and what it is stored as:
-// half a step of 1/127 of the largest magnitude. It holds for values up to 2^127: close to
-// the largest float32, what is read may be an infinity.
+// BoundInt8 is the largest difference between a value of a row and its stored value: half a step,
+// which is 1/127 of the largest magnitude. It holds for values up to 2^127; above that the stored
+// value may overflow to an infinity.
 func BoundInt8(x []float32) float64 {
 	lo, hi, _ := span(x)
 	return halfStep(ScaleInt8(max(abs(lo), abs(hi))))

@@ -5,16 +5,16 @@ import "math"
 // Rows of 4-bit floats whose groups share a power of two, as the OCP Microscaling Formats (MX) v1.0
 // have them: value = 2^(e-127) * code, where a code is one of 0, 0.5, 1, 1.5, 2, 3, 4, 6, or one of
 // those with the sign in its highest bit, and e is a byte, four of which lie in a word from the
-// lowest on. Bytes behind a row's last group are 0. Every product is exact in a float32.
+// lowest on. Bytes after a row's last group are 0. Every product is exact in a float32.
 
-// NaNExponent makes NaN of a group.
+// NaNExponent is the exponent of a group whose values are all NaN.
 const NaNExponent = 255
 
-// Exponent is that of group i of a row.
+// Exponent is the exponent of group i of a row.
 func Exponent(words []uint32, i int) uint8 { return uint8(words[i/4] >> (i % 4 * 8)) }
 
-// PutExponent sets that of group i. Groups come in their order: the first of a word clears
-// what was in it.
+// PutExponent sets the exponent of group i. Groups are set in order: the first one of a word clears
+// the others.
 func PutExponent(words []uint32, i int, e uint8) {
 	if i%4 == 0 {
 		words[i/4] = 0
@@ -22,7 +22,7 @@ func PutExponent(words []uint32, i int, e uint8) {
 	words[i/4] |= uint32(e) << (i % 4 * 8)
 }
 
-// ScaleMX is what an exponent multiplies codes with; a NaN for NaNExponent.
+// ScaleMX is the factor that an exponent stands for; NaN for NaNExponent.
 func ScaleMX(e uint8) float32 {
 	bits := uint32(e) << 23
 	if e == 0 || e == NaNExponent { // the subnormal 2^-127, and what would be an infinity
@@ -31,8 +31,8 @@ func ScaleMX(e uint8) float32 {
 	return math.Float32frombits(bits)
 }
 
-// ExponentMX is the exponent of a group whose largest magnitude is given, and finite: one that
-// makes it a number of the largest codes' binade, from 4 on to below 8, or 0 for what is too small for that.
+// ExponentMX is the exponent of a group with the given largest magnitude, which is finite: the one
+// that scales it to at least 4 and below 8, or 0 when it is too small for that.
 func ExponentMX(largest float32) uint8 {
 	return uint8(max(int(math.Float32bits(largest)>>23)-2, 0))
 }
@@ -43,10 +43,10 @@ func exponentOf(group []float32) uint8 {
 	return ExponentMX(max(abs(lo), abs(hi)))
 }
 
-// EncodeMX stores the row x in groups of so many values, which is a multiple of 8; the last one may be
-// shorter. Codes are the nearest, of two the even one, and none is beyond 6. It is false, and what it
-// wrote of no use, where a value is not finite; with saturate it changes such values in x
-// (see Saturate).
+// EncodeMX stores the row x in groups of the given size, a multiple of 8; the last one may be
+// shorter. Codes are rounded to nearest, ties to even; the largest is 6. It is false when a value
+// is not finite, and codes and words are then undefined; with saturate it replaces such values in x
+// first (see Saturate).
 func EncodeMX(codes []byte, words []uint32, x []float32, group int, saturate bool) bool {
 	p := packer{to: codes, bits: e2m1.bits}
 	for i := 0; len(x) > 0; i++ {
@@ -67,7 +67,7 @@ func EncodeMX(codes []byte, words []uint32, x []float32, group int, saturate boo
 	return true
 }
 
-// DecodeMX is the values of a row.
+// DecodeMX computes the values of a row.
 func DecodeMX(dst []float32, codes []byte, words []uint32, group int) {
 	values := &e2m1.values
 	for i := 0; len(dst) > 0; i++ {
@@ -82,9 +82,8 @@ func DecodeMX(dst []float32, codes []byte, words []uint32, group int) {
 	}
 }
 
-// BoundMX is the largest distance between a value and what it is stored as in a group with an
-// exponent: half the distance of the codes there, which is half a step, a step or two, or
-// what it is beyond the largest one.
+// BoundMX is the largest difference between a value and its stored value in a group with the given
+// exponent: half the distance between neighbouring codes, or the distance to the largest one.
 func BoundMX(x float32, e uint8) float64 {
 	a, step := math.Abs(float64(x)), math.Ldexp(1, int(e)-127)
 	switch {

@@ -1,10 +1,10 @@
 package quant
 
-// PackedLen is the bytes of n codes of bits bits.
+// PackedLen is the number of bytes of n codes of the given bits.
 func PackedLen(n, bits int) int { return n/8*bits + (n%8*bits+7)/8 }
 
 // Codes of less than a byte lie back to back from the lowest bit of the first byte on:
-// of two 4-bit codes the first is the low half. Bits behind the last code are 0.
+// of two 4-bit codes the first is the low half. Bits after the last code are 0.
 
 // packer writes codes of 1 to 8 bits.
 type packer struct {
@@ -52,8 +52,8 @@ func (p *unpacker) next() uint32 {
 	return code
 }
 
-// Pack stores codes of bits bits, 1 to 8, in PackedLen bytes. Higher bits of a code
-// are dropped.
+// Pack stores codes of the given bits, 1 to 8, in PackedLen bytes. Higher bits of a code are
+// dropped.
 func Pack(dst []byte, codes []uint8, bits int) {
 	p := packer{to: dst, bits: bits}
 	for _, c := range codes {

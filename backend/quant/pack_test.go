@@ -57,7 +57,7 @@ func TestPackKeepsEveryCode(t *testing.T) {
 	}
 }
 
-// The layout is the devices' one: the first code in the lowest bits, zeros behind the last.
+// The layout is the devices' one: the first code in the lowest bits, zeros after the last.
 func TestPackLayout(t *testing.T) {
 	for _, c := range []struct {
 		bits  int

@@ -7,16 +7,16 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// AffineOf is how a device stores rows of an asymmetric type. Where channels share words it
-// is the codes' width alone.
+// AffineOf is the format of rows of an asymmetric type. For types with words for channels only Bits
+// is meaningful.
 func AffineOf(dt backend.DType) (Affine, bool) {
 	c := dt.Coding()
 	return Affine{Bits: c.Bits, Group: c.Group}, c.Scale == backend.StepZero
 }
 
-// EncodeRow stores one row x as a type whose rows have scales of their own (see
-// backend.Coding): codes, and the bits of its ScaleWords. It is false
-// where a value is not finite; with saturate it changes such values in x.
+// EncodeRow stores the row x as a type whose rows have scales of their own (see backend.Coding):
+// codes, and ScaleWords words of scales. It is false when a value is not finite; with saturate it
+// replaces such values in x first (see Saturate).
 func EncodeRow(dt backend.DType, codes []byte, scales []uint32, x []float32, saturate bool) bool {
 	switch c := codingOfRows(dt); c.Code {
 	case backend.Signed:
@@ -29,7 +29,7 @@ func EncodeRow(dt backend.DType, codes []byte, scales []uint32, x []float32, sat
 	return affineRows(dt).Encode(codes, scales, x, saturate)
 }
 
-// DecodeRow is the values of one row of such a type.
+// DecodeRow computes the values of a row that EncodeRow stored.
 func DecodeRow(dt backend.DType, dst []float32, codes []byte, scales []uint32) {
 	switch c := codingOfRows(dt); c.Code {
 	case backend.Signed:
@@ -41,8 +41,8 @@ func DecodeRow(dt backend.DType, dst []float32, codes []byte, scales []uint32) {
 	}
 }
 
-// BoundRow is the largest distance between a value of a row of finite ones and what it is
-// stored as, for value i of the row.
+// BoundRow is the largest difference between value i of a row of finite values and its stored
+// value.
 func BoundRow(dt backend.DType, x []float32, i int) float64 {
 	c, group := codingOfRows(dt), x
 	if c.Group > 0 {
@@ -72,9 +72,9 @@ func affineRows(dt backend.DType) Affine {
 	return a
 }
 
-// EncodeChannels stores the rows of a block, [n, dim] back to back, with a word for each
-// channel: codes of 4 bits [n, dim/2]. dim is len(words), and even. Not finite values:
-// as in EncodeRow, where the group is a channel.
+// EncodeChannels stores the rows of a block, [n, dim] back to back, with a word for each channel,
+// as 4-bit codes [n, dim/2]. dim is len(words), an even number. It is false when a value is not
+// finite; with saturate it replaces such values first, where a channel is the group (see Saturate).
 func EncodeChannels(codes []byte, words []uint32, rows []float32, saturate bool) bool {
 	dim := len(words)
 	var held [256]float32 // enough for the usual blocks
@@ -99,7 +99,7 @@ func EncodeChannels(codes []byte, words []uint32, rows []float32, saturate bool)
 	return true
 }
 
-// DecodeChannels is the values of one row of such a block, with the words of its channels.
+// DecodeChannels computes the values of one row of a block that EncodeChannels stored.
 func DecodeChannels(dst []float32, codes []byte, words []uint32) {
 	words = words[:len(dst)]
 	for d, bits := range words {

@@ -19,7 +19,7 @@ import (
 
 // perRow are the types whose rows have scales of their own.
 var perRow = func() (all []backend.DType) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Coding().Scope == backend.ByGroup {
 			all = append(all, dt)
 		}

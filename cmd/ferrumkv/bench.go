@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/internal/bench"
-	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -64,7 +64,7 @@ written), on a GPU both with copying. Flags take lists; every combination is a r
 
 func (f benchFlags) run(cmd *cobra.Command) error {
 	// The flags leave nothing to the environment, but a bad value is an error everywhere.
-	if _, err := kvcache.ParseEnvironment(os.LookupEnv); err != nil {
+	if _, err := config.ParseEnvironment(os.LookupEnv); err != nil {
 		return err
 	}
 	shapes, err := f.lists.shapes()
@@ -142,7 +142,7 @@ func (b *benchmark) device(f deviceFlags, shapes []shape, selected []kernel) (er
 		}
 	}
 	for _, s := range shapes {
-		s.Threads = b.be.Info().Units
+		s.Threads = b.be.Info().ComputeUnits
 		if err := b.shape(s, selected); err != nil {
 			return err
 		}

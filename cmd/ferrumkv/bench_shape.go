@@ -7,6 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/bench"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 )
 
 // kernel is an operation that bench measures.
@@ -52,7 +53,7 @@ type row struct {
 
 // cache is the shape as it is measured.
 func (s shape) cache() (bench.Shape, error) {
-	kv, err := kvcache.ParseKVType(s.DType)
+	kv, err := config.ParseKVType(s.DType)
 	act := kv
 	if !kv.Float() {
 		act = backend.F16

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/spf13/cobra"
 )
@@ -22,10 +23,10 @@ type cacheFlags struct {
 }
 
 func (f *cacheFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+kvcache.EnvPaged+" says, else contiguous)")
-	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block, a power of two; paged only (default: %d)", kvcache.DefaultBlockSize))
-	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), kvcache.EnvPrefix, prefix.Adaptive))
-	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", kvcache.EnvDType, kvcache.DefaultDType))
+	cmd.Flags().StringVar(&f.layout, "layout", "", "`NAME`: contiguous or paged (default: what "+config.EnvPaged+" says, else contiguous)")
+	cmd.Flags().IntVar(&f.blockSize, "block-size", 0, fmt.Sprintf("`N` tokens a block, a power of two; paged only (default: %d)", config.DefaultBlockSize))
+	cmd.Flags().StringVar(&f.prefix, "prefix", "", fmt.Sprintf("policy `NAME` of prefix reuse, %s; paged only (default: what %s says, else %s)", prefix.PolicyNames(), config.EnvPrefix, prefix.Adaptive))
+	cmd.Flags().StringVar(&f.kvDType, "kv-dtype", "", fmt.Sprintf("storage type `NAME` of keys and values, one of those that 'ferrumkv doctor' lists (default: what %s says, else %s)", config.EnvDType, config.DefaultDType))
 	cmd.Flags().IntVar(&f.residual, "residual", 0, "quantized types: leave at least the last `N` tokens as they were computed; paged only, and needed for "+byChannel())
 	cmd.Flags().BoolVar(&f.hadamard, "hadamard", false, "quantized types: turn keys by a Hadamard matrix, so that large channels do less harm")
 	cmd.Flags().IntSliceVar(&f.skipLayers, "skip-layers", nil, "quantized types: leave the layers `N`, counted from 0, as they were computed")
@@ -34,7 +35,7 @@ func (f *cacheFlags) register(cmd *cobra.Command) {
 // byChannel names the types that quantize keys in whole blocks.
 func byChannel() string {
 	var names []string
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Coding().Scope == backend.ByChannel {
 			names = append(names, dt.String())
 		}
@@ -48,12 +49,12 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 	var cfg kvcache.Config
 	var err error
 	if f.layout != "" {
-		if cfg.Layout, err = parseLayout(f.layout); err != nil {
+		if cfg.Memory.Layout, err = parseLayout(f.layout); err != nil {
 			return cfg, err
 		}
 	}
 	if f.prefix != "" {
-		if cfg.Prefix, err = prefix.ParsePolicy(f.prefix); err != nil {
+		if cfg.Memory.Prefix, err = prefix.ParsePolicy(f.prefix); err != nil {
 			return cfg, fmt.Errorf("--prefix %s: accepts %s", f.prefix, prefix.PolicyNames())
 		}
 	}
@@ -63,7 +64,7 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 	if f.residual < 0 {
 		return cfg, fmt.Errorf("--residual %d: accepts a number of tokens, or 0 for none", f.residual)
 	}
-	cfg.BlockSize, cfg.Residual, cfg.Hadamard, cfg.SkipLayers = f.blockSize, f.residual, f.hadamard, f.skipLayers
+	cfg.Memory.BlockSize, cfg.Storage.Residual, cfg.Storage.Hadamard, cfg.Storage.SkipLayers = f.blockSize, f.residual, f.hadamard, f.skipLayers
 	return cfg, nil
 }
 
@@ -73,7 +74,7 @@ func (f cacheFlags) config() (kvcache.Config, error) {
 func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 	origin, name := "--kv-dtype ", f.kvDType
 	if name == "" {
-		origin, name = kvcache.EnvDType+"=", os.Getenv(kvcache.EnvDType)
+		origin, name = config.EnvDType+"=", os.Getenv(config.EnvDType)
 	}
 	if name == "" {
 		return backend.Invalid, nil
@@ -87,12 +88,12 @@ func (f cacheFlags) kvType(be anyBackend) (backend.DType, error) {
 
 // flagOf is the flag that sets a field of the library's configurations.
 var flagOf = map[string]string{
-	"BlockSize": "--block-size", "Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p",
-	"Residual": "--residual", "Hadamard": "--hadamard", "SkipLayers": "--skip-layers",
+	"Memory.BlockSize": "--block-size", "Memory.Prefix": "--prefix", "Temperature": "--temperature", "TopP": "--top-p",
+	"Storage.Residual": "--residual", "Storage.Hadamard": "--hadamard", "Storage.SkipLayers": "--skip-layers",
 }
 
 // flagsOf names flags in what the library says of fields.
-var flagsOf = strings.NewReplacer("Prefix", "--prefix", "prefix.Off", "off", "Hadamard", "--hadamard", "SkipLayers", "--skip-layers")
+var flagsOf = strings.NewReplacer("Memory.Prefix", "--prefix", "prefix.Off", "off", "Hadamard", "--hadamard", "SkipLayers", "--skip-layers")
 
 // asFlag names the flag where the library names a field.
 func asFlag(err error) error {
@@ -108,22 +109,22 @@ func asFlag(err error) error {
 }
 
 // lowerSize is what to do about a cache that is too large.
-const lowerSize = "lower " + kvcache.EnvMaxSeqs + ", " + kvcache.EnvMaxBlocks + " or " + kvcache.EnvCapacity
+const lowerSize = "lower " + config.EnvMaxSeqs + ", " + config.EnvMaxBlocks + " or " + config.EnvCapacity
 
 // asVariable says of a cache that is full, or too large for a device, which
 // variables change that.
 func asVariable(err error, cfg kvcache.Config, device string) error {
 	full := errors.Is(err, kvcache.ErrOutOfBlocks{})
 	switch {
-	case full && cfg.Layout == kvcache.Contiguous:
-		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.MaxSeqs, "sequence"), count(cfg.Capacity, "token"), kvcache.EnvMaxSeqs)
+	case full && cfg.Memory.Layout == kvcache.Contiguous:
+		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Memory.MaxSeqs, "sequence"), count(cfg.Memory.Capacity, "token"), config.EnvMaxSeqs)
 	case full:
-		raise := kvcache.EnvMaxBlocks
+		raise := config.EnvMaxBlocks
 		if os.Getenv(raise) == "" { // the blocks follow from the sequences
-			raise = kvcache.EnvMaxSeqs + " or " + raise
+			raise = config.EnvMaxSeqs + " or " + raise
 		}
-		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Blocks, "block"), count(cfg.BlockSize, "token"), raise)
-	case errors.Is(err, backend.ErrOutOfMemory):
+		return fmt.Errorf("the cache is full: it holds %s of %s; raise %s", count(cfg.Memory.Blocks, "block"), count(cfg.Memory.BlockSize, "token"), raise)
+	case errors.Is(err, backend.ErrOutOfMemory{}):
 		return fmt.Errorf("the cache does not fit the memory of %s; %s", device, lowerSize)
 	}
 	return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -61,7 +61,7 @@ func bestDevice() string {
 // heldType is the type called name, which the flag or variable origin asks for. The
 // error says in what be can hold keys and values, where that is not one of them.
 func heldType(be anyBackend, origin, name string) (backend.DType, error) {
-	dt, err := kvcache.ParseKVType(name)
+	dt, err := config.ParseKVType(name)
 	held := heldTypes(be.Caps())
 	if err == nil && slices.Contains(held, dt.String()) {
 		return dt, nil
@@ -72,7 +72,7 @@ func heldType(be anyBackend, origin, name string) (backend.DType, error) {
 // heldTypes lists the types in which a device can hold keys and values.
 func heldTypes(caps backend.Caps) []string {
 	var names []string
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		for _, f := range caps.Formats {
 			if f.K == dt && f.V == dt.Coding().Values {
 				names = append(names, dt.String())

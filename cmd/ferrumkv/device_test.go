@@ -14,7 +14,7 @@ import (
 func TestMaxThreads(t *testing.T) {
 	be, err := deviceFlags{backend: "cpu", threads: maxThreads}.open()
 	require.NoError(t, err)
-	require.Equal(t, maxThreads, be.Info().Units)
+	require.Equal(t, maxThreads, be.Info().ComputeUnits)
 	require.NoError(t, be.Close())
 	_, err = backend.Open(fmt.Sprintf("cpu:threads=%d", maxThreads+1))
 	require.Error(t, err)

@@ -115,7 +115,7 @@ func examine(e backend.Entry) backendStatus {
 		var be backend.Backend[backend.AnyBuffer]
 		if be, err = backend.Open(e.Name); err == nil {
 			info := be.Info()
-			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.Units, info.TotalMemory, info.FreeMemory
+			s.Device, s.Kernels, s.Units, s.TotalMemory, s.FreeMemory = info.Device, info.Kernels, info.ComputeUnits, info.TotalMemory, info.FreeMemory
 			s.KVTypes, s.StandIn = heldTypes(be.Caps()), isStandIn(info)
 			err = be.Close()
 		}

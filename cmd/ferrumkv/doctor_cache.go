@@ -13,6 +13,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 )
 
@@ -69,15 +70,15 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 		problems = append(problems, unheld)
 	}
 	if f.cache.kvDType != "" {
-		cfg.K = kv
+		cfg.Storage.K = kv
 	}
-	env, err := kvcache.ParseEnvironment(os.LookupEnv)
+	env, err := config.ParseEnvironment(os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
-	lowered := context > 0 && cmp.Or(env.Capacity, kvcache.DefaultCapacity) > context
+	lowered := context > 0 && cmp.Or(env.Capacity, config.DefaultCapacity) > context
 	if lowered {
-		cfg.Capacity = context // as generate does
+		cfg.Memory.Capacity = context // as generate does
 	}
 	if cfg, err = cfg.ResolveWith(env); err == nil {
 		cfg, err = cfg.Within(be.Info().FreeMemory)
@@ -113,13 +114,13 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 func byType(cfg kvcache.Config, caps backend.Caps) (all []typeStatus) {
 	for _, name := range heldTypes(caps) {
 		c := cfg
-		c.K, _ = backend.ParseDType(name) // it is the name of one
-		c.V = c.K.Coding().Values
-		if c.K.Coding().Scope == backend.ByChannel {
-			c.Residual = max(c.Residual, 1)
+		c.Storage.K, _ = backend.ParseDType(name) // it is the name of one
+		c.Storage.V = c.Storage.K.Coding().Values
+		if c.Storage.K.Coding().Scope == backend.ByChannel {
+			c.Storage.Residual = max(c.Storage.Residual, 1)
 		}
-		if !c.K.Quantized() {
-			c.Hadamard, c.Residual, c.StepTokens = false, 0, 0
+		if !c.Storage.K.Quantized() {
+			c.Storage.Hadamard, c.Storage.Residual, c.Memory.StepTokens = false, 0, 0
 		}
 		if bytes, err := c.BytesPerToken(); err == nil {
 			all = append(all, typeStatus{name, bytes})
@@ -161,10 +162,10 @@ func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kv
 		to           *int
 		asked, model int
 	}{
-		{"layers", "layers", &cfg.Layers, f.layers, len(m.Layers)},
-		{queryHeads, "q-heads", &cfg.QHeads, f.qHeads, m.Heads},
-		{"KV heads", "kv-heads", &cfg.KVHeads, f.kvHeads, m.KVHeads},
-		{"head dim", "head-dim", &cfg.HeadDim, f.headDim, m.HeadDim},
+		{"layers", "layers", &cfg.Model.Layers, f.layers, len(m.Layers)},
+		{queryHeads, "q-heads", &cfg.Model.QHeads, f.qHeads, m.Heads},
+		{"KV heads", "kv-heads", &cfg.Model.KVHeads, f.kvHeads, m.KVHeads},
+		{"head dim", "head-dim", &cfg.Model.HeadDim, f.headDim, m.HeadDim},
 	} {
 		*part.to = part.model
 		source := fromModel
@@ -172,14 +173,14 @@ func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kv
 			if part.asked < 1 || part.asked > math.MaxInt32 {
 				return 0, fmt.Errorf("--%s %d: accepts 1 to %d", part.flag, part.asked, math.MaxInt32)
 			}
-			*part.to, source, context = part.asked, kvcache.FromOption.String(), 0
+			*part.to, source, context = part.asked, config.FromOption.String(), 0
 		}
 		s.Settings = append(s.Settings, settingStatus{Name: part.name, Value: numberOr(strconv.Itoa(*part.to)), Source: source})
 	}
-	if cfg.QHeads%cfg.KVHeads != 0 {
-		return 0, fmt.Errorf("--q-heads %d: must be a multiple of --kv-heads %d", cfg.QHeads, cfg.KVHeads)
+	if cfg.Model.QHeads%cfg.Model.KVHeads != 0 {
+		return 0, fmt.Errorf("--q-heads %d: must be a multiple of --kv-heads %d", cfg.Model.QHeads, cfg.Model.KVHeads)
 	}
-	s.Model = fmt.Sprintf("%s, %s, %s of %d", count(cfg.Layers, "layer"), count(cfg.QHeads, "query head"), count(cfg.KVHeads, "KV head"), cfg.HeadDim)
+	s.Model = fmt.Sprintf("%s, %s, %s of %d", count(cfg.Model.Layers, "layer"), count(cfg.Model.QHeads, "query head"), count(cfg.Model.KVHeads, "KV head"), cfg.Model.HeadDim)
 	return context, nil
 }
 

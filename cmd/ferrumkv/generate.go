@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/ferrumkv/ferrumkv/internal/llama"
-	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -85,8 +85,8 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if os.Getenv(kvcache.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
-		cfg.MaxSeqs = max(len(f.prompts), kvcache.DefaultMaxSeqs)
+	if os.Getenv(config.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
+		cfg.Memory.MaxSeqs = max(len(f.prompts), config.DefaultMaxSeqs)
 	}
 	if _, err := llama.NewSampler(f.sampling, 0); err != nil {
 		return asFlag(err)
@@ -96,7 +96,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	if cfg.K, err = f.cache.kvType(be); err != nil {
+	if cfg.Storage.K, err = f.cache.kvType(be); err != nil {
 		return err
 	}
 	model, tokenizer, err := f.model.load()
@@ -110,7 +110,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, runner.Close()) }()
 
 	cfg = runner.Pool().Config()
-	t := newTranscript(cmd, f, tokenizer, cfg.Capacity)
+	t := newTranscript(cmd, f, tokenizer, cfg.Memory.Capacity)
 	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// defaultBudget is small for the embedded model's stories, of 400 to 950 tokens.
-const defaultBudget = 128
+// defaultBudget is small for the embedded model's stories, of 400 to 950 tokens, as is the
+// context of a scene.
+const defaultBudget, defaultContext = 128, 128
 
 // qualityFlags are what quality can be told.
 type qualityFlags struct {
@@ -22,6 +23,8 @@ type qualityFlags struct {
 	text              string
 	formats, policies []string
 	budgets           []int
+	scenes            []string
+	context           int
 	device            deviceFlags
 	json              bool
 	svg               string
@@ -36,6 +39,10 @@ func newQuality() *cobra.Command {
 	about.WriteString("\nPolicies\n")
 	for _, policy := range quality.Policies() {
 		fmt.Fprintf(&about, "  %-14s %s\n", policy.Name, policy.About)
+	}
+	about.WriteString("\nScenes\n")
+	for _, scene := range quality.Scenes() {
+		fmt.Fprintf(&about, "  %-14s %s\n", scene.Name, scene.About)
 	}
 	cmd := &cobra.Command{
 		Use:   "quality",
@@ -59,6 +66,10 @@ A text is read from its beginning, as many tokens as the model's context has. Te
 file are separated by <|endoftext|>. Policies, and formats that keep the last tokens
 exact, read one token a step, as in decoding.
 
+With --scene the cache is used in another way, in f32, too: there is a table for each
+scene, of formats with everything kept, and all is compared with f32 in the same scene,
+with nothing reused. Texts that are too short for a scene are left out of it.
+
 Formats
 ` + about.String(),
 		Example: `  # all formats, then all policies, on the embedded model and nine stories
@@ -66,6 +77,9 @@ Formats
 
   # how much does a budget cost, in int8?
   ferrumkv quality --format int8 --policy sliding,h2o,snapkv --budget 64,128,256
+
+  # what does KIVI lose where prefixes are reused, and where contexts are shifted?
+  ferrumkv quality --scene afresh,reuse,shift --format f32,int4,kivi4
 
   # a model and a text of your own, as lines of JSON and as a plot
   ferrumkv quality --model stories260K.bin --tokenizer tok512.bin --text sample.txt --json --svg quality.svg`,
@@ -78,6 +92,8 @@ Formats
 	flags.StringSliceVar(&f.formats, "format", nil, "formats, each a `NAME`: see above")
 	flags.StringSliceVar(&f.policies, "policy", nil, "eviction policies, each a `NAME`: see above")
 	flags.IntSliceVar(&f.budgets, "budget", []int{defaultBudget}, "tokens that a policy leaves in a layer, on average over the layers: a row for each `N`")
+	flags.StringSliceVar(&f.scenes, "scene", nil, "ways to use the cache, each a `NAME`: see above (default: a text is read once)")
+	flags.IntVar(&f.context, "context", defaultContext, "`N` tokens that a query of scene window sees, or a sequence of scene shift has room for")
 	f.device.register(cmd)
 	flags.BoolVar(&f.json, "json", false, "print a line of JSON for each row")
 	flags.StringVar(&f.svg, "svg", "", "draw loss over bytes to `FILE`")
@@ -94,6 +110,9 @@ func (f qualityFlags) run(cmd *cobra.Command) (err error) {
 	}
 	if cmd.Flags().Changed("budget") && !p.evicts() {
 		return errors.New("--budget: no row has a policy that evicts; name some with --policy")
+	}
+	if cmd.Flags().Changed("context") && !p.bounded() {
+		return errors.New("--context: no scene has one; name window or shift with --scene")
 	}
 	be, err := f.device.open()
 	if err != nil {
@@ -116,28 +135,23 @@ func (f qualityFlags) run(cmd *cobra.Command) (err error) {
 	}
 	bar := &progressBar{line: newProgress(cmd.ErrOrStderr())}
 	defer bar.line.clear()
-	meter := quality.NewMeter(be, model, texts, f.device.threads)
-	meter.Progress, bar.total = bar.step, meter.Tokens()*p.readings()
-
-	reference, err := meter.Reference(cmd.Context())
+	meters, err := p.meters(quality.NewMeter(be, model, texts, f.device.threads), bar)
 	if err != nil {
-		return asFlag(err)
+		return err
 	}
-	bar.line.clear()
-	r := qualityReport{out: cmd.OutOrStdout(), json: f.json, model: f.shape(model), reference: reference}
-	of := fmt.Sprintf("%s of %s, %s tokens predicted", count(len(texts), "text"), from, grouped(reference.Tokens))
+	r := qualityReport{out: cmd.OutOrStdout(), json: f.json, model: f.shape(model), references: map[string]quality.Score{}}
+	of := fmt.Sprintf("%s of %s", count(len(texts), "text"), from)
+	if p.plain() {
+		of += fmt.Sprintf(", %s tokens predicted", grouped(meters[0].Tokens()))
+	}
 	if err := r.head(of, be.Info().Name); err != nil {
 		return err
 	}
-	for _, row := range p.rows {
-		score, err := meter.Measure(cmd.Context(), row.format, row.policy)
-		if err != nil {
+	for i, meter := range meters {
+		if err := p.measure(cmd.Context(), meter, bar, &r); err != nil {
 			return asFlag(err)
 		}
-		bar.line.clear()
-		if err := r.add(score); err != nil {
-			return err
-		}
+		meters[i] = nil // its logits are many
 	}
 	if f.svg == "" {
 		return nil

@@ -2,8 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,61 +12,72 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// qualityTable is a command of docs/quality.md, and the rows that it printed.
+// qualityTable is a command of docs/quality.md or docs/commands.md, and the rows that it printed.
 type qualityTable struct {
 	args []string
-	rows map[string][]string // by format, policy and budget
+	rows map[string][]string // by scene, format, policy and budget
+	// scenes are the lines above the tables of scenes.
+	scenes []string
 }
 
 // parts is where a row's format, policy and budget end and its numbers begin.
 const parts = 3
 
-// rowsOf are the rows of a printed table.
-func rowsOf(text string) map[string][]string {
-	rows := map[string][]string{}
+// rowsOf are the rows of the printed tables, one or one for each scene, and what is said of the
+// scenes.
+func rowsOf(text string) (rows map[string][]string, scenes []string) {
+	rows = map[string][]string{}
+	scene := ""
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
+		if len(fields) > 1 && fields[0] == "scene" {
+			scenes = append(scenes, line)
+			scene = strings.Trim(fields[1], ",;") + " "
+		}
 		if i := slices.IndexFunc(fields, func(s string) bool { return strings.HasSuffix(s, "%") }); i == parts+3 {
-			rows[strings.Join(fields[:parts], " ")] = fields[parts:]
+			rows[scene+strings.Join(fields[:parts], " ")] = fields[parts:]
 		}
 	}
-	return rows
+	return rows, scenes
 }
 
-// documented are the tables of docs/quality.md. What they name data is the external test
-// data.
+// documented are the tables of docs/quality.md, and of docs/commands.md. What they name data is the
+// external test data.
 func documented(t *testing.T) (tables []qualityTable) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "quality.md"))
-	require.NoError(t, err)
-	for _, block := range strings.Split(string(text), "```console\n$ ferrumkv ")[1:] {
-		block, _, closed := strings.Cut(block, "```")
-		require.True(t, closed)
-		command, out, _ := strings.Cut(strings.ReplaceAll(block, "\\\n", " "), "\n")
-		args := strings.Fields(command)
-		rows := rowsOf(out)
-		require.NotEmpty(t, rows, command)
-		tables = append(tables, qualityTable{args, rows})
+	for _, page := range []string{"quality.md", "commands.md"} {
+		for _, s := range samples(t, page) {
+			if s.args[0] != "quality" {
+				continue
+			}
+			rows, scenes := rowsOf(s.out)
+			require.NotEmpty(t, rows, s.args)
+			tables = append(tables, qualityTable{s.args, rows, scenes})
+		}
 	}
 	return tables
 }
 
-// What docs/quality.md says is what the command prints: a few rows here, all of them with
+// What the documents say is what the command prints: a few rows here, all of them with
 // FERRUM_TEST_QUALITY=1, as in make quality.
 func TestQualityDocument(t *testing.T) {
 	all := given["FERRUM_TEST_QUALITY"] != ""
 	tables := documented(t)
-	require.Len(t, tables, 6)
+	require.Len(t, tables, 9)
 	for _, table := range tables {
 		args, rows := slices.Clone(table.args), len(table.rows)
 		if !all {
-			if slices.Contains(args, "--policy") {
+			small, scene := slices.Contains(args, "--model"), slices.Contains(args, "--scene")
+			if slices.Contains(args, "--policy") || scene && !small {
 				continue // the slow ones: a token a step
 			}
 			formats := []string{"int8"}
-			if slices.Contains(args, "--model") { // a small model
+			if small {
 				formats = []string{"f16", "int8", "int4", "kivi4"}
 			}
-			args, rows = append(args, "--format", strings.Join(formats, ",")), len(formats)
+			if i := slices.Index(args, "--format"); i >= 0 {
+				formats, args = []string{"f32", "kivi4"}, slices.Delete(args, i, i+2)
+			}
+			args, rows = append(args, "--format", strings.Join(formats, ",")), len(formats)*max(1, len(table.scenes))
 		}
 		t.Run(strings.Join(args[1:], " "), func(t *testing.T) {
 			for i, arg := range args {
@@ -82,8 +91,9 @@ func TestQualityDocument(t *testing.T) {
 			if i := slices.Index(args, "--svg"); i >= 0 {
 				args = slices.Delete(args, i, i+2)
 			}
-			got := rowsOf(succeeds(t, args...).stdout)
+			got, scenes := rowsOf(succeeds(t, args...).stdout)
 			require.Len(t, got, rows)
+			require.Equal(t, table.scenes, scenes)
 			for name, row := range got {
 				require.Contains(t, table.rows, name)
 				alike(t, name, table.rows[name], row)

@@ -15,6 +15,7 @@ type qualityPlan struct {
 	formats  []quality.Format // that were asked for
 	policies []quality.Policy // that were asked for, those that evict under each budget
 	budgets  []int
+	scenes   []quality.Scene // the zero value where none was asked for
 
 	rows    []measurement
 	skipped []string // what is no row, and why
@@ -43,14 +44,17 @@ func (f qualityFlags) plan() (p qualityPlan, err error) {
 		return p, err
 	}
 	policies, err := named(f.policies, quality.ParsePolicy)
+	if err != nil {
+		return p, err
+	}
 	p.policies = p.under(policies)
-	return p, err
+	return p, p.stage(f)
 }
 
 // evicts reports whether some row has a policy with a budget: without flags all of them.
 func (p qualityPlan) evicts() bool {
 	if len(p.policies) == 0 {
-		return len(p.formats) == 0
+		return len(p.formats) == 0 && p.plain()
 	}
 	return slices.ContainsFunc(p.policies, func(policy quality.Policy) bool { return policy.Name != quality.Everything })
 }
@@ -108,7 +112,9 @@ func (p *qualityPlan) on(be anyBackend) error {
 			p.skipped = append(p.skipped, fmt.Sprintf("formats that %s does not have: %s", device, strings.Join(lacks, ", ")))
 		}
 		p.pair(has, everything)
-		p.pair(reference, p.under(quality.Policies()[1:]))
+		if p.plain() {
+			p.pair(reference, p.under(quality.Policies()[1:]))
+		}
 	case len(p.policies) == 0:
 		p.pair(p.formats, everything)
 	case len(p.formats) == 0:
@@ -122,11 +128,11 @@ func (p *qualityPlan) on(be anyBackend) error {
 	return nil
 }
 
-// readings is how often the texts are read: for the reference, and for each row but its own.
-func (p *qualityPlan) readings() int {
+// readings is how often the texts are read in a scene: for the reference, and for each row but its own.
+func (p *qualityPlan) readings(scene quality.Scene) int {
 	n := 1
 	for _, row := range p.rows {
-		if row.format.Name != quality.Reference || row.policy.Evicts() {
+		if !scene.Refers(row.format, row.policy) {
 			n++
 		}
 	}

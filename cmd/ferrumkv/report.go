@@ -47,22 +47,22 @@ type report struct {
 }
 
 func newReport(f generateFlags, device backend.Info, cfg kvcache.Config, r llama.Report) (report, error) {
-	cfg.RoPE = nil // its table is no part of the cache that doctor counts
+	cfg.Model.RoPE = nil // its table is no part of the cache that doctor counts
 	total, err := cfg.Bytes()
-	block := cfg.BlockSize
-	if cfg.Layout == kvcache.Contiguous {
-		block = cfg.Capacity
+	block := cfg.Memory.BlockSize
+	if cfg.Memory.Layout == kvcache.Contiguous {
+		block = cfg.Memory.Capacity
 	}
 	reused := 0
 	for _, m := range r.Matches {
-		reused += m.Matched
+		reused += m.Cached
 	}
 	s := r.Cache
 	return report{
 		Model: f.model.name(), Prompts: len(f.prompts), Turns: len(f.turns), Backend: device.Name, Device: device.Device, Threads: cmp.Or(f.device.threads, runtime.GOMAXPROCS(0)),
-		Layout: cfg.Layout.String(), BlockTokens: block, KType: cfg.K.String(), VType: cfg.V.String(),
-		ResidualTokens: cfg.Residual, Hadamard: cfg.Hadamard, SkipLayers: cfg.SkipLayers,
-		PrefixReuse: cfg.Prefix.String(), PromptTokens: r.PrefillTokens + reused, ReusedTokens: reused,
+		Layout: cfg.Memory.Layout.String(), BlockTokens: block, KType: cfg.Storage.K.String(), VType: cfg.Storage.V.String(),
+		ResidualTokens: cfg.Storage.Residual, Hadamard: cfg.Storage.Hadamard, SkipLayers: cfg.Storage.SkipLayers,
+		PrefixReuse: cfg.Memory.Prefix.String(), PromptTokens: r.PrefillTokens + reused, ReusedTokens: reused,
 		PrefillTokens: r.PrefillTokens, PrefillSeconds: r.Prefill.Seconds(), PrefillPerSecond: perSecond(r.PrefillTokens, r.Prefill),
 		DecodeTokens: r.DecodeTokens, DecodeSeconds: r.Decode.Seconds(), DecodePerSecond: perSecond(r.DecodeTokens, r.Decode),
 		BlocksUsed: s.Held, BlocksTotal: s.Blocks,

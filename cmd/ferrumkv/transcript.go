@@ -10,7 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
-	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
 
@@ -73,7 +73,7 @@ func (t *transcript) limit(context int) string {
 	if t.capacity == context {
 		return fmt.Sprintf("the model's context of %s", count(context, "token"))
 	}
-	return fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), kvcache.EnvCapacity)
+	return fmt.Sprintf("the capacity of %s, which %s sets", count(t.capacity, "token"), config.EnvCapacity)
 }
 
 // checkPrompts is an error for a prompt that does not fit the cache.
@@ -124,7 +124,7 @@ func (t *transcript) answer(ctx context.Context, runner *llama.Runner[backend.An
 	}
 	report, err := runner.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
 	for i, c := range t.conversations {
-		c.current.ReusedTokens = report.Matches[i].Matched
+		c.current.ReusedTokens = report.Matches[i].Cached
 	}
 	if t.stream && err == nil {
 		err = t.write("") // the answer may be empty

@@ -1,3 +1,3 @@
-// Package admission shows a server that lets a request in only when there is room
-// for all that it may become, so that no sequence meets a full pool half-way.
+// Package admission shows a server that admits a request only when there is room for
+// the longest sequence that it may become, so that no sequence finds the pool full halfway.
 package admission

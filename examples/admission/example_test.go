@@ -1,42 +1,43 @@
 package admission_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
-// Ten blocks of sixteen tokens, and requests of up to a hundred tokens, which is
-// seven blocks each: the second has to wait for the first.
+// The pool has ten blocks of sixteen tokens. A request of up to a hundred tokens needs
+// seven of them, so the second request has to wait for the first.
 func Example() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	pool := demo.Must(kvcache.NewPool(be, kvcache.Config{
-		Layout: kvcache.Paged, Blocks: 10, Layers: 1, KVHeads: 1, HeadDim: 64, K: backend.F32,
+	pool := must(kvcache.NewPool(be, kvcache.Config{
+		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 64},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 16, Blocks: 10},
 	}))
 	defer pool.Close()
 
-	first := demo.Must(admit(pool, 100))
+	first := must(admit(pool, 100))
 	_, err := admit(pool, 100)
 	var full kvcache.ErrOutOfBlocks
-	fmt.Println(errors.As(err, &full), full.Need, full.Free) // it waits in the server's queue
+	fmt.Println(errors.As(err, &full), full.Need, full.Free) // the request waits in the server's queue
 
-	demo.Check(first.Release()) // what it did not use is free again, too
-	second := demo.Must(admit(pool, 100))
-	fmt.Println(second.Len(), demo.Must(pool.Stats()).Reserved)
+	check(first.Release()) // also gives back the reserved blocks that it did not use
+	second := must(admit(pool, 100))
+	fmt.Println(second.Len(), must(pool.Stats()).Reserved)
 	// Output:
 	// true 7 3
 	// 0 7
 }
 
-// admit opens a sequence that can grow to so many tokens whatever comes after it.
+// admit opens a sequence that can grow to the given number of tokens, whatever other
+// sequences do.
 func admit(pool *kvcache.Pool[*cpu.Buffer], tokens int) (*kvcache.Sequence[*cpu.Buffer], error) {
-	seq, _, err := pool.Open(context.Background(), nil)
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -44,4 +45,15 @@ func admit(pool *kvcache.Pool[*cpu.Buffer], tokens int) (*kvcache.Sequence[*cpu.
 		return nil, errors.Join(err, seq.Release())
 	}
 	return seq, nil
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -1,3 +1,3 @@
-// Package evicting shows a long text in a small cache: of the tokens behind the first few
-// and before the newest, those stay that got most attention (H2O).
+// Package evicting shows a long text in a small cache: the first tokens and the newest
+// stay, and of those between them the ones that got the most attention (H2O).
 package evicting

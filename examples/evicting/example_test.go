@@ -1,12 +1,10 @@
 package evicting_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 	"github.com/ferrumkv/ferrumkv/kvcache/evictor"
@@ -15,42 +13,56 @@ import (
 
 const dim = 8
 
-// Sixty tokens go through a cache of sixteen. Token 20 is the answer to every question,
-// so it is still there at the end.
+// Sixty tokens go through a cache of sixteen. Every query asks for token 20, so that
+// token is still there at the end.
 func Example() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	pool := demo.Must(kvcache.NewPool(be, kvcache.Config{
-		Layout: kvcache.Paged, BlockSize: 4, Capacity: 64, Layers: 1, KVHeads: 1, HeadDim: dim, K: backend.F32,
-		Scores: true, // the attention that each token got, which H2O looks at
-		Prefix: prefix.Off,
+	pool := must(kvcache.NewPool(be, kvcache.Config{
+		Model:     kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: dim},
+		Storage:   kvcache.Storage{K: backend.F32},
+		Memory:    kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Capacity: 64, Prefix: prefix.Off},
+		Attention: kvcache.Attention{Scores: true}, // the policy looks at them
 	}))
 	defer pool.Close()
-	evictor := demo.Must(evictor.New[*cpu.Buffer](evictor.Options{Policy: evict.H2O{Sinks: 2, Recent: 8}, Budget: 16}))
-	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
-	seq, _, err := pool.Open(context.Background(), nil)
-	demo.Check(err)
+	budget := must(evictor.New[*cpu.Buffer](evictor.Options{Policy: evict.H2O{Sinks: 2, Recent: 8}, Budget: 16}))
+
+	stream, step := must(be.NewStream()), pool.NewBatch()
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
+	check(err)
+	floats := func(x ...float32) *cpu.Buffer { return must(backend.AllocFrom(be, stream, backend.F32, x)) }
+	q := floats(1, 0, 0, 0, 0, 0, 0, 0) // a model computes q, k and v
+	k, v, out := floats(make([]float32, dim)...), floats(make([]float32, dim)...), floats(make([]float32, dim)...)
+	io := kvcache.Dense(q, k, v, out)
+
 	for token := range uint32(60) {
-		key := make([]float32, dim)
-		key[1] = 1 // what nobody asks for
+		key := []float32{0, 1, 0, 0, 0, 0, 0, 0}
 		if token == 20 {
-			key[0] = 10
+			key[0] = 10 // what every query asks for
 		}
-		question := make([]float32, dim)
-		question[0] = 1
-		q, k := demo.Floats(be, stream, question...), demo.Floats(be, stream, key...)
-		v, out := demo.Zeros(be, stream, dim), demo.Zeros(be, stream, dim)
-		demo.Must(evictor.Room(stream, 1, seq))
-		demo.Check(step.Reset())
-		demo.Check(step.Add(seq, []uint32{token}))
-		demo.Check(step.Plan(stream))
-		demo.Check(step.Append(0, k, v))
-		demo.Check(step.Attend(0, q, out))
-		demo.Check(step.Commit())
+		check(backend.Upload(be, stream, k, 0, key))
+
+		must(budget.EnsureBudget(stream, 1, seq)) // drops tokens where one more is too many
+		check(step.Reset())
+		check(step.Add(seq, []uint32{token}))
+		check(step.Plan(stream))
+		check(step.Append(0, io))
+		check(step.Attend(0, io))
+		check(step.Commit())
 	}
-	at, err := seq.Positions(nil, 0)
-	demo.Check(err)
-	fmt.Println("kept", at, "in", len(seq.Blocks(nil)), "blocks; the next token is at", seq.Next())
+	kept := must(seq.Positions(nil, 0))
+	fmt.Println("kept", kept, "in", len(seq.Blocks(nil)), "blocks; the next token is at", seq.NextPosition())
 	// Output:
 	// kept [0 1 2 3 4 5 20 51 52 53 54 55 56 57 58 59] in 4 blocks; the next token is at 60
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -1,3 +1,3 @@
-// Package failures shows how a runner is tested on a device that fails at every place
-// in turn, that is lost, and whose streams run late. The tests need no GPU.
+// Package failures shows how a runner is tested on a device whose calls fail one after
+// another, on one that is lost, and on one whose streams run late. The tests need no GPU.
 package failures

@@ -1,34 +1,33 @@
 package failures_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
-// Whichever call of the device runs out of memory, the runner says so and leaves nothing behind.
+// Whichever call of the device runs out of memory, the runner returns that error and
+// has freed all of its buffers.
 func Example_everyFailure() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
 	dev := backendtest.NewFaulty[*cpu.Buffer](be)
 	failed := 0
 	for n := 1; ; n++ {
-		dev.SetFault(backendtest.Nth(n, backend.ErrOutOfMemory))
+		dev.SetFault(backendtest.Nth(n, backend.ErrOutOfMemory{}))
 		err := serve(dev)
 		if be.Info().Buffers != 0 {
-			fmt.Println("call", n, "leaves buffers behind")
+			fmt.Println("a failure of call", n, "leaks buffers")
 		}
 		if err == nil {
-			break // there are fewer than n calls
+			break // the runner makes fewer than n calls
 		}
-		if !errors.Is(err, backend.ErrOutOfMemory) {
-			fmt.Println("call", n, "is reported as", err)
+		if !errors.Is(err, backend.ErrOutOfMemory{}) {
+			fmt.Println("a failure of call", n, "is reported as", err)
 		}
 		failed++
 	}
@@ -36,9 +35,9 @@ func Example_everyFailure() {
 	// Output: true
 }
 
-// A lost device is told from all else; what was on it goes with Close.
+// A lost device has an error of its own. Close frees what was on it.
 func Example_lost() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	dev := backendtest.NewFaulty[*cpu.Buffer](be)
 	dev.SetFault(func(c backendtest.Call) error {
 		if c.Op == backendtest.OpAttend {
@@ -48,90 +47,111 @@ func Example_lost() {
 		return nil
 	})
 	fmt.Println(errors.Is(serve(dev), backend.ErrLost))
-	demo.Check(dev.Close())
+	check(dev.Close())
 	fmt.Println(be.Info().Buffers)
 	// Output:
 	// true
 	// 0
 }
 
-// Streams that run late, in twenty orders, and the runner's answer is the same.
+// Late runs what is enqueued later than the CPU would, in an order that the seed chooses
+// among those that the streams and their events allow. The result is the same in each.
 func Example_late() {
 	for seed := range uint64(20) {
-		be := demo.Must(cpu.Open(cpu.Options{}))
+		be := must(cpu.Open(cpu.Options{}))
 		dev := backendtest.NewLate[*cpu.Buffer](be, backendtest.LateOptions{Seed: seed})
-		demo.Check(serve(dev))
-		demo.Check(dev.Close())
+		check(serve(dev))
+		check(dev.Close())
 	}
-	fmt.Println("every order gives what was expected")
-	// Output: every order gives what was expected
+	fmt.Println("every order gives the expected result")
+	// Output: every order gives the expected result
 }
 
-// serve is a runner: it computes a prompt on one stream and continues it on another one.
+// serve is the runner under test: it computes a prompt on one stream and continues it on
+// another.
 func serve(be backend.Backend[*cpu.Buffer]) (err error) {
-	given := func(back func() error) { err = errors.Join(err, back()) }
+	closing := func(f func() error) { err = errors.Join(err, f()) }
 	var streams [2]backend.Stream
 	for i := range streams {
 		if streams[i], err = be.NewStream(); err != nil {
 			return err
 		}
-		defer given(streams[i].Close)
+		defer closing(streams[i].Close)
 	}
 	pool, err := kvcache.NewPool(be, kvcache.Config{
-		Layout: kvcache.Paged, Blocks: 4, BlockSize: 4, Layers: 1, KVHeads: 1, HeadDim: 4, K: backend.F32,
+		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 4},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, Blocks: 4, BlockSize: 4},
 	})
 	if err != nil {
 		return err
 	}
-	defer given(pool.Close)
+	defer closing(pool.Close)
 	x, err := backend.AllocFrom(be, streams[0], backend.F32, []float32{1, 2, 3, 4, 1, 2, 3, 4})
 	if err != nil {
 		return err
 	}
-	defer given(func() error { return be.Free(x) })
+	defer closing(func() error { return be.Free(x) })
 	out, err := be.Alloc(backend.F32, 8)
 	if err != nil {
 		return err
 	}
-	defer given(func() error { return be.Free(out) })
-	seq, _, err := pool.Open(context.Background(), nil)
+	defer closing(func() error { return be.Free(out) })
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
 	if err != nil {
 		return err
 	}
-	defer given(seq.Release)
+	defer closing(seq.Release)
 	step := pool.NewBatch()
-	defer given(step.Close)
-	if err := streams[0].Sync(); err != nil { // x is used on both
+	defer closing(step.Close)
+
+	if err := streams[0].Sync(); err != nil { // both streams read x
 		return err
 	}
-	for i, tokens := range [][]uint32{{1, 2}, {3}} {
-		if err := forward(step, streams[i], seq, tokens, x, out); err != nil {
-			return err
-		}
-	}
-	got := make([]float32, 4)
-	if err := backend.Download(be, streams[1], got, out, 0); err != nil {
+	io := kvcache.Dense(x, x, x, out) // queries, keys and values are the same rows
+	if err := forward(step, streams[0], seq, []uint32{1, 2}, io); err != nil {
 		return err
 	}
-	if got[3] != 4 { // each value is the same row, and so is their mean
-		return fmt.Errorf("attention gives %v", got)
+	if err := forward(step, streams[1], seq, []uint32{3}, io); err != nil {
+		return err
+	}
+	row := make([]float32, 4)
+	if err := backend.Download(be, streams[1], row, out, 0); err != nil {
+		return err
+	}
+	if row[3] != 4 { // all values are the same, so attention is that value
+		return fmt.Errorf("attention gives %v", row)
 	}
 	return nil
 }
 
 // forward is one step.
-func forward(step *kvcache.Batch[*cpu.Buffer], s backend.Stream, seq *kvcache.Sequence[*cpu.Buffer], tokens []uint32, x, out *cpu.Buffer) error {
-	for _, do := range []func() error{
-		step.Reset,
-		func() error { return step.Add(seq, tokens) },
-		func() error { return step.Plan(s) },
-		func() error { return step.Append(0, x, x) },
-		func() error { return step.Attend(0, x, out) },
-		step.Commit,
-	} {
-		if err := do(); err != nil {
-			return err
-		}
+func forward(step *kvcache.Batch[*cpu.Buffer], s backend.Stream, seq *kvcache.Sequence[*cpu.Buffer], tokens []uint32, io kvcache.LayerIO[*cpu.Buffer]) error {
+	if err := step.Reset(); err != nil {
+		return err
 	}
-	return nil
+	if err := step.Add(seq, tokens); err != nil {
+		return err
+	}
+	if err := step.Plan(s); err != nil {
+		return err
+	}
+	if err := step.Append(0, io); err != nil {
+		return err
+	}
+	if err := step.Attend(0, io); err != nil {
+		return err
+	}
+	return step.Commit()
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

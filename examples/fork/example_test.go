@@ -1,43 +1,45 @@
 package fork_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
+const kvHeads, headDim = 2, 64
+
 // Four continuations of a prompt of 20 tokens, in blocks of 16.
 func Example() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	pool := demo.Must(kvcache.NewPool(be, kvcache.Config{
-		Layout: kvcache.Paged, BlockSize: 16, Layers: 1, KVHeads: 2, HeadDim: 64, K: backend.F32,
+	pool := must(kvcache.NewPool(be, kvcache.Config{
+		Model:   kvcache.Model{Layers: 1, KVHeads: kvHeads, HeadDim: headDim},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 16},
 	}))
 	defer pool.Close()
 
 	prompt := make([]uint32, 20)
-	seq, match, err := pool.Open(context.Background(), prompt)
-	demo.Check(err)
-	write(be, pool, prompt[match.Matched:], seq)
+	seq, match, err := pool.Open(prompt, kvcache.OpenOptions{})
+	check(err)
+	write(be, pool, prompt[match.Cached:], seq)
 	report("prompt", pool)
 
 	all := []*kvcache.Sequence[*cpu.Buffer]{seq}
 	for range 3 {
-		all = append(all, demo.Must(seq.Fork()))
+		all = append(all, must(seq.Fork()))
 	}
 	report("forks", pool)
 
-	// One token each: the half-filled second block is everyone's own from here on,
-	// the first one stays shared.
+	// One token each: from here on every sequence has its own copy of the half-filled
+	// second block. The first block stays shared.
 	write(be, pool, []uint32{1}, all...)
 	report("written", pool)
 
 	for _, s := range all {
-		demo.Check(s.Release())
+		check(s.Release())
 	}
 	report("released", pool)
 	// Output:
@@ -47,26 +49,39 @@ func Example() {
 	// released 0 blocks held
 }
 
-// write appends the same tokens to every sequence, as one step.
+// write appends the same tokens to every sequence, in one step.
 func write(be *cpu.Backend, pool *kvcache.Pool[*cpu.Buffer], tokens []uint32, seqs ...*kvcache.Sequence[*cpu.Buffer]) {
-	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
+	stream, step := must(be.NewStream()), pool.NewBatch()
 	defer stream.Close()
 	defer step.Close()
-	kv := demo.Zeros(be, stream, len(seqs)*len(tokens)*2*64)
+	rows := make([]float32, len(seqs)*len(tokens)*kvHeads*headDim) // a model computes keys and values
+	kv := must(backend.AllocFrom(be, stream, backend.F32, rows))
 	defer be.Free(kv)
+
 	for _, s := range seqs {
-		demo.Check(step.Add(s, tokens))
+		check(step.Add(s, tokens))
 	}
-	demo.Check(step.Plan(stream))
-	demo.Check(step.Append(0, kv, kv))
-	demo.Check(step.Commit())
+	check(step.Plan(stream))
+	check(step.Append(0, kvcache.LayerIO[*cpu.Buffer]{K: backend.Dense(kv), V: backend.Dense(kv)}))
+	check(step.Commit())
 }
 
 func report(when string, pool *kvcache.Pool[*cpu.Buffer]) {
-	s := demo.Must(pool.Stats())
+	s := must(pool.Stats())
 	line := fmt.Sprintf("%-8s %d blocks held", when, s.Held)
 	if saved := s.Logical - s.Held; saved > 0 {
 		line += fmt.Sprintf(", %d saved", saved)
 	}
 	fmt.Println(line)
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

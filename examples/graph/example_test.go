@@ -1,75 +1,83 @@
 package graph_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	_ "github.com/ferrumkv/ferrumkv/backend/all"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
+	"github.com/ferrumkv/ferrumkv/kvcache"
 )
 
-// Keys are 0, so attention is the mean of the values: 1, then 1 and 2, then 1, 2 and 3.
+const layers, dim = 2, 64
+
+// Keys are 0, so attention is the mean of the values: 1, then of 1 and 2, then of 1, 2 and 3.
 func Example() {
-	be := demo.Must(backend.Open(cmp.Or(os.Getenv("FERRUM_TEST_DEVICE"), "cpu"))) // "cuda:0" has graphs
+	be := must(backend.Default()) // CUDA devices have graphs, the CPU has none
 	defer be.Close()
-	stream := demo.Must(be.NewStream())
+	pool := must(kvcache.NewPool(be, kvcache.Config{
+		Model:   kvcache.Model{Layers: layers, KVHeads: 1, HeadDim: dim},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, Capacity: 64},
+	}))
+	defer pool.Close()
+	stream, step := must(be.NewStream()), pool.NewBatch()
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
+	check(err)
 
-	// One layer, one head, one sequence of up to 16 tokens. What a step reads lies in the
-	// same buffers for good.
-	const dim, capacity = 64, 16
-	zeros := func(dt backend.DType, n int) backend.AnyBuffer {
-		b := demo.Must(be.Alloc(dt, n))
-		demo.Check(be.Fill(stream, b, 0, n, 0))
-		return b
+	// A graph reads and writes the same buffers in every step.
+	zeros := func() backend.AnyBuffer {
+		return must(backend.AllocFrom(be, stream, backend.F32, make([]float32, dim)))
 	}
-	plane := func() backend.Plane[backend.AnyBuffer] {
-		return backend.Plane[backend.AnyBuffer]{Data: zeros(backend.F32, capacity*dim), Dim: dim}
-	}
-	cache := backend.CacheView[backend.AnyBuffer]{K: plane(), V: plane(), Blocks: 1, KVHeads: 1, BlockSize: capacity}
-	q, k, v, out := zeros(backend.F32, dim), zeros(backend.F32, dim), zeros(backend.F32, dim), zeros(backend.F32, dim)
-	slots, lengths := zeros(backend.I64, 1), zeros(backend.U32, 1)
-
-	shape := backend.AttendShape{QHeads: 1, KVHeads: 1, KDim: dim, VDim: dim, BlockSize: capacity,
-		Format: backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}, QueryLens: []uint32{1}, ContextLens: []uint32{1}, Fixed: true}
-	plan := demo.Must(be.PlanAttend(shape))
-	work, workspace := zeros(backend.U32, max(len(plan.Work), 1)), zeros(backend.F32, max(plan.Workspace, 1))
-
-	step := func() error {
-		return errors.Join(
-			be.Append(stream, backend.AppendParams[backend.AnyBuffer]{Cache: cache, Tokens: 1, K: backend.Dense(k), V: backend.Dense(v), Slots: slots}),
-			be.Attend(stream, backend.AttendParams[backend.AnyBuffer]{
-				Cache: cache, Batch: backend.Ragged[backend.AnyBuffer]{Seqs: 1, Tokens: 1, ContextLens: lengths},
-				Q: backend.Dense(q), QHeads: 1, Scale: 1, Out: backend.Outputs[backend.AnyBuffer]{Rows: backend.Dense(out)},
-				Plan: plan, Work: backend.Some(work), Workspace: backend.Some(workspace),
-			}))
-	}
-	run := step
-	graph, err := backend.Capture(be, stream, step)
-	switch {
-	case err == nil:
-		defer graph.Close()
-		run = graph.Launch
-	case !errors.Is(err, backend.ErrUnsupported{}): // which is a device without graphs
-		panic(err)
+	q, k, v, out := zeros(), zeros(), zeros(), zeros()
+	io := kvcache.Dense(q, k, v, out)
+	forward := func() error {
+		for layer := range layers {
+			if err := step.Append(layer, io); err != nil {
+				return err
+			}
+			if err := step.Attend(layer, io); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 
+	check(step.FixShape(1, 1)) // every step is one sequence with one new token
+	run := step.Replay
 	for token := range uint32(3) {
-		demo.Check(be.Fill(stream, v, 0, dim, float64(token+1))) // the model's part
-		shape.ContextLens[0] = token + 1
-		plan = demo.Must(be.PlanAttend(shape)) // as large as the first
-		demo.Check(backend.Upload(be, stream, slots, 0, []int64{int64(token)}))
-		demo.Check(backend.Upload(be, stream, lengths, 0, shape.ContextLens))
-		demo.Check(backend.Upload(be, stream, work, 0, plan.Work))
-		demo.Check(run())
-		got := make([]float32, dim)
-		demo.Check(backend.Download(be, stream, got, out, 0))
-		fmt.Println(got[0])
+		check(step.Reset())
+		check(step.Add(seq, []uint32{token}))
+		check(step.Plan(stream))
+		if token == 0 {
+			err := step.Capture(forward) // records what forward enqueues, and runs nothing
+			if errors.Is(err, backend.ErrUnsupported{}) {
+				run = forward // the device has no graphs
+			} else {
+				check(err)
+			}
+		}
+		check(be.Fill(stream, v, 0, dim, float64(token+1))) // a model computes q, k and v
+		check(run())
+		check(step.Commit())
+
+		row := make([]float32, dim)
+		check(backend.Download(be, stream, row, out, 0))
+		fmt.Println(row[0])
 	}
 	// Output:
 	// 1
 	// 1.5
 	// 2
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

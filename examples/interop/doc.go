@@ -1,3 +1,3 @@
-// Package interop shows a runner that keeps its activations in memory of its own:
+// Package interop shows a runner that keeps its activations in its own memory:
 // the library works on them without a copy.
 package interop

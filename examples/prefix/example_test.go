@@ -1,51 +1,54 @@
 package prefix_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// A system prompt of 40 tokens, two and a half blocks of 16, before what users say.
+const kvHeads, headDim = 2, 64
+
+// A system prompt of 40 tokens, two and a half blocks of 16, comes before what users say.
 func Example() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	pool := demo.Must(kvcache.NewPool(be, kvcache.Config{
-		Layout: kvcache.Paged, BlockSize: 16, Layers: 1, KVHeads: 2, HeadDim: 64, K: backend.F32,
+	pool := must(kvcache.NewPool(be, kvcache.Config{
+		Model:   kvcache.Model{Layers: 1, KVHeads: kvHeads, HeadDim: headDim},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 16},
 	}))
 	defer pool.Close()
 
-	system := make([]uint32, 40) // its tokens would differ; here they are all 0
-	ann := append(slices.Clone(system), tokens(1, 10)...)
-	ben := append(slices.Clone(system), tokens(2, 20)...)
+	system := tokens(0, 40)
+	ann := slices.Concat(system, tokens(1, 10))
+	ben := slices.Concat(system, tokens(2, 20))
 
-	// The half block that ben shares is copied when he writes into it.
-	serve(be, pool, "ann", ann)
-	serve(be, pool, "ben", ben)
+	// They share two and a half blocks. Ben's tokens go into a copy of the half one.
+	everyone := kvcache.OpenOptions{}
+	serve(be, pool, "ann", ann, everyone)
+	serve(be, pool, "ben", ben, everyone)
 
-	// The next turn is everything so far, and what is new.
-	serve(be, pool, "ann again", append(ann, tokens(3, 16)...))
+	// The prompt of the next turn is the conversation until now, and the new tokens.
+	serve(be, pool, "ann again", slices.Concat(ann, tokens(3, 16)), everyone)
 
-	// Other tenants share among themselves only.
+	// A tenant shares only with the sequences of the same salt.
 	acme := kvcache.OpenOptions{Scope: prefix.Scope{Salt: []byte("acme")}}
 	serve(be, pool, "acme", ann, acme)
 	serve(be, pool, "acme again", ann, acme)
 
-	// Nobody holds the blocks now, so they may go when others need room: but not these,
-	// for an hour.
-	lease := demo.Must(pool.Pin(system, time.Hour))
+	// No sequence holds the blocks now, so new sequences may evict them. Pin keeps those
+	// of the system prompt for an hour.
+	lease := must(pool.Pin(system, time.Hour, everyone))
 	fmt.Println("pinned", lease.Match.Tokens, "tokens")
-	demo.Check(pool.Unpin(lease))
+	check(pool.Unpin(lease))
 
-	stats := demo.Must(pool.Stats())
-	fmt.Println(stats.Held, "blocks held,", stats.Cached, "cached;", stats.Prefix.TokensFound, "tokens were not computed")
+	stats := must(pool.Stats())
+	fmt.Println(stats.Held, "blocks held,", stats.Cached, "cached;", stats.Prefix.TokensHit, "tokens were not computed")
 	// Output:
 	// ann        has 50 tokens, computes 50
 	// ben        has 60 tokens, computes 20
@@ -57,28 +60,42 @@ func Example() {
 }
 
 // serve computes what the pool does not have of a prompt, in one step.
-func serve(be *cpu.Backend, pool *kvcache.Pool[*cpu.Buffer], who string, prompt []uint32, opts ...kvcache.OpenOptions) {
-	seq, match, err := pool.Open(context.Background(), prompt, opts...)
-	demo.Check(err)
-	fmt.Printf("%-10s has %d tokens, computes %d\n", who, len(prompt), match.Recompute)
+func serve(be *cpu.Backend, pool *kvcache.Pool[*cpu.Buffer], who string, prompt []uint32, o kvcache.OpenOptions) {
+	seq, match, err := pool.Open(prompt, o)
+	check(err)
+	rest := prompt[match.Cached:]
+	fmt.Printf("%-10s has %d tokens, computes %d\n", who, len(prompt), len(rest))
 
-	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
+	stream, step := must(be.NewStream()), pool.NewBatch()
 	defer stream.Close()
 	defer step.Close()
-	kv := demo.Zeros(be, stream, match.Recompute*2*64) // a model would compute them
+	rows := make([]float32, len(rest)*kvHeads*headDim) // a model computes keys and values
+	kv := must(backend.AllocFrom(be, stream, backend.F32, rows))
 	defer be.Free(kv)
-	demo.Check(step.Add(seq, prompt[match.Matched:]))
-	demo.Check(step.Plan(stream))
-	demo.Check(step.Append(0, kv, kv))
-	demo.Check(step.Commit()) // from here on others find its full blocks
-	demo.Check(seq.Release())
+
+	check(step.Add(seq, rest))
+	check(step.Plan(stream))
+	check(step.Append(0, kvcache.LayerIO[*cpu.Buffer]{K: backend.Dense(kv), V: backend.Dense(kv)}))
+	check(step.Commit()) // from here on other sequences find its full blocks
+	check(seq.Release())
 }
 
-// tokens are n tokens that nobody else's are equal to.
-func tokens(from uint32, n int) []uint32 {
+// tokens stands for a tokenizer: n tokens that differ from those of every other text.
+func tokens(text uint32, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
-		out[i] = 1000*from + uint32(i)
+		out[i] = 1000*text + uint32(i)
 	}
 	return out
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -1,13 +1,11 @@
 package quantized_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -17,70 +15,93 @@ const (
 	tokens = 100
 )
 
-// A few formats of one cache, beside float32. Config is all that changes.
+// The same tokens in several formats, compared with float32. Storage is all that differs.
 func Example() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	exact := kvcache.Config{K: backend.F32}
-	want, _ := attend(be, exact)
+	exact, _ := attend(be, kvcache.Storage{K: backend.F32})
 	for _, f := range []struct {
-		name string
-		cfg  kvcache.Config
+		name    string
+		storage kvcache.Storage
 	}{
-		{"f16", kvcache.Config{K: backend.F16}},
-		{"int8", kvcache.Config{K: backend.Int8}},
-		{"int8 keys, int4 values", kvcache.Config{K: backend.Int8, V: backend.Int4}},
-		{"int4, keys turned", kvcache.Config{K: backend.Int4, Hadamard: true}},
-		{"KIVI", kvcache.Config{K: backend.Int4Channel, V: backend.Int4, BlockSize: 32, Residual: 32}},
+		{"f16", kvcache.Storage{K: backend.F16}},
+		{"int8", kvcache.Storage{K: backend.Int8}},
+		{"int8 keys, int4 values", kvcache.Storage{K: backend.Int8, V: backend.Int4}},
+		{"int4, Hadamard", kvcache.Storage{K: backend.Int4, Hadamard: true}},
+		{"KIVI", kvcache.Storage{K: backend.Int4Channel, V: backend.Int4, Residual: 32}},
 	} {
-		have, bytes := attend(be, f.cfg)
-		fmt.Printf("%-23s %3d bytes a token, off by less than %.0e\n", f.name, bytes, bound(want, have))
+		got, bytes := attend(be, f.storage)
+		fmt.Printf("%-23s %3d bytes a token, off by less than %.0e\n", f.name, bytes, bound(exact, got))
 	}
 	// Output:
 	// f16                     512 bytes a token, off by less than 1e-04
 	// int8                    264 bytes a token, off by less than 1e-03
 	// int8 keys, int4 values  212 bytes a token, off by less than 1e-02
-	// int4, keys turned       160 bytes a token, off by less than 1e-02
+	// int4, Hadamard          160 bytes a token, off by less than 1e-02
 	// KIVI                    160 bytes a token, off by less than 1e-02
 }
 
-// attend fills a cache, token by token, and returns what the last token's query makes
-// of it and the bytes of a token.
-func attend(be *cpu.Backend, cfg kvcache.Config) ([]float32, int64) {
-	cfg.Layout, cfg.Prefix, cfg.Act = kvcache.Paged, prefix.Off, backend.F32
-	cfg.Layers, cfg.KVHeads, cfg.HeadDim, cfg.Capacity, cfg.MaxSeqs = 1, 1, dim, 128, 1
-	pool := demo.Must(kvcache.NewPool(be, cfg))
+// attend fills a cache token by token. It returns the attention of the last token's query
+// and the bytes of a token in the cache.
+func attend(be *cpu.Backend, storage kvcache.Storage) ([]float32, int64) {
+	pool := must(kvcache.NewPool(be, kvcache.Config{
+		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: dim, Act: backend.F32},
+		Storage: storage,
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 32, Capacity: 128, MaxSeqs: 1, Prefix: prefix.Off},
+	}))
 	defer pool.Close()
-	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
-	seq, _, err := pool.Open(context.Background(), nil)
-	demo.Check(err)
-	out := demo.Zeros(be, stream, dim)
-	for token := range uint32(tokens) {
-		q, k, v := demo.Floats(be, stream, vector(token, 1)...), demo.Floats(be, stream, vector(token, 2)...), demo.Floats(be, stream, vector(token, 3)...)
-		demo.Check(step.Reset())
-		demo.Check(step.Add(seq, []uint32{token}))
-		demo.Check(step.Plan(stream))
-		demo.Check(step.AppendQueries(0, q, k, v)) // with Hadamard the queries turn, too
-		demo.Check(step.Attend(0, q, out))
-		demo.Check(step.Commit())
+	stream, step := must(be.NewStream()), pool.NewBatch()
+	defer stream.Close()
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
+	check(err)
+
+	var rows [4]*cpu.Buffer // q, k, v and out
+	for i := range rows {
+		rows[i] = must(be.Alloc(backend.F32, dim))
+		defer be.Free(rows[i])
 	}
-	return demo.Read(be, stream, out), demo.Must(pool.Config().BytesPerToken())
+	io := kvcache.Dense(rows[0], rows[1], rows[2], rows[3])
+	for token := range uint32(tokens) {
+		for i := range 3 {
+			check(backend.Upload(be, stream, rows[i], 0, vector(token, i+1)))
+		}
+		check(step.Reset())
+		check(step.Add(seq, []uint32{token}))
+		check(step.Plan(stream))
+		check(step.Append(0, io)) // with Hadamard it transforms the queries, too
+		check(step.Attend(0, io))
+		check(step.Commit())
+	}
+	out := make([]float32, dim)
+	check(backend.Download(be, stream, out, rows[3], 0))
+	return out, must(pool.Config().BytesPerToken())
 }
 
 // bound is the power of ten above the largest difference.
-func bound(want, have []float32) float64 {
+func bound(want, got []float32) float64 {
 	worst := 0.0
 	for i := range want {
-		worst = max(worst, math.Abs(float64(want[i]-have[i])))
+		worst = max(worst, math.Abs(float64(want[i]-got[i])))
 	}
 	return math.Pow(10, math.Ceil(math.Log10(worst)))
 }
 
-// vector stands for what a model's projection makes of a token.
-func vector(token uint32, projection float64) []float32 {
-	x := make([]float32, dim)
+// vector stands for one of a model's projections of a token.
+func vector(token uint32, projection int) []float32 {
+	x, p := make([]float32, dim), float64(projection)
 	for i := range x {
-		x[i] = float32(math.Sin(float64(token)*(1+projection/7) + projection*float64(i+1)))
+		x[i] = float32(math.Sin(float64(token)*(1+p/7) + p*float64(i+1)))
 	}
 	return x
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -1,3 +1,3 @@
-// Package quickstart is the example of the README: a step of a model with two
-// layers for each of two requests with the same prompt, and a fork.
+// Package quickstart is the program of the README: two requests with the same
+// prompt, of which the second computes only what the cache does not have.
 package quickstart

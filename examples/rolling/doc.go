@@ -1,4 +1,4 @@
-// Package rolling shows a conversation without end in a cache of fixed size: when
-// the cache is full, the oldest tokens behind the first few are dropped, and the
-// rest moves up. RoPE is the library's: it rotates on append and turns on shift.
+// Package rolling shows an endless conversation in a cache of fixed size: when the cache
+// is full, the oldest tokens after the first few are dropped, and the rest moves up. The
+// library applies RoPE: Append rotates keys to their positions, Shift to their new ones.
 package rolling

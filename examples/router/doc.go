@@ -1,3 +1,3 @@
-// Package router shows how another process learns what a pool has in its cache: from
-// the events of Pool.Watch, by keys that it computes itself.
+// Package router shows how another process learns which prefixes a pool has in its cache:
+// from the events of Pool.Watch, with keys that it computes from the tokens.
 package router

@@ -1,18 +1,18 @@
 package router_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
-	"github.com/ferrumkv/ferrumkv/examples/internal/demo"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// What a router knows of one process: the keys of its blocks. The events would come to
-// it over the network.
+const kvHeads, headDim = 2, 64
+
+// index is what a router knows of one process: the keys of its cached blocks. In a real
+// router the events come over the network.
 type index struct {
 	root      prefix.Root
 	blockSize int
@@ -34,8 +34,8 @@ func (ix *index) apply(e prefix.Event) {
 	}
 }
 
-// tokens is how many of a prompt's tokens the process has.
-func (ix *index) tokens(prompt []uint32) int {
+// cached returns how many of a prompt's tokens are in the blocks that the process has.
+func (ix *index) cached(prompt []uint32) int {
 	for i, key := range ix.root.Keys(nil, ix.blockSize, prefix.Query{Tokens: prompt}) {
 		if !ix.keys[key] {
 			return i * ix.blockSize
@@ -45,52 +45,72 @@ func (ix *index) tokens(prompt []uint32) int {
 }
 
 func Example() {
-	be := demo.Must(cpu.Open(cpu.Options{}))
+	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
-	cfg := kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, Blocks: 4, Layers: 1, KVHeads: 2, HeadDim: 64, K: backend.F32, Model: []byte("digest of the weights")}
-	pool := demo.Must(kvcache.NewPool(be, cfg))
+	cfg := kvcache.Config{
+		Model:   kvcache.Model{Layers: 1, KVHeads: kvHeads, HeadDim: headDim, Digest: []byte("digest of the weights")},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Blocks: 4},
+	}
+	pool := must(kvcache.NewPool(be, cfg))
 	defer pool.Close()
-	events, have, err := pool.Watch(100) // what is there already comes first
-	demo.Check(err)
+	events, present, err := pool.Watch(100) // present: what is cached already
+	check(err)
+	defer pool.Unwatch(events)
 
-	model := demo.Must(cfg.Fingerprint())
-	ix := &index{root: model.Root(prefix.Scope{}), blockSize: cfg.BlockSize, keys: map[prefix.Key]bool{}}
-	for _, e := range have {
+	model := must(cfg.Fingerprint())
+	ix := &index{root: model.Root(prefix.Scope{}), blockSize: cfg.Memory.BlockSize, keys: map[prefix.Key]bool{}}
+	for _, e := range present {
 		ix.apply(e)
 	}
-	ask := func(when string) {
+	report := func(when string) {
 		for len(events.C) > 0 {
 			e := <-events.C
 			if e.Lost > 0 {
-				panic("watch anew: the index is no longer right")
+				panic("events were lost: call Watch again and build the index from the start")
 			}
 			ix.apply(e)
 		}
-		fmt.Println(when, ix.tokens([]uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}))
+		fmt.Println(when, ix.cached([]uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}))
 	}
-	ask("at first")
+	report("at first")
 	serve(be, pool, []uint32{1, 2, 3, 4, 5, 6, 7, 8})
-	ask("after the prompt")
+	report("after the prompt")
 	serve(be, pool, []uint32{10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21})
-	ask("after another, of 3 of the 4 blocks")
+	report("after another, which takes 3 of the 4 blocks")
 	// Output:
 	// at first 0
 	// after the prompt 8
-	// after another, of 3 of the 4 blocks 4
+	// after another, which takes 3 of the 4 blocks 4
 }
 
 // serve computes a prompt.
 func serve(be *cpu.Backend, pool *kvcache.Pool[*cpu.Buffer], prompt []uint32) {
-	seq, match, err := pool.Open(context.Background(), prompt)
-	demo.Check(err)
-	stream, step := demo.Must(be.NewStream()), pool.NewBatch()
+	seq, match, err := pool.Open(prompt, kvcache.OpenOptions{})
+	check(err)
+	rest := prompt[match.Cached:]
+
+	stream, step := must(be.NewStream()), pool.NewBatch()
 	defer stream.Close()
 	defer step.Close()
-	kv := demo.Zeros(be, stream, match.Recompute*2*64) // a model would compute them
+	rows := make([]float32, len(rest)*kvHeads*headDim) // a model computes keys and values
+	kv := must(backend.AllocFrom(be, stream, backend.F32, rows))
 	defer be.Free(kv)
-	demo.Check(step.Add(seq, prompt[match.Matched:]))
-	demo.Check(step.Plan(stream))
-	demo.Check(step.Append(0, kv, kv))
-	demo.Check(step.Commit())
-	demo.Check(seq.Release())
+
+	check(step.Add(seq, rest))
+	check(step.Plan(stream))
+	check(step.Append(0, kvcache.LayerIO[*cpu.Buffer]{K: backend.Dense(kv), V: backend.Dense(kv)}))
+	check(step.Commit())
+	check(seq.Release())
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -1,3 +1,3 @@
-// Package streams shows goroutines that work on one pool, each with a stream and a
-// step of its own.
+// Package streams shows goroutines that work on one pool. Each has its own stream and
+// its own step.
 package streams

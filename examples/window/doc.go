@@ -1,3 +1,3 @@
-// Package window shows layers that see different parts of the past: one a sliding
-// window, one everything. Both are served by the same plan.
+// Package window shows a model whose layers see different parts of the past: one a sliding
+// window, the other everything. One plan serves both.
 package window

@@ -67,7 +67,7 @@ func (c *Cache) prepare() error {
 		return err
 	}
 	all := &arena{mem: bytes[:len(bytes)/page*page]}
-	host := hostProbes{instructions: instructionsOf(info.Kernels), threads: info.Units, from: all, to: all, bytes: len(all.mem), ahead: new([multiplying]int)}
+	host := hostProbes{instructions: instructionsOf(info.Kernels), threads: info.ComputeUnits, from: all, to: all, bytes: len(all.mem), ahead: new([multiplying]int)}
 	c.limits = host
 	return host.tune(c.clock, 6)
 }

@@ -69,7 +69,7 @@ func TestCacheGivesItsMemoryBack(t *testing.T) {
 	}
 	shape.Batch, shape.Context, shape.BlockSize, shape.QHeads, shape.KVHeads, shape.HeadDim = 64, 1<<20, 0, 64, 64, 256 // terabytes
 	_, err = c.Attend(t.Context(), shape, 1, time.Millisecond)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.NoError(t, c.Close())
 	require.Zero(t, be.Info().Buffers)
 }

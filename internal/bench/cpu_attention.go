@@ -32,7 +32,7 @@ func cpuStep(dt backend.DType) step {
 
 // stored is the storage types, and the modes of reading them.
 func stored() (all []step) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Coding().Values == dt {
 			all = append(all, cpuStep(dt))
 		}

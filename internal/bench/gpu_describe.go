@@ -11,7 +11,7 @@ import (
 func (g *GPU[B]) Describe(w io.Writer) {
 	line := func(key, value string) { _, _ = fmt.Fprintf(w, "%s: %s\n", key, value) }
 	info := g.Backend.Info()
-	line("device", fmt.Sprintf("%s, %d units, %.1f GiB", info.Device, info.Units, gib(int(info.TotalMemory))))
+	line("device", fmt.Sprintf("%s, %d units, %.1f GiB", info.Device, info.ComputeUnits, gib(int(info.TotalMemory))))
 	for _, about := range g.About {
 		line(about[0], about[1])
 	}

@@ -98,7 +98,7 @@ func decodes() (all []step) {
 
 // quantized is decode that reads less.
 func quantized() (all []step) {
-	for stored := range backend.Storages {
+	for stored := range backend.StorageTypes {
 		if !stored.Quantized() {
 			continue
 		}

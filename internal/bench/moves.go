@@ -114,10 +114,10 @@ func rotates[B backend.Buffer](l layer) move[B] {
 			by[i] = -100
 		}
 		slots, deltas := upload(m, backend.I64, l.order()), upload(m, backend.I32, by)
-		rope := backend.Rope[B]{Table: backend.Some(upload(m, backend.F32, table)), Positions: positions, Dims: l.dim, Magnitude: 1}
+		rope := backend.RotaryTable[B]{Table: backend.Some(upload(m, backend.F32, table)), Positions: positions, Dims: l.dim, Magnitude: 1}
 		cache := from.layer(l, toRotate)
 		return func(turn int) error {
-			return m.be.Rotate(m.stream, backend.RotateParams[B]{Cache: cache(turn), Slots: slots, Deltas: deltas, N: l.slots, Rope: rope})
+			return m.be.Rotate(m.stream, backend.RotateParams[B]{Cache: cache(turn), Slots: slots, Deltas: deltas, N: l.slots, Rotary: rope})
 		}
 	}}
 }

@@ -85,7 +85,7 @@ func attention[B backend.Buffer](m *memory[B], from source[B], s step) (*operati
 // operands is those of a step but for the cache, which differs from one turn to the next.
 func operands[B backend.Buffer](m *memory[B], from source[B], s step) (backend.AttendParams[B], func(turn int) backend.CacheView[B], error) {
 	table, tokens := s.table(), s.batch*s.queries
-	shape := backend.AttendShape{QHeads: s.query, KVHeads: s.kv, KDim: s.dim, VDim: s.dim, BlockSize: s.slots(), Format: s.format(), Mass: s.mass}
+	shape := backend.AttendShape{QHeads: s.query, KVHeads: s.kv, KDim: s.dim, VDim: s.dim, BlockSize: s.slots(), Format: s.format(), Scores: s.mass}
 	offsets := []uint32{0}
 	for i := range s.batch {
 		shape.ContextLens, shape.QueryLens = append(shape.ContextLens, uint32(s.context)), append(shape.QueryLens, uint32(s.queries))
@@ -115,7 +115,7 @@ func operands[B backend.Buffer](m *memory[B], from source[B], s step) (backend.A
 		p.Workspace = backend.Some(m.alloc(backend.F32, plan.Workspace))
 	}
 	if s.mass {
-		p.Out.Mass = backend.Some(m.constant(backend.F32, s.layer().slots*s.kv, 0))
+		p.Out.Scores = backend.Some(m.constant(backend.F32, s.layer().slots*s.kv, 0))
 	}
 	return p, from.layer(s.layer(), toRead), m.err
 }

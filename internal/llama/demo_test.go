@@ -46,7 +46,10 @@ func TestDemoText(t *testing.T) {
 	}
 	for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
 		t.Run(dt.String(), func(t *testing.T) {
-			r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 16, K: dt, Capacity: 320, MaxSeqs: 3}})
+			r := newRunner(t, be, m, Options{Cache: kvcache.Config{
+				Storage: kvcache.Storage{K: dt},
+				Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 16, Capacity: 320, MaxSeqs: 3},
+			}})
 			got, _ := texts(t, r, tok, n, Sampling{}, cases[0].Prompt, cases[1].Prompt, cases[2].Prompt)
 			for i, c := range cases {
 				require.Len(t, got[i], min(c.Bytes, n))
@@ -66,9 +69,12 @@ type demoCase struct {
 // run generates n bytes for the prompts in one batch, on a device of its own, so
 // that cases can run side by side, each in one thread.
 func (c demoCase) run(t *testing.T, be backend.Backend[backend.AnyBuffer], m *Model, tok *Tokenizer, n int, prompts []string) ([]string, Report) {
-	cfg := kvcache.Config{Layout: kvcache.Contiguous, K: c.dt, Capacity: 128, MaxSeqs: len(prompts)}
+	cfg := kvcache.Config{
+		Storage: kvcache.Storage{K: c.dt},
+		Memory:  kvcache.Memory{Layout: kvcache.Contiguous, Capacity: 128, MaxSeqs: len(prompts)},
+	}
 	if c.block > 0 {
-		cfg.Layout, cfg.BlockSize = kvcache.Paged, c.block
+		cfg.Memory.Layout, cfg.Memory.BlockSize = kvcache.Paged, c.block
 	}
 	r := newRunner(t, be, m, Options{Chunk: c.chunk, Threads: 1, Cache: cfg})
 	return texts(t, r, tok, n, Sampling{}, prompts...)

@@ -93,7 +93,7 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 	for i, prompt := range prompts {
 		n := len(prompt.Tokens)
 		if n == 0 {
-			return backend.ErrShape{Package: "llama", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
+			return backend.ErrArgument{Package: "llama", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
 		}
 		run := &g.runs[i]
 		run.number, run.prompt = i, prompt
@@ -108,7 +108,7 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 }
 
 // admit opens a sequence for every run that waits for no earlier one.
-func (g *generation[B]) admit(ctx context.Context) error {
+func (g *generation[B]) admit() error {
 	for i := range g.runs {
 		run := &g.runs[i]
 		if !run.waiting {
@@ -121,12 +121,12 @@ func (g *generation[B]) admit(ctx context.Context) error {
 		if later {
 			continue
 		}
-		seq, match, err := g.pool.Open(ctx, run.prompt.Tokens, run.prompt.options())
+		seq, match, err := g.pool.Open(run.prompt.Tokens, run.prompt.options())
 		if err != nil {
 			return err
 		}
 		run.seq, run.waiting, g.report.Matches[i] = seq, false, match
-		run.pending = run.prompt.Tokens[match.Matched:]
+		run.pending = run.prompt.Tokens[match.Cached:]
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (g *generation[B]) admit(ctx context.Context) error {
 // the cache does not have yet: what prompts begin with in common is computed once.
 func (g *generation[B]) later(run *run[B]) (bool, error) {
 	cfg := g.pool.Config()
-	if cfg.Prefix == prefix.Off {
+	if cfg.Memory.Prefix == prefix.Off {
 		return false, nil
 	}
 	found, err := g.pool.Match(run.prompt.Tokens, run.prompt.options())
@@ -145,8 +145,8 @@ func (g *generation[B]) later(run *run[B]) (bool, error) {
 	usable := len(run.prompt.Tokens) - 1 // the last token is always computed
 	for i := range g.runs[:run.number] {
 		earlier := &g.runs[i]
-		blocks := min(run.prompt.common(earlier.prompt), usable) / cfg.BlockSize
-		if earlier.source == earlier && earlier.logits == nil && blocks*cfg.BlockSize > found.Matched {
+		blocks := min(run.prompt.common(earlier.prompt), usable) / cfg.Memory.BlockSize
+		if earlier.source == earlier && earlier.logits == nil && blocks*cfg.Memory.BlockSize > found.Cached {
 			return true, nil
 		}
 	}
@@ -166,7 +166,7 @@ func (g *generation[B]) drain(ctx context.Context, use func(*run[B], []float32) 
 
 // advance runs one step and returns how many tokens it computed.
 func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32) error) (n int, err error) {
-	if err := cmp.Or(ctx.Err(), g.admit(ctx)); err != nil {
+	if err := cmp.Or(ctx.Err(), g.admit()); err != nil {
 		return 0, err
 	}
 	var work []Work[B]
@@ -203,7 +203,7 @@ func (g *generation[B]) share(source *run[B], logits []float32) (err error) {
 				return err
 			}
 			run.logits = source.logits
-			g.report.Matches[run.number] = kvcache.Match{Matched: len(run.prompt.Tokens)}
+			g.report.Matches[run.number] = kvcache.Match{Cached: len(run.prompt.Tokens)}
 		}
 	}
 	return nil
@@ -218,7 +218,7 @@ func (g *generation[B]) next(run *run[B], logits []float32) error {
 	if err := g.emit(run.number, token); err != nil {
 		return err
 	}
-	if run.emitted++; run.emitted == g.maxTokens || run.seq.Len() == g.pool.Config().Capacity {
+	if run.emitted++; run.emitted == g.maxTokens || run.seq.Len() == g.pool.Config().Memory.Capacity {
 		return g.end(run)
 	}
 	run.pending = []uint32{token}

@@ -305,7 +305,7 @@ func TestConfig(t *testing.T) {
 		{"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":8192}`)
 	require.NoError(t, err)
 	require.Equal(t, 16, c.HeadDim)
-	require.Equal(t, backend.RoPE{Theta: 5e5, Scaling: backend.Llama3Scaling, Factor: 8, LowFreq: 1, HighFreq: 4, OriginalContext: 8192}, c.RoPE)
+	require.Equal(t, backend.RoPE{Theta: 5e5, Scaling: backend.Llama3Scaling, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalContext: 8192}, c.RoPE)
 	for token, stops := range []bool{false, false, true, true, true} {
 		require.Equal(t, stops, c.Stops(uint32(token)))
 	}

@@ -76,7 +76,7 @@ func tokens[B backend.Buffer](r *Runner[B], prompts []Prompt, n, after int) ([][
 // matched is the reused tokens of each prompt.
 func matched(r Report) (out []int) {
 	for _, m := range r.Matches {
-		out = append(out, m.Matched)
+		out = append(out, m.Cached)
 	}
 	return out
 }
@@ -93,7 +93,10 @@ func TestReuseIsCounted(t *testing.T) {
 	m := endless(1)
 	be := watch(openCPU(t))
 	paged := func(p prefix.Policy) kvcache.Config {
-		return kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, K: backend.F32, Capacity: 48, MaxSeqs: 4, Prefix: p}
+		return kvcache.Config{
+			Storage: kvcache.Storage{K: backend.F32},
+			Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Capacity: 48, MaxSeqs: 4, Prefix: p},
+		}
 	}
 	a, b, c := upTo(18), append(upTo(10), 10, 10), []uint32{5, 5, 5, 5, 5}
 	for _, test := range []struct {
@@ -116,10 +119,13 @@ func TestReuseIsCounted(t *testing.T) {
 		{name: "three tenants", prompts: [][]uint32{a, b, a}, salted: true, first: []int{0, 0, 0}, again: []int{16, 11, 16}, steps: 1},
 		{name: "off", prompts: [][]uint32{a, b, a}, first: []int{0, 0, 18}, again: []int{0, 0, 18}, steps: 1, cfg: paged(prefix.Off)},
 		{name: "contiguous", prompts: [][]uint32{a, b}, first: []int{0, 0}, again: []int{0, 0}, steps: 1,
-			cfg: kvcache.Config{Layout: kvcache.Contiguous, K: backend.F32, Capacity: 48, MaxSeqs: 4}},
+			cfg: kvcache.Config{
+				Storage: kvcache.Storage{K: backend.F32},
+				Memory:  kvcache.Memory{Layout: kvcache.Contiguous, Capacity: 48, MaxSeqs: 4},
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.cfg.Layout == kvcache.LayoutUnset {
+			if test.cfg.Memory.Layout == kvcache.LayoutUnset {
 				test.cfg = paged(prefix.LRU)
 			}
 			r := newRunner(t, be, m, Options{Chunk: test.chunk, Cache: test.cfg})
@@ -154,7 +160,7 @@ func TestReuseIsCounted(t *testing.T) {
 // not offered to it in the end.
 func TestClearWhileOthersWait(t *testing.T) {
 	m, be := endless(1), watch(openCPU(t))
-	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40}})
+	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Memory: kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40}}})
 	prompts := []Prompt{{Tokens: upTo(18)}, {Tokens: append(upTo(10), 10)}}
 	want, _, err := tokens(r, prompts, 4, 0)
 	require.NoError(t, err)
@@ -173,8 +179,8 @@ func TestClearWhileOthersWait(t *testing.T) {
 func sure[B backend.Buffer](t *rapid.T, r *Runner[B], prompts []Prompt, texts [][]uint32) bool {
 	for i, p := range prompts {
 		tokens := slices.Concat(p.Tokens, texts[i]) // behind the last one, the text could have gone on
-		tokens = tokens[:min(len(tokens), r.Pool().Config().Capacity)]
-		seq, _, err := r.Pool().Open(context.Background(), nil)
+		tokens = tokens[:min(len(tokens), r.Pool().Config().Memory.Capacity)]
+		seq, _, err := r.Pool().Open(nil, kvcache.OpenOptions{})
 		require.NoError(t, err)
 		logits, err := r.Forward([]Work[B]{{Seq: seq, Tokens: tokens}}, true)
 		require.NoError(t, err)
@@ -199,8 +205,10 @@ func TestDemoTextIgnoresReuse(t *testing.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		m := [...]func(uint64) *Model{little, endless}[draw("endless", 0, 1)](uint64(draw("model", 0, 20)))
 		dtypes := []backend.DType{backend.F32, backend.F16, backend.BF16}
-		cfg := kvcache.Config{Layout: kvcache.Paged, BlockSize: 1 << draw("block", 0, 5), K: dtypes[draw("type", 0, 2)],
-			Capacity: 40, MaxSeqs: 4, Prefix: prefix.Off}
+		cfg := kvcache.Config{
+			Storage: kvcache.Storage{K: dtypes[draw("type", 0, 2)]},
+			Memory:  kvcache.Memory{Layout: kvcache.Paged, BlockSize: 1 << draw("block", 0, 5), Capacity: 40, MaxSeqs: 4, Prefix: prefix.Off},
+		}
 		off, err := New(plain, m, Options{Cache: cfg})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, off.Close()) }()
@@ -244,8 +252,8 @@ func TestDemoTextIgnoresReuse(t *testing.T) {
 		require.NoError(t, err)
 
 		be := watch(device)
-		cfg.Prefix = prefix.Policy(draw("policy", int(prefix.Adaptive), int(prefix.Priority)))
-		cfg.Blocks = stats.Peak + draw("more blocks", 0, 12)
+		cfg.Memory.Prefix = prefix.Policy(draw("policy", int(prefix.Adaptive), int(prefix.Priority)))
+		cfg.Memory.Blocks = stats.Peak + draw("more blocks", 0, 12)
 		on, err := New(be, m, Options{Chunk: draw("chunk", 1, 40), Cache: cfg})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, on.Close()) }()
@@ -262,7 +270,7 @@ func TestDemoTextIgnoresReuse(t *testing.T) {
 			require.Equal(t, r.want, got, "round %d", i)
 			total := report.PrefillTokens
 			for j, p := range r.prompts {
-				total += report.Matches[j].Matched - len(p.Tokens)
+				total += report.Matches[j].Cached - len(p.Tokens)
 			}
 			require.Zero(t, total)
 			require.NoError(t, on.Pool().Check())
@@ -274,8 +282,8 @@ func TestDemoTextIgnoresReuse(t *testing.T) {
 func content(t *testing.T, be backend.Backend[*cpu.Buffer], p *kvcache.Pool[*cpu.Buffer], blocks []uint32) (out []byte) {
 	access, ok := backend.HostAccessOf(be)
 	require.True(t, ok)
-	for l := range p.Config().Layers {
-		view, err := p.Layer(l)
+	for l := range p.Config().Model.Layers {
+		view, _, err := p.Layer(l)
 		require.NoError(t, err)
 		for _, buf := range []*cpu.Buffer{view.K.Data, view.V.Data} {
 			data, err := access.HostBytes(buf)
@@ -298,15 +306,15 @@ func TestCachedBlocksDoNotChange(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			plain := openCPU(t)
 			be := watch(plain)
-			r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40, MaxSeqs: 4}})
+			r := newRunner(t, be, m, Options{Cache: kvcache.Config{Memory: kvcache.Memory{Layout: kvcache.Paged, BlockSize: 4, Capacity: 40, MaxSeqs: 4}}})
 			prompt := Prompt{Tokens: upTo(size)}
 			want, _, err := tokens(r, []Prompt{prompt}, 9, 0)
 			require.NoError(t, err)
 
 			whole := append(slices.Clone(prompt.Tokens), want[0]...)
-			seq, match, err := r.Pool().Open(context.Background(), whole)
+			seq, match, err := r.Pool().Open(whole, kvcache.OpenOptions{})
 			require.NoError(t, err)
-			require.Equal(t, (len(whole)-1)/4*4, match.Matched, "what was generated can be found, too")
+			require.Equal(t, (len(whole)-1)/4*4, match.Cached, "what was generated can be found, too")
 			blocks := seq.Blocks(nil)
 			require.NoError(t, r.stream.Sync())
 			before := content(t, plain, r.Pool(), blocks)
@@ -315,7 +323,7 @@ func TestCachedBlocksDoNotChange(t *testing.T) {
 				be.copies = 0
 				got, report, err := tokens(r, []Prompt{{Tokens: other}, {Tokens: append(slices.Clone(other), 7)}}, 9, 0)
 				require.NoError(t, err)
-				require.Equal(t, size-1, report.Matches[0].Matched)
+				require.Equal(t, size-1, report.Matches[0].Cached)
 				require.Positive(t, be.copies, "it writes into a copy")
 				if last == whole[size-1] {
 					require.Equal(t, want[0], got[0])

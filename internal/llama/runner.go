@@ -53,7 +53,7 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 	r := &Runner[B]{be: be, model: m, threads: opt.Threads}
 	n := 1
 	if opt.LayerPools {
-		n, cfg.Layers = cfg.Layers, 1
+		n, cfg.Model.Layers = cfg.Model.Layers, 1
 	}
 	for range n {
 		pool, err := kvcache.NewPool(be, cfg)
@@ -72,16 +72,20 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 // cache completes the configuration of the cache by what the model says.
 func (o Options) cache(m *Model) (kvcache.Config, error) {
 	cfg := o.Cache
-	cfg.Layers, cfg.QHeads, cfg.KVHeads = len(m.Layers), m.Heads, m.KVHeads
-	cfg.HeadDim, cfg.VHeadDim, cfg.Act, cfg.RoPE = m.HeadDim, m.HeadDim, backend.F32, &m.RoPE
-	cfg.Model = m.Digest
-	if cfg.Capacity > m.Context {
-		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
+	cfg.Model.Layers, cfg.Model.QHeads, cfg.Model.KVHeads = len(m.Layers), m.Heads, m.KVHeads
+	cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Model.Act, cfg.Model.RoPE = m.HeadDim, m.HeadDim, backend.F32, &m.RoPE
+	cfg.Model.Digest = m.Digest
+	if cfg.Memory.Capacity > m.Context {
+		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Memory.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
 	}
 	// Of one head, so that nothing overflows before the capacity is lowered, and of a type
 	// that goes with any.
-	resolved, err := kvcache.Config{Layout: kvcache.Contiguous, Layers: 1, KVHeads: 1, HeadDim: 1, K: backend.F32, Capacity: cfg.Capacity, MaxSeqs: 1}.Resolve()
-	cfg.Capacity = min(resolved.Capacity, m.Context)
+	resolved, err := kvcache.Config{
+		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1},
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Contiguous, Capacity: cfg.Memory.Capacity, MaxSeqs: 1},
+	}.Resolve()
+	cfg.Memory.Capacity = min(resolved.Memory.Capacity, m.Context)
 	return cfg, err
 }
 
@@ -94,9 +98,9 @@ func (r *Runner[B]) allocate(opt Options) error {
 	if chunk <= 0 {
 		chunk = 256
 	}
-	r.rows = max(chunk, r.pool.Config().MaxSeqs) // every sequence can decode in one step
+	r.rows = max(chunk, r.pool.Config().Memory.MaxSeqs) // every sequence can decode in one step
 	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > (1<<30)/widest {
-		return backend.ErrShape{Package: "llama", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
+		return backend.ErrArgument{Package: "llama", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
 	}
 	var errs [5]error
 	r.q, errs[0] = newPort(r.be, r.rows, m.Heads*m.HeadDim)

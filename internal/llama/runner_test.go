@@ -73,7 +73,7 @@ func TestStoriesText(t *testing.T) {
 		for _, layout := range layouts {
 			for _, dt := range []backend.DType{backend.F32, backend.F16, backend.BF16} {
 				t.Run(fmt.Sprint(ext[1:], "/", layout, "/", dt), func(t *testing.T) {
-					r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: layout, K: dt, Capacity: 256, MaxSeqs: 1}})
+					r := newRunner(t, be, m, Options{Cache: kvcache.Config{Storage: kvcache.Storage{K: dt}, Memory: kvcache.Memory{Layout: layout, Capacity: 256, MaxSeqs: 1}}})
 					for _, n := range []int{200, 256} {
 						want, err := os.ReadFile(stories(t, fmt.Sprintf("expected_greedy_n%d.txt", n)))
 						require.NoError(t, err)
@@ -105,9 +105,9 @@ func TestStoriesLogits(t *testing.T) {
 		tokens = append(tokens, s.Tok)
 	}
 	for _, layout := range layouts {
-		r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: layout, K: backend.F32, Capacity: 256}})
+		r := newRunner(t, be, m, Options{Cache: kvcache.Config{Storage: kvcache.Storage{K: backend.F32}, Memory: kvcache.Memory{Layout: layout, Capacity: 256}}})
 		for _, chunk := range []int{256, 100, 1} {
-			seq, _, err := r.Pool().Open(context.Background(), tokens, kvcache.OpenOptions{NoReuse: true}) // all logits are wanted
+			seq, _, err := r.Pool().Open(tokens, kvcache.OpenOptions{NoReuse: true}) // all logits are wanted
 			require.NoError(t, err)
 			for rest := tokens; len(rest) > 0; {
 				k := min(chunk, len(rest))
@@ -165,9 +165,12 @@ func TestRunnerAgreesWithNaive(t *testing.T) {
 			RoPE: backend.RoPE{Pairing: backend.Pairing(draw("pairing", 0, 1))},
 		}, uint64(draw("seed", 0, 1000)))
 		opt := Options{Chunk: 40, Threads: draw("threads", 1, 3),
-			Cache: kvcache.Config{Layout: layouts[draw("layout", 0, 1)], K: backend.F32, Capacity: 40, MaxSeqs: 4}}
-		if opt.Cache.Layout == kvcache.Paged {
-			opt.Cache.BlockSize = 1 << draw("block", 0, 5)
+			Cache: kvcache.Config{
+				Storage: kvcache.Storage{K: backend.F32},
+				Memory:  kvcache.Memory{Layout: layouts[draw("layout", 0, 1)], Capacity: 40, MaxSeqs: 4},
+			}}
+		if opt.Cache.Memory.Layout == kvcache.Paged {
+			opt.Cache.Memory.BlockSize = 1 << draw("block", 0, 5)
 		}
 		a := rapid.SliceOfN(rapid.Uint32Range(0, 10), 2, 20).Draw(t, "a")
 		b := rapid.SliceOfN(rapid.Uint32Range(0, 10), 1, 20).Draw(t, "b")
@@ -184,7 +187,6 @@ func TestRunnerAgreesWithNaive(t *testing.T) {
 }
 
 func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt Options, a, b []uint32, cut int) {
-	ctx := context.Background()
 	r, err := New(be, m, opt)
 	require.NoError(t, err)
 	want := func(tokens ...uint32) (logits []float64) {
@@ -206,7 +208,7 @@ func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt 
 	}
 	seq := make([]*kvcache.Sequence[B], 3)
 	for i := range 2 {
-		seq[i], _, err = r.Pool().Open(ctx, nil)
+		seq[i], _, err = r.Pool().Open(nil, kvcache.OpenOptions{})
 		require.NoError(t, err)
 	}
 	check(want(a[:cut]...), forward(false, Work[B]{Seq: seq[0], Tokens: a[:cut]}), 0)
@@ -225,7 +227,7 @@ func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt 
 	check(want(append(slices.Clone(a), 7, 9)...), last, 2)
 
 	_, err = r.Forward([]Work[B]{{Seq: seq[0], Tokens: []uint32{1}}, {Seq: seq[1], Tokens: []uint32{11}}}, false)
-	require.ErrorIs(t, err, backend.ErrShape{}, "a token beyond the vocabulary")
+	require.ErrorIs(t, err, backend.ErrArgument{}, "a token beyond the vocabulary")
 	require.Equal(t, cut+1, seq[0].Len(), "a failed step changes nothing")
 	for _, s := range seq {
 		require.NoError(t, s.Release())
@@ -237,7 +239,7 @@ func compare[B backend.Buffer](t *rapid.T, be backend.Backend[B], m *Model, opt 
 func TestGenerateEndsCleanly(t *testing.T) {
 	be := openCPU(t)
 	m, tok, cases := loadDemo(t)
-	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, BlockSize: 8, Capacity: 64, MaxSeqs: 2}})
+	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Memory: kvcache.Memory{Layout: kvcache.Paged, BlockSize: 8, Capacity: 64, MaxSeqs: 2}}})
 	prompt := Prompt{Tokens: tok.Encode(cases[0].Prompt)}
 	none := func(int, uint32) error { return nil }
 
@@ -274,8 +276,8 @@ func TestGenerateEndsCleanly(t *testing.T) {
 		s       Sampling
 		want    error
 	}{
-		{[]Prompt{prompt, {}}, Sampling{}, backend.ErrShape{}},
-		{[]Prompt{prompt, {Tokens: []uint32{1, 259}}}, Sampling{}, backend.ErrShape{}},
+		{[]Prompt{prompt, {}}, Sampling{}, backend.ErrArgument{}},
+		{[]Prompt{prompt, {Tokens: []uint32{1, 259}}}, Sampling{}, backend.ErrArgument{}},
 		{[]Prompt{prompt, {Tokens: make([]uint32, 65)}}, Sampling{}, kvcache.ErrCapacity{Have: 65, Max: 64}},
 		{[]Prompt{prompt}, Sampling{TopP: 2}, kvcache.ErrConfig{Name: "TopP", Value: "2", Why: "accepts 0 to 1"}},
 		{alphabet, Sampling{}, kvcache.ErrOutOfBlocks{}},
@@ -291,7 +293,10 @@ func TestGenerateEndsCleanly(t *testing.T) {
 func TestSampledTextIgnoresTheBatch(t *testing.T) {
 	be := openCPU(t)
 	m, tok, cases := loadDemo(t)
-	r := newRunner(t, be, m, Options{Cache: kvcache.Config{Layout: kvcache.Paged, K: backend.F32, Capacity: 128, MaxSeqs: 4}})
+	r := newRunner(t, be, m, Options{Cache: kvcache.Config{
+		Storage: kvcache.Storage{K: backend.F32},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, Capacity: 128, MaxSeqs: 4},
+	}})
 	s := Sampling{Temperature: 0.8, TopP: 0.9, Seed: 11}
 	alone, _ := texts(t, r, tok, 80, s, cases[0].Prompt)
 	batch, _ := texts(t, r, tok, 80, s, cases[0].Prompt, cases[1].Prompt, cases[0].Prompt)
@@ -304,10 +309,10 @@ func TestOptions(t *testing.T) {
 	be := openCPU(t)
 	m, _, _ := loadDemo(t)
 	r := newRunner(t, be, m, Options{})
-	require.Equal(t, m.Context, r.Pool().Config().Capacity, "the model's context limits the default")
-	require.Equal(t, m.Digest, r.Pool().Config().Model)
-	_, err := New(be, m, Options{Cache: kvcache.Config{Capacity: m.Context + 1}})
+	require.Equal(t, m.Context, r.Pool().Config().Memory.Capacity, "the model's context limits the default")
+	require.Equal(t, m.Digest, r.Pool().Config().Model.Digest)
+	_, err := New(be, m, Options{Cache: kvcache.Config{Memory: kvcache.Memory{Capacity: m.Context + 1}}})
 	require.ErrorIs(t, err, kvcache.ErrConfig{})
 	_, err = New(be, m, Options{Chunk: 1 << 30})
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 }

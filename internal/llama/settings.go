@@ -102,9 +102,9 @@ func (s *settings) config(rope string) Config {
 	}
 	if scaling != backend.NoScaling {
 		number := func(key string) float64 { return get(s, rope+key, 0.0) }
-		c.RoPE.Scaling, c.RoPE.Factor, c.RoPE.Attention = scaling, number("factor"), number("attention_factor")
+		c.RoPE.Scaling, c.RoPE.Factor, c.RoPE.AttentionFactor = scaling, number("factor"), number("attention_factor")
 		c.RoPE.BetaFast, c.RoPE.BetaSlow = number("beta_fast"), number("beta_slow")
-		c.RoPE.LowFreq, c.RoPE.HighFreq = number("low_freq_factor"), number("high_freq_factor")
+		c.RoPE.LowFreqFactor, c.RoPE.HighFreqFactor = number("low_freq_factor"), number("high_freq_factor")
 		c.RoPE.OriginalContext = s.int(rope+"original_max_position_embeddings", c.Context)
 	}
 	return c

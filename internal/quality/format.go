@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -37,7 +38,7 @@ var formats = append(storages(), []Format{
 
 // storages is the types that a row is stored in by itself.
 func storages() (all []Format) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if c := dt.Coding(); c.Values == dt {
 			all = append(all, Format{Name: c.Name, About: about(c), k: dt, v: dt})
 		}
@@ -48,7 +49,7 @@ func storages() (all []Format) {
 // about is a storage type in a few words.
 func about(c backend.Coding) string {
 	switch {
-	case c.Code == backend.Brain:
+	case c.Code == backend.BrainFloat:
 		return "bfloat16"
 	case c.Act && c.Bits == 32:
 		return "as computed"
@@ -109,9 +110,9 @@ func (f Format) Under(p Policy) error {
 
 // config is the cache for one text of so many tokens. It leaves nothing to the environment.
 func (f Format) config(tokens int) kvcache.Config {
-	block := cmp.Or(f.block, kvcache.DefaultBlockSize)
+	block := cmp.Or(f.block, config.DefaultBlockSize)
 	return kvcache.Config{
-		Layout: kvcache.Paged, Capacity: tokens, MaxSeqs: 1, BlockSize: block, Blocks: (tokens + block - 1) / block, Prefix: prefix.Off,
-		K: f.k, V: f.v, Hadamard: f.hadamard, Residual: f.residual,
+		Storage: kvcache.Storage{K: f.k, V: f.v, Hadamard: f.hadamard, Residual: f.residual},
+		Memory:  kvcache.Memory{Layout: kvcache.Paged, Capacity: tokens, MaxSeqs: 1, BlockSize: block, Blocks: (tokens + block - 1) / block, Prefix: prefix.Off},
 	}
 }

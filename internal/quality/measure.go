@@ -1,14 +1,13 @@
 package quality
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"math"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/llama"
-	"github.com/ferrumkv/ferrumkv/kvcache"
-	"github.com/ferrumkv/ferrumkv/kvcache/evictor"
 )
 
 // Score is what one format under one policy made of the texts. Means are over all
@@ -18,6 +17,14 @@ type Score struct {
 	Policy string `json:"policy"`
 	// Budget is the tokens that a layer had at most, on average over the layers; 0: all.
 	Budget int `json:"budget,omitempty"`
+	// Scene is how the cache was used; "": each text was read once, from its beginning.
+	Scene string `json:"scene,omitempty"`
+	// Context is the scene's, in tokens; 0: it has none.
+	Context int `json:"context,omitempty"`
+	// Reused is the tokens of all texts that were found in the cache.
+	Reused int `json:"reused,omitempty"`
+	// Shifts is how often tokens were dropped since there was no more room.
+	Shifts int `json:"shifts,omitempty"`
 	// NLL is the negative log-likelihood of the text, in nats a token.
 	NLL float64 `json:"nll"`
 	// KL is the divergence of the prediction from that of the reference, in nats.
@@ -39,9 +46,10 @@ type Meter[B backend.Buffer] struct {
 	be        backend.Backend[B]
 	model     *llama.Model
 	texts     [][]uint32
+	scene     Scene
 	threads   int
 	reference Score
-	want      [][]float32 // [texts] of [tokens−1, vocab]: logits of the reference
+	want      [][]float32 // [texts] of [predicted tokens, vocab]: logits of the reference
 }
 
 // NewMeter prepares to measure on be, with so many threads for matrix products; 0: GOMAXPROCS.
@@ -49,32 +57,51 @@ func NewMeter[B backend.Buffer](be backend.Backend[B], m *llama.Model, texts [][
 	return &Meter[B]{be: be, model: m, texts: texts, threads: threads}
 }
 
+// In measures the same in a scene, with those texts that are long enough for it; where none
+// is, that is an error.
+func (m *Meter[B]) In(s Scene) (*Meter[B], error) {
+	in := &Meter[B]{Progress: m.Progress, be: m.be, model: m.model, scene: s, threads: m.threads}
+	for _, text := range m.texts {
+		if len(text) >= s.least() {
+			in.texts = append(in.texts, text)
+		}
+	}
+	if len(in.texts) == 0 {
+		return nil, fmt.Errorf("scene %s: needs a text of %d tokens", s.Name, s.least())
+	}
+	return in, nil
+}
+
+// Texts is how many are read.
+func (m *Meter[B]) Texts() int { return len(m.texts) }
+
 // Tokens is how many are predicted for a score.
 func (m *Meter[B]) Tokens() (n int) {
 	for _, text := range m.texts {
-		n += len(text) - 1
+		n += len(text) - 1 - m.scene.start(len(text))
 	}
 	return n
 }
 
 // Measure scores a format under a policy. A pair that does not go together is the error of
-// Format.Under; others are of the device and the cache.
+// Format.Under, as is a policy that evicts in a scene; others are of the device and the cache.
 func (m *Meter[B]) Measure(ctx context.Context, f Format, p Policy) (Score, error) {
-	if err := f.Under(p); err != nil {
+	if err := cmp.Or(f.Under(p), m.scene.Under(p)); err != nil {
 		return Score{}, err
 	}
 	reference, err := m.Reference(ctx)
-	if err != nil || f.Name == Reference && !p.Evicts() {
+	if err != nil || m.scene.Refers(f, p) {
 		return reference, err
 	}
-	s := Score{Format: f.Name, Policy: p.Name, Budget: p.Budget}
-	err = m.score(ctx, &s, f, p, func(text, at int, _ []float32) []float32 {
+	s := Score{Format: f.Name, Policy: p.Name, Budget: p.Budget, Scene: m.scene.Name, Context: m.scene.Context}
+	err = m.score(ctx, &s, m.scene, f, p, func(text, at int, _ []float32) []float32 {
 		return m.want[text][at*m.model.Vocab:][:m.model.Vocab]
 	})
 	return s, err
 }
 
-// Reference is the score that others are compared with: of everything in float32.
+// Reference is the score that others are compared with: of everything in float32, in the
+// same scene, but with nothing reused.
 func (m *Meter[B]) Reference(ctx context.Context) (Score, error) {
 	if m.want != nil {
 		return m.reference, nil
@@ -83,9 +110,9 @@ func (m *Meter[B]) Reference(ctx context.Context) (Score, error) {
 	if err != nil {
 		return Score{}, err
 	}
-	s := Score{Format: f.Name, Policy: Everything}
+	s := Score{Format: f.Name, Policy: Everything, Scene: m.scene.Name, Context: m.scene.Context}
 	want := make([][]float32, len(m.texts))
-	err = m.score(ctx, &s, f, Policy{}, func(text, _ int, logits []float32) []float32 {
+	err = m.score(ctx, &s, m.scene.afresh(), f, Policy{}, func(text, _ int, logits []float32) []float32 {
 		want[text] = append(want[text], logits...)
 		return logits
 	})
@@ -95,19 +122,17 @@ func (m *Meter[B]) Reference(ctx context.Context) (Score, error) {
 	return s, err
 }
 
-// score reads all texts. want is the reference's logits behind a token of a text, of which
-// these are the ones that came.
-func (m *Meter[B]) score(ctx context.Context, s *Score, f Format, p Policy, want func(text, at int, logits []float32) []float32) error {
+// score reads all texts. want is the reference's logits behind a token that is predicted from,
+// of which these are the ones that came.
+func (m *Meter[B]) score(ctx context.Context, s *Score, scene Scene, f Format, p Policy, want func(text, at int, logits []float32) []float32) error {
 	for i, text := range m.texts {
-		at := 0
-		bytes, err := m.read(ctx, f, p, text, func(logits []float32) {
-			s.add(want(i, at, logits), logits, text[at+1])
-			at++
+		start := scene.start(len(text))
+		err := m.read(ctx, s, scene, f, p, text, func(at int, logits []float32) {
+			s.add(want(i, at-start, logits), logits, text[at+1])
 		})
 		if err != nil {
 			return err
 		}
-		s.Bytes = max(s.Bytes, bytes)
 	}
 	n := float64(s.Tokens)
 	s.NLL, s.KL, s.Top1 = s.NLL/n, s.KL/n, s.Top1/n
@@ -146,78 +171,4 @@ func logSum(logits []float32) float64 {
 		sum += math.Exp(float64(x) - top)
 	}
 	return top + math.Log(sum)
-}
-
-const (
-	chunk      = 64 // tokens of a step where it does not matter how a text is cut
-	slackShare = 8  // of a budget, one part is dropped at a time
-)
-
-// read runs the model over a text and calls use with the logits behind each token but the
-// last. It returns the bytes that the cache held at most.
-func (m *Meter[B]) read(ctx context.Context, f Format, p Policy, text []uint32, use func([]float32)) (bytes int64, err error) {
-	cfg := f.config(len(text))
-	step := chunk
-	var keeper *evictor.Evictor[B]
-	if p.Evicts() {
-		policy := p.make(p.Budget)
-		cfg.Scores = policy.NeedsScores()
-		keeper, err = evictor.New[B](evictor.Options{Policy: policy, Budget: p.Budget, Slack: p.Budget / slackShare, FreshScores: p.fresh})
-		if err != nil {
-			return 0, err
-		}
-	}
-	if keeper != nil || f.residual > 0 { // as in decoding: what a query sees depends on how the text is cut
-		step = 1
-	}
-	r, err := llama.New(m.be, m.model, llama.Options{Cache: cfg, Chunk: step, Threads: m.threads, LayerPools: p.layers})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	parts := make([]*kvcache.Sequence[B], len(r.Pools()))
-	for i, pool := range r.Pools() {
-		if parts[i], _, err = pool.Open(ctx, nil); err != nil {
-			return 0, err
-		}
-	}
-	for at := 0; at < len(text)-1; at += step {
-		n := min(step, len(text)-1-at)
-		if keeper != nil {
-			if _, err := keeper.Room(r.Stream(), n, parts...); err != nil {
-				return 0, err
-			}
-		}
-		logits, err := r.Forward([]llama.Work[B]{{Seq: parts[0], Rest: parts[1:], Tokens: text[at:][:n]}}, true)
-		if err != nil {
-			return 0, err
-		}
-		for i := range n {
-			use(logits.Data[i*logits.Stride:][:logits.Cols])
-		}
-		held, err := heldBytes(r.Pools())
-		if err != nil {
-			return 0, err
-		}
-		bytes = max(bytes, held)
-		if m.Progress != nil {
-			m.Progress(n)
-		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-	}
-	return bytes, nil
-}
-
-// heldBytes is what the blocks of some pools take that are in use.
-func heldBytes[B backend.Buffer](pools []*kvcache.Pool[B]) (bytes int64, err error) {
-	for _, pool := range pools {
-		st, err := pool.Stats()
-		if err != nil {
-			return 0, err
-		}
-		bytes += st.BytesHeld
-	}
-	return bytes, nil
 }

@@ -2,7 +2,6 @@ package quality
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -85,13 +84,13 @@ func outlierLayer(k, v float64) (q, keys, values []float32) {
 // attend is attention of the layer's queries over a cache in a format.
 func attend(t *testing.T, be anyBackend, f Format, q, k, v []float32) []float32 {
 	cfg := f.config(outlierTokens)
-	cfg.Layers, cfg.KVHeads, cfg.HeadDim, cfg.Act = 1, outlierHeads, outlierDim, backend.F32
+	cfg.Model.Layers, cfg.Model.KVHeads, cfg.Model.HeadDim, cfg.Model.Act = 1, outlierHeads, outlierDim, backend.F32
 	pool, err := kvcache.NewPool(be, cfg)
 	require.NoError(t, err)
 	stream, err := be.NewStream()
 	require.NoError(t, err)
 	batch := pool.NewBatch()
-	seq, _, err := pool.Open(context.Background(), nil)
+	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
 	require.NoError(t, err)
 	out := make([]float32, outlierQueries*outlierRow)
 	for at, n := 0, outlierContext; at < outlierTokens; at, n = at+n, outlierQueries {
@@ -103,8 +102,9 @@ func attend(t *testing.T, be anyBackend, f Format, q, k, v []float32) []float32 
 		require.NoError(t, batch.Reset())
 		require.NoError(t, batch.Add(seq, make([]uint32, n)))
 		require.NoError(t, batch.Plan(stream))
-		require.NoError(t, batch.AppendQueries(0, bufs[0], bufs[1], bufs[2]))
-		require.NoError(t, batch.Attend(0, bufs[0], bufs[3]))
+		io := kvcache.Dense(bufs[0], bufs[1], bufs[2], bufs[3])
+		require.NoError(t, batch.Append(0, io))
+		require.NoError(t, batch.Attend(0, io))
 		require.NoError(t, batch.Commit())
 		if n == outlierQueries {
 			require.NoError(t, backend.Download(be, stream, out, bufs[3], 0))

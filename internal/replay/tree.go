@@ -52,7 +52,7 @@ func newTree(policy string, capacity int) (*tree, error) {
 func (t *tree) request(path []uint32) (hits int, err error) {
 	q := prefix.Query{Tokens: path}
 	m := t.prefix.Match(t.root, q)
-	if t.path, m, err = t.prefix.Take(t.path[:0], t.root, q, prefix.Keep{}, m); err != nil {
+	if t.path, m, err = t.prefix.Take(t.path[:0], t.root, q, prefix.RetentionHint{}, m); err != nil {
 		return 0, err
 	}
 	room := min(len(path)-m.Blocks, t.alloc.Free()+t.prefix.Evictable(t.root))

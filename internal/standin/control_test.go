@@ -52,7 +52,7 @@ func TestFailuresComeOnce(t *testing.T) {
 	p, err := ctx.Alloc(100)
 	require.NoError(t, err)
 	_, err = ctx.AllocHost(100)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	mem, err := ctx.AllocHost(100)
 	require.NoError(t, err)
 	now := c.Counts()

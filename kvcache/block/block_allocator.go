@@ -1,32 +1,28 @@
-// Package block decides which block of a paged cache belongs to whom. It knows
-// numbers only: no memory, no device, no token. Who owns a block may read it;
-// who is its only owner may write it.
+// Package block decides which sequence owns which block of a paged cache. It knows block numbers
+// only: no memory, device or token. An owner of a block may read it; its only owner may write it.
 //
 // # The life of a block
 //
-// A block is held (it has owners), cached (no owner, but its content is complete
-// and still valid, so that a prefix cache may take it back) or free. Every block
-// without an owner stands in one list, free ones before cached ones, and is
-// handed out from the front:
+// A block is held (it has owners), cached (it has no owner, but its content is complete and valid,
+// so a prefix cache can take it again) or free. All blocks without an owner are in one list, free
+// ones before cached ones, and are allocated from its front:
 //
 //	front  free, last released first … never used … | cached, least recently released first  back
 //
-// So content is lost only when nothing else is left, and then the oldest first.
-// Of blocks that are released together the end of the chain goes before its
-// head: a prefix is worth more than what follows it.
+// So cached content is overwritten only when no block is free, and then the oldest first. Of blocks
+// that are released together, the end of a sequence goes before its beginning.
 //
 // # Handles
 //
-// A Block names a block and the generation of its content. The generation
-// changes when the block is handed out for new content, not when it is released:
-// the handle of a released block is good for Take until the block is reused, and
-// is ErrStale from then on.
+// A Block is a block's number and the generation of its content. The generation changes when the
+// block is allocated for new content, not when it is released: the handle of a released block can
+// be used with Take until the block is allocated again, and is ErrStale from then on.
 package block
 
 import "math"
 
-// Block is a handle: the block's number and the generation of its content. The
-// zero value is a handle of no block.
+// Block is a handle: the block's number and the generation of its content. The zero value is no
+// block.
 type Block struct{ ID, Gen uint32 }
 
 // node is what is known of a block. The free list runs through the nodes, with
@@ -48,9 +44,9 @@ const (
 	maxBlocks = min(math.MaxUint32-1, math.MaxInt/nodeBytes-1) // the head has a number, too
 )
 
-// BlockAllocator hands out the blocks 0 to Total−1. Every operation takes
-// constant time a block, and allocates no memory. It is not safe for concurrent
-// use: its owner guards it. It must not be copied.
+// BlockAllocator allocates the blocks 0 to Total−1. Every operation takes constant time for each
+// block and allocates no memory, except Grow. It is not safe for concurrent use and must not be
+// copied.
 type BlockAllocator struct {
 	nodes    []node
 	head     uint32 // the last node, which is no block
@@ -62,8 +58,8 @@ type BlockAllocator struct {
 	claims   Claim // head of the ring of claims that hold blocks
 }
 
-// New returns an allocator of so many blocks, at 16 bytes each. ErrRange unless
-// there is at least one and at most 2^32−2 (fewer where int has 32 bits).
+// New returns an allocator of the given number of blocks, which takes 16 bytes for each. ErrRange
+// unless there is at least 1 and at most 2^32−2 of them (fewer where int has 32 bits).
 func New(blocks int) (*BlockAllocator, error) {
 	if blocks < 1 || blocks > maxBlocks {
 		return nil, ErrRange{What: "blocks", Have: blocks, Min: 1, Max: maxBlocks}
@@ -77,8 +73,8 @@ func New(blocks int) (*BlockAllocator, error) {
 	return a, nil
 }
 
-// Allocate hands out one block to one owner. Its content is undefined.
-// ErrOutOfBlocks when none is available.
+// Allocate returns a block with one owner. Its content is undefined. ErrOutOfBlocks when none is
+// available.
 func (a *BlockAllocator) Allocate() (Block, error) {
 	if a.Available() < 1 {
 		return Block{}, ErrOutOfBlocks{Need: 1, Free: 0}
@@ -88,8 +84,8 @@ func (a *BlockAllocator) Allocate() (Block, error) {
 	return b, nil
 }
 
-// AllocateN appends n blocks to dst, each with one owner, or returns dst as it
-// was and ErrOutOfBlocks. A negative n is ErrRange.
+// AllocateN appends n blocks to dst, each with one owner; with an error it returns dst as it was.
+// ErrOutOfBlocks when there are not enough, ErrRange for a negative n.
 func (a *BlockAllocator) AllocateN(dst []Block, n int) ([]Block, error) {
 	return a.allocate(dst, n, a.Available())
 }
@@ -142,7 +138,7 @@ func (a *BlockAllocator) Retain(b Block) error {
 	return nil
 }
 
-// RetainN adds an owner to every block of bs or, when one of them does not fit, to none.
+// RetainN adds an owner to every block of bs or, with an error, to none.
 func (a *BlockAllocator) RetainN(bs []Block) error {
 	for i, b := range bs {
 		if err := a.Retain(b); err != nil {
@@ -155,9 +151,8 @@ func (a *BlockAllocator) RetainN(bs []Block) error {
 	return nil
 }
 
-// Release takes an owner away. The last one says whether the content is complete
-// and valid: a filled block is cached, any other is free. ErrDoubleFree when
-// the block has no owner.
+// Release removes an owner. With filled the content is complete and valid: when the last owner
+// goes, a filled block is cached and any other is free. ErrDoubleFree when the block has no owner.
 func (a *BlockAllocator) Release(b Block, filled bool) error {
 	n, err := a.lookup("release", b)
 	switch {
@@ -173,9 +168,8 @@ func (a *BlockAllocator) Release(b Block, filled bool) error {
 	return nil
 }
 
-// ReleaseN releases a sequence's blocks, given in its order; the first filled
-// ones are full. Either all are released or, when one of them does not fit,
-// none. A block that stands in bs twice needs two owners.
+// ReleaseN releases a sequence's blocks, given in order; the first filled ones are full. Either all
+// are released or, with an error, none. A block that is in bs twice needs two owners.
 func (a *BlockAllocator) ReleaseN(bs []Block, filled int) error {
 	if filled < 0 || filled > len(bs) {
 		return ErrRange{What: "filled blocks", Have: filled, Min: 0, Max: len(bs)}
@@ -210,10 +204,9 @@ func (a *BlockAllocator) parkOnce(id uint32, filled bool) {
 	}
 }
 
-// Take makes the caller the owner of a cached block, wherever it stands in the
-// list. The content is what it was when the handle was released. ErrNotCached when
-// the block is held (Retain it) or free, ErrOutOfBlocks when every block that
-// is not held is claimed.
+// Take makes the caller the owner of a cached block. Its content is as it was when it was released.
+// ErrNotCached when the block is held (then Retain it) or free, ErrOutOfBlocks when claims reserve
+// all blocks that are not held.
 func (a *BlockAllocator) Take(b Block) error {
 	n, err := a.lookup("take", b)
 	switch {
@@ -230,8 +223,8 @@ func (a *BlockAllocator) Take(b Block) error {
 	return nil
 }
 
-// Discard makes a cached block free: its content is no longer wanted. ErrNotCached
-// when the block is held or free.
+// Discard makes a cached block free, because its content is not needed any more. ErrNotCached when
+// the block is held or free.
 func (a *BlockAllocator) Discard(b Block) error {
 	n, err := a.lookup("discard", b)
 	switch {
@@ -254,7 +247,7 @@ func (a *BlockAllocator) notePeak() {
 // lookup finds the node of b.
 func (a *BlockAllocator) lookup(op string, b Block) (*node, error) {
 	if b.ID >= a.head || b.Gen == 0 {
-		return nil, ErrBlock{Op: op, Block: b, Why: ErrForeign}
+		return nil, ErrBlock{Op: op, Block: b, Why: ErrUnknown}
 	}
 	n := &a.nodes[b.ID]
 	if n.gen != b.Gen {

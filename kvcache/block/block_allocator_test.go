@@ -220,9 +220,9 @@ func TestHandles(t *testing.T) {
 		b   Block
 		why error
 	}{
-		"zero value":           {Block{}, ErrForeign},
-		"id out of range":      {Block{ID: 4, Gen: 1}, ErrForeign},
-		"largest id":           {Block{ID: math.MaxUint32, Gen: 1}, ErrForeign},
+		"zero value":           {Block{}, ErrUnknown},
+		"id out of range":      {Block{ID: 4, Gen: 1}, ErrUnknown},
+		"largest id":           {Block{ID: math.MaxUint32, Gen: 1}, ErrUnknown},
 		"never handed out":     {Block{ID: 3, Gen: 1}, ErrStale},
 		"generation of others": {Block{ID: b.ID, Gen: b.Gen + 1}, ErrStale},
 	} {
@@ -285,7 +285,7 @@ func TestReleaseNRange(t *testing.T) {
 }
 
 func TestErrorTexts(t *testing.T) {
-	require.EqualError(t, ErrOutOfBlocks{Need: 3, Free: 1}, "block: out of blocks: need 3, 1 available")
+	require.EqualError(t, ErrOutOfBlocks{Need: 3, Free: 1}, "block: out of blocks: need 3, 1 available; release some, or use a larger pool")
 	require.EqualError(t, ErrRange{What: "blocks", Have: 0, Min: 1, Max: 9}, "block: blocks: have 0, need 1 to 9")
 	require.NotErrorIs(t, ErrRange{What: "blocks"}, ErrOutOfBlocks{})
 	require.NotErrorIs(t, ErrOutOfBlocks{Need: 3, Free: 1}, ErrOutOfBlocks{Need: 2})

@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// Claim is a promise of blocks to one owner: nobody else is given the last ones.
-// It does not say which blocks. The zero value is a claim of nothing, ready to
-// use. A claim that holds blocks belongs to the allocator that promised them, is
-// guarded as it is, and must not be copied.
+// Claim reserves a number of blocks for one owner, without saying which. The zero value is an empty
+// claim, ready to use. A claim with blocks belongs to the allocator that reserved them, must be
+// guarded as the allocator is, and must not be copied.
 type Claim struct {
 	owner      *BlockAllocator
 	blocks     int
@@ -16,20 +15,19 @@ type Claim struct {
 	prev, next *Claim // the ring of the owner's claims; Check walks it
 }
 
-// Blocks is the number of blocks still promised.
+// Blocks is the number of blocks that are still reserved.
 func (c *Claim) Blocks() int { return c.blocks }
 
-// Reservation asks for a claim to hold at least so many blocks.
+// Reservation asks for a claim of at least that many blocks.
 type Reservation struct {
 	Claim  *Claim
 	Blocks int
 }
 
-// Reserve raises every claim to what its reservation asks for, or changes
-// nothing and returns ErrOutOfBlocks with the blocks that the claims lack. It
-// never lowers a claim, so that doing it again does nothing; of two reservations for
-// one claim the larger counts. A negative number is ErrRange, a claim that is
-// nil, a copy or of another allocator ErrForeign.
+// Reserve raises every claim to the number in its reservation. It never lowers a claim, so
+// repeating it does nothing; when two reservations name one claim the larger counts. With an error
+// nothing has changed: ErrOutOfBlocks with the number of blocks that the claims lack, ErrRange for
+// a negative number, ErrUnknown for a claim that is nil, a copy or of another allocator.
 func (a *BlockAllocator) Reserve(rs []Reservation) error {
 	for _, r := range rs {
 		if r.Blocks < 0 {
@@ -56,10 +54,9 @@ func (a *BlockAllocator) Reserve(rs []Reservation) error {
 	return nil
 }
 
-// AllocateClaimed appends n blocks to dst, each with one owner: promised ones
-// first, then available ones. When both do not suffice it returns dst as it was and
-// ErrOutOfBlocks. A negative n is ErrRange, a claim that is nil, a copy or of
-// another allocator ErrForeign.
+// AllocateClaimed appends n blocks to dst, each with one owner: first those that c reserves, then
+// available ones. With an error it returns dst as it was: ErrOutOfBlocks when both do not suffice,
+// ErrRange for a negative n, ErrUnknown for a claim that is nil, a copy or of another allocator.
 func (a *BlockAllocator) AllocateClaimed(c *Claim, dst []Block, n int) ([]Block, error) {
 	if err := a.own(c); err != nil {
 		return dst, err
@@ -71,8 +68,7 @@ func (a *BlockAllocator) AllocateClaimed(c *Claim, dst []Block, n int) ([]Block,
 	return dst, err
 }
 
-// Cancel gives what is left of a claim back. A claim that is not this allocator's
-// stays as it is.
+// Cancel empties a claim. It does nothing to a claim of another allocator.
 func (a *BlockAllocator) Cancel(c *Claim) {
 	if a.own(c) == nil {
 		a.set(c, 0)
@@ -83,12 +79,12 @@ func (a *BlockAllocator) Cancel(c *Claim) {
 // claim is in no ring: its neighbours point to the original.
 func (a *BlockAllocator) own(c *Claim) error {
 	if c == nil || c.blocks != 0 && (c.owner != a || c.next.prev != c) {
-		return fmt.Errorf("block: claim is nil, a copy or %w", ErrForeign)
+		return fmt.Errorf("block: claim is nil, a copy or %w", ErrUnknown)
 	}
 	return nil
 }
 
-// set makes c a claim of so many blocks. One of none leaves the ring and is a
+// set makes c a claim of that many blocks. One of none leaves the ring and is a
 // zero value again.
 func (a *BlockAllocator) set(c *Claim, blocks int) {
 	a.reserved += blocks - c.blocks

@@ -57,9 +57,9 @@ func TestReserveAllOrNothing(t *testing.T) {
 		{Reservation{&two, 8}, ErrOutOfBlocks{Need: 9, Free: 8}},
 		{Reservation{&two, math.MaxInt}, ErrOutOfBlocks{Need: math.MaxInt, Free: 8}},
 		{Reservation{&two, -1}, ErrRange{}},
-		{Reservation{nil, 1}, ErrForeign},
-		{Reservation{&foreign, 1}, ErrForeign},
-		{Reservation{&copied, 3}, ErrForeign},
+		{Reservation{nil, 1}, ErrUnknown},
+		{Reservation{&foreign, 1}, ErrUnknown},
+		{Reservation{&copied, 3}, ErrUnknown},
 	} {
 		require.ErrorIs(t, a.Reserve([]Reservation{{&one, 3}, tc.last}), tc.err)
 		require.Equal(t, 2, one.Blocks())
@@ -87,7 +87,7 @@ func TestAllocateClaimed(t *testing.T) {
 		c   *Claim
 		n   int
 		err error
-	}{{a, nil, 1, ErrForeign}, {other, &c, 1, ErrForeign}, {a, &c, -1, ErrRange{}}, {a, &c, 2, ErrOutOfBlocks{Need: 2, Free: 1}}} {
+	}{{a, nil, 1, ErrUnknown}, {other, &c, 1, ErrUnknown}, {a, &c, -1, ErrRange{}}, {a, &c, 2, ErrOutOfBlocks{Need: 2, Free: 1}}} {
 		same, err := tc.a.AllocateClaimed(tc.c, dst, tc.n)
 		require.ErrorIs(t, err, tc.err)
 		require.Equal(t, dst, same)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Sentinels, wrapped in an ErrBlock with the handle. Compare with errors.Is.
+// Sentinel errors, wrapped in an ErrBlock with the handle. Compare with errors.Is.
 var (
-	ErrForeign    = errors.New("not a block of this allocator")
+	ErrUnknown    = errors.New("not a block of this allocator")
 	ErrStale      = errors.New("the handle is stale: the block has been handed out again since")
 	ErrDoubleFree = errors.New("the block has no owner: it was released twice")
 	ErrNotHeld    = errors.New("the block has no owner: only a held block can be retained, a cached one must be taken")
@@ -19,8 +19,7 @@ var (
 // two goroutines at once.
 var ErrCorrupt = errors.New("block: allocator is corrupt")
 
-// ErrBlock is a handle that does not fit the operation; Why is one of the
-// sentinels.
+// ErrBlock is a handle that an operation does not accept. Why is one of the sentinel errors.
 type ErrBlock struct {
 	Op    string // "release"
 	Block Block
@@ -40,7 +39,7 @@ type ErrOutOfBlocks struct {
 }
 
 func (e ErrOutOfBlocks) Error() string {
-	return fmt.Sprintf("block: out of blocks: need %d, %d available", e.Need, e.Free)
+	return fmt.Sprintf("block: out of blocks: need %d, %d available; release some, or use a larger pool", e.Need, e.Free)
 }
 
 // Is matches the same error and the zero value.

@@ -22,7 +22,7 @@ func newModel(total int) *model {
 	return m
 }
 
-// grow puts the new blocks behind the free and before the cached ones.
+// grow puts the new blocks after the free and before the cached ones.
 func (m *model) grow(n int) {
 	at := len(m.order) - len(m.cached)
 	for range n {
@@ -69,7 +69,7 @@ func (m *model) own(id uint32) {
 func (m *model) known(b Block) error {
 	switch {
 	case int(b.ID) >= m.total || b.Gen == 0:
-		return ErrForeign
+		return ErrUnknown
 	case m.gen[b.ID] != b.Gen:
 		return ErrStale
 	}

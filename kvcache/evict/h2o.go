@@ -2,12 +2,12 @@ package evict
 
 import "fmt"
 
-// H2O keeps the tokens that got most attention so far, beside the sinks and the newest
-// tokens (heavy hitters: arXiv:2306.14048). Scores are added up over heads, which share
-// their tokens' places. Of tokens with equal scores the newer stays.
+// H2O keeps the tokens with the highest attention scores so far (heavy hitters: arXiv:2306.14048),
+// beside the sinks and the newest tokens. Scores are summed over the heads, because all heads of a
+// layer keep the same tokens. Of tokens with equal scores the newer stays.
 type H2O struct {
 	Sinks  int // the paper: 0
-	Recent int // newest tokens that stay whatever their score; 0: half of the budget, as in the paper
+	Recent int // newest tokens, which always stay; 0: half of the budget, as in the paper
 }
 
 func (p H2O) String() string {

@@ -1,54 +1,51 @@
-// Package evict decides which tokens of a cache stay when there is no room for all of
-// them. A Policy is a pure function of what is known about a layer's tokens, and Select one of
-// the layers of a sequence: they know no cache, no block and no device. What Select returns is what
-// kvcache.Sequence.Keep takes; kvcache/evictor brings the two together, and
-// kvcache/quant.CacheManager applies policies to what it holds.
+// Package evict decides which tokens of a cache stay when there is no room for all of them. A
+// Policy is a pure function of what is known about a layer's tokens, and Select applies it to the
+// layers of a sequence. Neither knows a cache, block or device: the result of Select is what
+// kvcache.Sequence.Retain takes. kvcache/evictor joins the two, and kvcache/quant.CacheManager
+// applies policies to the tokens that it holds.
 //
-// Every policy protects the newest tokens, on which no attention could be counted yet, and
-// all but Recency the first Sinks ones, to which attention flows whatever they say; Sinks
-// is 0 unless it is set. Under a
-// budget below what is protected, sinks come first, then the newest. A budget of 0
-// keeps nothing.
+// Every policy keeps the newest tokens, whose attention scores are not known yet. All but Recency
+// also keep the first Sinks tokens, which get much attention whatever they are (attention sinks);
+// Sinks is 0 unless it is set. When the budget is smaller than that, sinks come first, then the
+// newest tokens. A budget of 0 keeps nothing.
 package evict
 
 import "fmt"
 
-// Policy says which tokens stay. The policies of this package are values, safe for
-// concurrent use.
+// Policy decides which tokens stay. The policies of this package are values, safe for concurrent
+// use.
 type Policy interface {
 	// String names the policy with its settings: "h2o(sinks=4,recent=64)".
 	String() string
-	// Validate is an ErrPolicy if a setting cannot be used. The other methods
-	// take such a setting for the nearest one that can.
+	// Validate is an ErrPolicy when a setting is not valid. The other methods replace such a
+	// setting by the nearest valid one.
 	Validate() error
 	// Limit is the most tokens that Keep leaves of a layer under a budget.
 	Limit(budget int) int
-	// Keep appends to dst the tokens that stay, rising, at most Limit(budget) of them.
-	// It allocates nothing when dst has room and l.Scratch was used for a layer as
-	// long before.
+	// Keep appends the numbers of the tokens that stay to dst, in rising order, at most
+	// Limit(budget) of them. It allocates nothing when dst has room and l.Scratch was used for a
+	// layer of that length before.
 	Keep(dst []int, l Layer, budget int) []int
-	// Budgets appends to dst what each layer may have of a total, first layer first. The
-	// sum is the total.
+	// Budgets appends the budget of each layer to dst, first layer first. Their sum is total.
 	Budgets(dst []int, total, layers int) []int
-	// NeedsScores reports whether Keep looks at scores.
+	// NeedsScores reports whether Keep reads scores.
 	NeedsScores() bool
 }
 
-// Layer is what a policy is told about a layer's tokens, which are numbered from 0, the
-// oldest, in the order in which they were appended.
+// Layer is what a policy knows about a layer's tokens, which are numbered in the order in which
+// they were appended, the oldest 0.
 type Layer struct {
 	Len int
-	// Scores is [Heads, Len]: the attention mass that each token was given. Which
-	// queries count is the caller's choice: H2O adds up those of all steps, SnapKV's are
-	// the last ones of the prompt. NaN counts as 0, and of none, or of another
-	// number than Heads*Len, all are 0.
+	// Scores is [Heads, Len]: the attention scores of each token. The caller chooses whose queries
+	// they are from: H2O adds up those of all steps, SnapKV those of the last tokens of the prompt.
+	// NaN counts as 0; a list of another length than Heads*Len counts as all 0.
 	Scores []float32
 	Heads  int
-	// Scratch is memory to work in; nil: Keep allocates.
+	// Scratch is memory that Keep may use; nil: Keep allocates.
 	Scratch *Scratch
 }
 
-// Scratch is memory that Keep uses again. The zero value is ready; it may be used by one
+// Scratch is memory that calls of Keep reuse. The zero value is ready; it may be used by one
 // goroutine at a time.
 type Scratch struct {
 	total []float64

@@ -5,14 +5,13 @@ import (
 	"math/bits"
 )
 
-// PyramidKV is SnapKV with a budget that falls from layer to layer, because attention
-// narrows towards the last ones (arXiv:2406.02069).
+// PyramidKV is SnapKV with budgets that fall from layer to layer, because attention is narrower in
+// the last layers (arXiv:2406.02069).
 type PyramidKV struct {
 	SnapKV
-	// Beta says how steep the budgets are: the last layer has 1/Beta of the average
-	// (the paper's β, 20 in its experiments), the first one the average's double less
-	// that. 0 is the steepest line that leaves each layer something: layer i of L has
-	// 2(L-i)/(L(L+1)) of the total.
+	// Beta is the slope of the budgets: the last layer has 1/Beta of the average (β in the paper,
+	// 20 in its experiments), and the first one twice the average less that. 0 is the steepest
+	// slope that leaves each layer something: layer i of L has 2(L-i)/(L(L+1)) of the total.
 	Beta int
 }
 
@@ -36,7 +35,7 @@ const (
 	maxLayers = 1 << 20 // more than any model has; they would overflow Budget's products
 )
 
-// Budgets gives each layer what Budget says.
+// Budgets gives each layer its Budget.
 func (p PyramidKV) Budgets(dst []int, total, layers int) []int {
 	line, over := p.line(total, layers)
 	for i := range layers {
@@ -45,11 +44,10 @@ func (p PyramidKV) Budgets(dst []int, total, layers int) []int {
 	return dst
 }
 
-// Budget is what one of the layers may have of a total. Budgets fall linearly and are
-// rounded down; what that leaves over goes to the first layers, one token each. A line that
-// would leave the last layer less than what is protected (one token at least) becomes
-// flatter, as far as there is enough for all. It is 0 for a layer that there is not;
-// more than 2^20 layers have equal budgets.
+// Budget is the budget of one layer. Budgets fall linearly and are rounded down; the first layers
+// get one of the remaining tokens each. The slope is reduced when the last layer would get fewer
+// tokens than always stay (at least one), as far as the total allows. It is 0 for a layer that does
+// not exist; more than 2^20 layers have equal budgets.
 func (p PyramidKV) Budget(total, layer, layers int) int {
 	if layer < 0 || layer >= layers {
 		return 0

@@ -2,7 +2,7 @@ package evict
 
 import "fmt"
 
-// Recency keeps the newest tokens: the baseline that other policies have to beat.
+// Recency keeps the newest tokens: the baseline for other policies.
 type Recency struct{}
 
 func (Recency) String() string { return "recency" }
@@ -22,8 +22,8 @@ func (Recency) Budgets(dst []int, total, layers int) []int { return even(dst, to
 // NeedsScores is false.
 func (Recency) NeedsScores() bool { return false }
 
-// SlidingWindow keeps the first Sinks tokens and the newest Window ones, however large
-// the budget is (StreamingLLM, arXiv:2309.17453).
+// SlidingWindow keeps the first Sinks tokens and the newest Window ones, even when the budget is
+// larger (StreamingLLM, arXiv:2309.17453).
 type SlidingWindow struct {
 	Window int // at least 1
 	Sinks  int // the paper: 4
@@ -38,7 +38,7 @@ func (p SlidingWindow) Validate() error {
 	return check("sliding", setting{"Window", p.Window, 1}, setting{"Sinks", p.Sinks, 0})
 }
 
-// Limit is Window + Sinks, or the budget if that is less.
+// Limit is Window + Sinks, or the budget when that is less.
 func (p SlidingWindow) Limit(budget int) int {
 	return min(max(budget, 0), usable(p.Window)+usable(p.Sinks))
 }

@@ -2,11 +2,11 @@ package evict
 
 import "fmt"
 
-// Select appends to dst the tokens that a policy keeps of a sequence's layers, rising. l.Scores
-// is [layers, Heads, Len], and there is a list for each of those layers, all of one length; for a
-// policy that looks at no scores one list serves all. dst has the lists of the layers before, so
-// that scores can come in parts; lists that lie in its memory behind them are used again.
-// ErrPolicy if scores are of another number, or for an answer that a policy may not give.
+// Select appends the tokens that a policy keeps of each of a sequence's layers to dst, in rising
+// order. l.Scores is [layers, Heads, Len]; all layers keep equally many tokens. For a policy that
+// reads no scores there is one list for all layers. dst has the lists of earlier layers, so that
+// scores can be passed in parts; lists in its unused memory are reused. ErrPolicy when scores have
+// another length, or the policy returns an invalid answer.
 func Select(dst [][]int, p Policy, l Layer, budget int) ([][]int, error) {
 	all, layers := l.Scores, 1
 	if !p.NeedsScores() {
@@ -41,8 +41,8 @@ func Select(dst [][]int, p Policy, l Layer, budget int) ([][]int, error) {
 	return dst, nil
 }
 
-// Divide appends to dst what a policy gives each layer of a total. ErrPolicy for an answer that it
-// may not give, also as the limit under one of the budgets.
+// Divide appends the budgets that a policy gives the layers of a total to dst. ErrPolicy when the
+// policy returns an invalid answer, from Budgets or from Limit of one of the budgets.
 func Divide(dst []int, p Policy, total, layers int) ([]int, error) {
 	before, left := len(dst), total
 	dst = p.Budgets(dst, total, layers)

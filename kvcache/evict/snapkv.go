@@ -2,11 +2,11 @@ package evict
 
 import "fmt"
 
-// SnapKV keeps the tokens that the last queries of the prompt, its observation window,
-// look at, with their neighbours: a score is the largest one among Kernel tokens around
-// it (arXiv:2404.14469). Each head is pooled by itself, but unlike in the paper all
-// heads of a layer keep the same tokens, because they share their places: pooled scores
-// are added up over heads. The window's own tokens and the sinks stay.
+// SnapKV keeps the tokens that the last queries of the prompt, its observation window, attend to,
+// and their neighbours: a token's score is the largest among the Kernel tokens around it
+// (arXiv:2404.14469). Scores are pooled for each head. Unlike in the paper they are then summed
+// over the heads, because all heads of a layer keep the same tokens. The window and the sinks
+// always stay.
 type SnapKV struct {
 	Sinks  int // the paper: 0
 	Window int // tokens of the observation window; 0: a quarter of the budget; the paper: 16 to 64

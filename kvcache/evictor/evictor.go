@@ -1,5 +1,5 @@
-// Package evictor keeps sequences of a pool within a budget: it applies a policy of package
-// evict to a sequence's Scores, and hands what the policy keeps to its Keep.
+// Package evictor keeps the sequences of a pool within a budget: it applies a policy of package
+// evict to a sequence's Scores and calls Retain with the tokens that the policy keeps.
 package evictor
 
 import (
@@ -13,21 +13,22 @@ import (
 // Options of an Evictor.
 type Options struct {
 	Policy evict.Policy
-	// Budget is the most tokens that a layer has, on average over the layers.
+	// Budget is the most tokens of a layer, on average over the layers.
 	Budget int
-	// Slack is how many tokens more are dropped than must be, so that not every step has
-	// to drop some.
+	// Slack is how many more tokens are dropped than necessary, so that not every step has to drop
+	// some.
 	Slack int
-	// Reposition turns the keys of the tokens that stay to positions 0 and on; see
-	// kvcache.KeepOptions.
+	// Reposition rotates the keys of the tokens that stay to positions from 0 on; see
+	// kvcache.RetainOptions.
 	Reposition bool
-	// FreshScores sets scores to 0 when tokens were dropped, for a policy that looks at the
-	// queries since then (SnapKV) and not at all of them (H2O).
-	FreshScores bool
+	// ResetScoresAfterEvict sets scores to 0 after tokens were dropped. Set it for a policy that
+	// reads the scores of recent queries (SnapKV), and not for one that reads those of all queries
+	// (H2O).
+	ResetScoresAfterEvict bool
 }
 
-// Evictor keeps sequences within a budget by a policy. It may be used by one goroutine
-// at a time, for any number of sequences.
+// Evictor keeps sequences within a budget with a policy. It may be used by one goroutine at a time,
+// for any number of sequences.
 type Evictor[B backend.Buffer] struct {
 	Options
 	budgets []int     // of the layers of all parts
@@ -41,7 +42,7 @@ type Evictor[B backend.Buffer] struct {
 // mostScores is 16 MB of scores.
 const mostScores = 4 << 20
 
-// New makes an Evictor. A policy or a number that cannot be used is an evict.ErrPolicy or a
+// New makes an Evictor. An invalid policy is an evict.ErrPolicy, any other invalid option a
 // kvcache.ErrConfig.
 func New[B backend.Buffer](o Options) (*Evictor[B], error) {
 	if o.Policy == nil {

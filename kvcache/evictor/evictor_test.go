@@ -1,7 +1,6 @@
 package evictor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -53,8 +52,12 @@ type scene struct {
 const room = 24 // tokens of the largest step
 
 func config() kvcache.Config {
-	return kvcache.Config{Layout: kvcache.Paged, Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: 64, Capacity: 200, MaxSeqs: 3,
-		BlockSize: 8, K: backend.F32, RoPE: &backend.RoPE{}, Scores: true, Prefix: prefix.Off}
+	return kvcache.Config{
+		Model:     kvcache.Model{Layers: 2, QHeads: 4, KVHeads: 2, HeadDim: 64, RoPE: &backend.RoPE{}},
+		Storage:   kvcache.Storage{K: backend.F32},
+		Memory:    kvcache.Memory{Layout: kvcache.Paged, Capacity: 200, MaxSeqs: 3, BlockSize: 8, Prefix: prefix.Off},
+		Attention: kvcache.Attention{Scores: true},
+	}
 }
 
 func newScene(t testing.TB, be backend.Backend[buffer], cfgs ...kvcache.Config) *scene {
@@ -67,7 +70,7 @@ func newScene(t testing.TB, be backend.Backend[buffer], cfgs ...kvcache.Config) 
 		sc.pools, sc.steps = append(sc.pools, pool), append(sc.steps, pool.NewBatch())
 	}
 	c := sc.pools[0].Config()
-	for name, width := range map[string]int{"q": c.QHeads * c.HeadDim, "k": c.KVHeads * c.HeadDim, "v": c.KVHeads * c.VHeadDim, "out": c.QHeads * c.VHeadDim} {
+	for name, width := range map[string]int{"q": c.Model.QHeads * c.Model.HeadDim, "k": c.Model.KVHeads * c.Model.HeadDim, "v": c.Model.KVHeads * c.Model.VHeadDim, "out": c.Model.QHeads * c.Model.VHeadDim} {
 		sc.operand[name], err = be.Alloc(backend.F32, room*width)
 		require.NoError(t, err)
 	}
@@ -93,7 +96,7 @@ func (sc *scene) close() {
 func (sc *scene) open() []*kvcache.Sequence[buffer] {
 	var parts []*kvcache.Sequence[buffer]
 	for _, pool := range sc.pools {
-		seq, _, err := pool.Open(context.Background(), nil)
+		seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
 		require.NoError(sc.t, err)
 		parts = append(parts, seq)
 	}
@@ -104,7 +107,7 @@ func (sc *scene) open() []*kvcache.Sequence[buffer] {
 func (sc *scene) feed(rng *rand.Rand, n int, parts []*kvcache.Sequence[buffer]) {
 	fill := func(name string, scale float32) {
 		c := sc.pools[0].Config()
-		width := map[string]int{"q": c.QHeads * c.HeadDim, "k": c.KVHeads * c.HeadDim, "v": c.KVHeads * c.VHeadDim}[name]
+		width := map[string]int{"q": c.Model.QHeads * c.Model.HeadDim, "k": c.Model.KVHeads * c.Model.HeadDim, "v": c.Model.KVHeads * c.Model.VHeadDim}[name]
 		x := make([]float32, n*width)
 		for i := range x {
 			x[i] = scale * float32(rng.NormFloat64())
@@ -115,12 +118,14 @@ func (sc *scene) feed(rng *rand.Rand, n int, parts []*kvcache.Sequence[buffer]) 
 		require.NoError(sc.t, step.Reset())
 		require.NoError(sc.t, step.Add(parts[i], make([]uint32, n)))
 		require.NoError(sc.t, step.Plan(sc.s))
-		for l := range sc.pools[i].Config().Layers {
+		for l := range sc.pools[i].Config().Model.Layers {
 			fill("q", 1)
 			fill("k", 1+float32(rng.IntN(3))) // some keys get more than others
 			fill("v", 1)
-			require.NoError(sc.t, step.AppendRotated(l, sc.operand["q"], sc.operand["k"], sc.operand["v"]))
-			require.NoError(sc.t, step.Attend(l, sc.operand["q"], sc.operand["out"]))
+			io := kvcache.Dense(sc.operand["q"], sc.operand["k"], sc.operand["v"], sc.operand["out"])
+			io.Rotate = true
+			require.NoError(sc.t, step.Append(l, io))
+			require.NoError(sc.t, step.Attend(l, io))
 		}
 		require.NoError(sc.t, step.Commit())
 	}
@@ -152,34 +157,36 @@ func history(t testing.TB, be backend.Backend[buffer], atOnce int, o Options, cf
 	e.atOnce = atOnce
 	layers := 0
 	for _, pool := range sc.pools {
-		layers += pool.Config().Layers
+		layers += pool.Config().Model.Layers
 	}
 	var seen [][]int
 	for range 14 {
 		n := 1 + rng.IntN(4)
 		before := 0
 		for _, part := range parts {
-			before += part.Len() * part.Pool().Config().Layers
+			before += part.Len() * part.Pool().Config().Model.Layers
 		}
-		dropped, err := e.Room(sc.s, n, parts...)
+		dropped, err := e.EnsureBudget(sc.s, n, parts...)
 		require.NoError(t, err)
 		after, used := 0, 0
 		for i, part := range parts {
-			after += part.Len() * part.Pool().Config().Layers
-			used += (part.Len() + n) * part.Pool().Config().Layers
-			for l := range part.Pool().Config().Layers {
+			after += part.Len() * part.Pool().Config().Model.Layers
+			used += (part.Len() + n) * part.Pool().Config().Model.Layers
+			for l := range part.Pool().Config().Model.Layers {
 				at, err := part.Positions(nil, l)
 				require.NoError(t, err)
 				require.Len(t, at, part.Len())
 				require.True(t, slices.IsSorted(at))
 				if m := len(at); m > 4 {
 					require.Equal(t, []int{0, 1}, at[:2], "sinks stay")
-					require.Equal(t, part.Next()-1, at[m-1], "the newest stays")
+					require.Equal(t, part.NextPosition()-1, at[m-1], "the newest stays")
 				}
 				seen = append(seen, at)
 			}
 			require.NoError(t, sc.pools[i].Check())
-			require.Len(t, part.Blocks(nil), (part.Len()+7)/8, "blocks return to the pool")
+			if part.Pool().Config().Storage.Residual == 0 {
+				require.Len(t, part.Blocks(nil), (part.Len()+7)/8, "blocks return to the pool")
+			}
 		}
 		require.Equal(t, before-after, dropped)
 		require.LessOrEqual(t, used, o.Budget*layers, "the budget, with the new tokens")
@@ -195,7 +202,7 @@ func history(t testing.TB, be backend.Backend[buffer], atOnce int, o Options, cf
 
 func oneLayer() kvcache.Config {
 	c := config()
-	c.Layers = 1
+	c.Model.Layers = 1
 	return c
 }
 
@@ -204,8 +211,10 @@ func oneLayer() kvcache.Config {
 func TestHistoriesAreEqualOnAllDevices(t *testing.T) {
 	all, apart := []kvcache.Config{config()}, []kvcache.Config{oneLayer(), oneLayer(), oneLayer()}
 	quantized := config()
-	quantized.K = backend.Int8
-	quantized.Act = backend.F32
+	quantized.Storage.K = backend.Int8
+	quantized.Model.Act = backend.F32
+	window := quantized
+	window.Storage.V, window.Storage.Residual = backend.Int8, 6
 	for _, c := range []struct {
 		name string
 		o    Options
@@ -216,7 +225,8 @@ func TestHistoriesAreEqualOnAllDevices(t *testing.T) {
 		{"H2O", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 20}, all},
 		{"H2O, slack, repositioned", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 22, Slack: 4, Reposition: true}, all},
 		{"H2O on int8", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 20}, []kvcache.Config{quantized}},
-		{"SnapKV", Options{Policy: evict.SnapKV{Sinks: 2, Window: 4, Kernel: 3}, Budget: 18, FreshScores: true}, all},
+		{"H2O with a recent window", Options{Policy: evict.H2O{Sinks: 2, Recent: 6}, Budget: 20}, []kvcache.Config{window}},
+		{"SnapKV", Options{Policy: evict.SnapKV{Sinks: 2, Window: 4, Kernel: 3}, Budget: 18, ResetScoresAfterEvict: true}, all},
 		{"PyramidKV", Options{Policy: evict.PyramidKV{SnapKV: evict.SnapKV{Sinks: 2, Window: 4, Kernel: 3}}, Budget: 18}, apart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -240,7 +250,10 @@ func TestAnyHistoryKeepsTheBudget(t *testing.T) {
 	be := open(t, "cpu:threads=1")
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := config()
-		cfg.HeadDim, cfg.Capacity = 4, 400
+		cfg.Model.HeadDim, cfg.Memory.Capacity = 4, 400
+		if rapid.Bool().Draw(rt, "recent window") {
+			cfg.Storage.K, cfg.Storage.V, cfg.Model.Act, cfg.Storage.Residual, cfg.Memory.StepTokens = backend.Int8, backend.Int8, backend.F32, 10, 16
+		}
 		sc := newScene(t, be, cfg)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		policy := rapid.SampledFrom([]evict.Policy{evict.Recency{}, evict.SlidingWindow{Window: 9, Sinks: 2}, evict.H2O{Sinks: 2, Recent: 5}, evict.SnapKV{Sinks: 2, Kernel: 3}}).Draw(rt, "policy")
@@ -271,8 +284,8 @@ func TestAnyHistoryKeepsTheBudget(t *testing.T) {
 			}
 			n := rapid.IntRange(1, 7).Draw(rt, "tokens")
 			seq := seqs[i][0]
-			newest, had := seq.Next()-1, seq.Len()
-			_, err := e.Room(sc.s, n, seq)
+			newest, had := seq.NextPosition()-1, seq.Len()
+			_, err := e.EnsureBudget(sc.s, n, seq)
 			require.NoError(rt, err)
 			require.LessOrEqual(rt, seq.Len()+n, policy.Limit(budget))
 			if seq.Len() > 2 && had > 0 && !e.Reposition { // below, sinks come first
@@ -303,7 +316,7 @@ func TestPyramidNeedsPoolsOfItsOwn(t *testing.T) {
 	parts := sc.open()
 	e, err := New[buffer](Options{Policy: evict.PyramidKV{}, Budget: 5})
 	require.NoError(t, err)
-	_, err = e.Room(sc.s, 1, parts...)
+	_, err = e.EnsureBudget(sc.s, 1, parts...)
 	require.ErrorIs(t, err, backend.ErrUnsupported{})
 	release(t, parts)
 }
@@ -312,26 +325,26 @@ func TestPyramidNeedsPoolsOfItsOwn(t *testing.T) {
 func TestRoomRefuses(t *testing.T) {
 	be := device(t)
 	cfg := config()
-	cfg.Scores = false
+	cfg.Attention.Scores = false
 	sc := newScene(t, be, cfg)
 	defer sc.close()
 	parts := sc.open()
 	sc.feed(rand.New(rand.NewPCG(1, 1)), 20, parts)
 	e, err := New[buffer](Options{Policy: evict.H2O{}, Budget: 10})
 	require.NoError(t, err)
-	_, err = e.Room(sc.s, 1, parts...)
+	_, err = e.EnsureBudget(sc.s, 1, parts...)
 	require.ErrorIs(t, err, backend.ErrUnsupported{}, "no scores")
-	_, err = e.Room(sc.s, 11, parts...)
+	_, err = e.EnsureBudget(sc.s, 11, parts...)
 	require.ErrorIs(t, err, kvcache.ErrCapacity{Have: 11, Max: 10})
-	_, err = e.Room(sc.s, -1, parts...)
-	require.ErrorIs(t, err, backend.ErrShape{})
-	_, err = e.Room(sc.s, 1, nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	_, err = e.EnsureBudget(sc.s, -1, parts...)
+	require.ErrorIs(t, err, backend.ErrArgument{})
+	_, err = e.EnsureBudget(sc.s, 1, nil)
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	require.Equal(t, 20, parts[0].Len())
-	_, err = e.Room(sc.s, 1)
-	require.ErrorIs(t, err, backend.ErrShape{}, "no parts")
+	_, err = e.EnsureBudget(sc.s, 1)
+	require.ErrorIs(t, err, backend.ErrArgument{}, "no parts")
 	release(t, parts)
-	_, err = e.Room(sc.s, 1, parts...)
+	_, err = e.EnsureBudget(sc.s, 1, parts...)
 	require.ErrorIs(t, err, kvcache.ErrReleased)
 
 	for _, o := range []Options{{}, {Policy: evict.Recency{}}, {Policy: evict.Recency{}, Budget: -1}, {Policy: evict.Recency{}, Budget: 5, Slack: 5},

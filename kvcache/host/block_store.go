@@ -27,35 +27,34 @@ type BlockStore[T float32 | float64] struct {
 	roomy int
 }
 
-// NewBlockStore allocates a store of so many blocks of blockSize tokens, a power of
-// two, of dim elements each. ErrShape when a size is out of range or the memory
-// would overflow or exceed 64 TiB. Its memory is allocated here, and never after.
+// NewBlockStore allocates a store of blocks of blockSize tokens, a power of two, with dim elements
+// for each token. ErrArgument when a size is out of range or the memory would exceed 64 TiB. All its
+// memory is allocated here.
 func NewBlockStore[T float32 | float64](blocks, blockSize, dim int) (*BlockStore[T], error) {
 	var zero T
 	switch {
 	case blockSize < 1 || blockSize&(blockSize-1) != 0:
-		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
+		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("block size: have %d, need a power of two", blockSize)}
 	case dim < 1:
-		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
+		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("dim: have %d, need at least 1", dim)}
 	}
 	bytes, ok := backend.Mul(blocks, blockSize, dim, int(unsafe.Sizeof(zero)))
 	if !ok || bytes > maxStoreBytes {
-		return nil, backend.ErrShape{Package: "host", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
+		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: fmt.Sprintf("%d blocks of %d tokens of %d elements are too large", blocks, blockSize, dim)}
 	}
 	m, err := memory.New[T](memory.Format{Codes: dim}, blocks, blockSize)
 	if err != nil {
-		return nil, backend.ErrShape{Package: "host", Op: "block store", What: err.Error()}
+		return nil, backend.ErrArgument{Package: "host", Op: "block store", What: err.Error()}
 	}
 	return &BlockStore[T]{memory: m, blockSize: blockSize, dim: dim}, nil
 }
 
-// NewCache returns an empty cache of at most maxTokens tokens that takes its blocks
-// from the store when it needs them. It may be larger than the store. Its block table,
-// 8 bytes a block that it can use, is allocated here. ErrShape when maxTokens is
-// negative.
+// NewCache returns an empty cache of at most maxTokens tokens that takes its blocks from the store
+// when it needs them. maxTokens may be more than the store has room for. The cache's block table, 8
+// bytes for each block that it can use, is allocated here. ErrArgument when maxTokens is negative.
 func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 	if maxTokens < 0 {
-		return nil, backend.ErrShape{Package: "host", Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
+		return nil, backend.ErrArgument{Package: "host", Op: "paged cache", What: fmt.Sprintf("max tokens: have %d, need at least 0", maxTokens)}
 	}
 	if s.memory == nil {
 		return nil, errNoStore("paged cache")
@@ -64,7 +63,7 @@ func (s *BlockStore[T]) NewCache(maxTokens int) (*PagedKvCache[T], error) {
 	return s.newCache(maxTokens, min(blocksFor(maxTokens, s.blockSize), s.memory.Blocks())), nil
 }
 
-// newCache is an empty cache that is counted, and can use so many blocks.
+// newCache is an empty cache that is counted, and can use that many blocks.
 func (s *BlockStore[T]) newCache(maxTokens, blocks int) *PagedKvCache[T] {
 	return &PagedKvCache[T]{
 		store: s, maxTokens: maxTokens, maxBlocks: blocks,
@@ -72,7 +71,7 @@ func (s *BlockStore[T]) newCache(maxTokens, blocks int) *PagedKvCache[T] {
 	}
 }
 
-// blocksFor is the number of blocks that hold so many tokens.
+// blocksFor is the number of blocks that hold that many tokens.
 func blocksFor(tokens, blockSize int) int {
 	n := tokens / blockSize // rounding up by adding first would overflow
 	if tokens%blockSize != 0 {
@@ -84,7 +83,7 @@ func blocksFor(tokens, blockSize int) int {
 // BlockSize is the number of tokens a block holds.
 func (s *BlockStore[T]) BlockSize() int { return s.blockSize }
 
-// Dim is the number of elements of a token.
+// Dim is the number of elements for each token.
 func (s *BlockStore[T]) Dim() int { return s.dim }
 
 // Blocks is the number of blocks, in use or not.
@@ -95,7 +94,7 @@ func (s *BlockStore[T]) Blocks() int {
 	return s.memory.Blocks()
 }
 
-// BlocksInUse is the number of blocks that some cache holds, shared ones once.
+// BlocksInUse is the number of blocks that caches hold; shared ones count once.
 func (s *BlockStore[T]) BlocksInUse() int {
 	if s.memory == nil {
 		return 0
@@ -103,7 +102,7 @@ func (s *BlockStore[T]) BlocksInUse() int {
 	return s.memory.Held()
 }
 
-// Peak is the largest BlocksInUse there ever was.
+// Peak is the highest BlocksInUse so far.
 func (s *BlockStore[T]) Peak() int {
 	if s.memory == nil {
 		return 0
@@ -111,8 +110,7 @@ func (s *BlockStore[T]) Peak() int {
 	return s.memory.Peak()
 }
 
-// Check walks the books of the store and returns block.ErrCorrupt if they do not
-// add up.
+// Check verifies the store and returns block.ErrCorrupt with the first contradiction.
 func (s *BlockStore[T]) Check() error {
 	if s.memory == nil {
 		return errNoStore("check")

@@ -6,11 +6,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// CachedKvState is the keys and values of a prompt's beginning, as a PrefixKvCache
-// has or had them. It shares its blocks with the cache and with other states and
-// never changes: what the cache evicts stays valid here, and the garbage collector
-// frees it with the last state. There is nothing to release. It is safe for
-// concurrent use, and a KvCacheAccess itself.
+// CachedKvState is the keys and values of the beginning of a prompt, from a PrefixKvCache or made
+// with NewCachedKvState. It shares its blocks with the cache and other states and never changes: it
+// stays valid when the cache evicts them, and the garbage collector frees them with the last state.
+// There is nothing to release. It is safe for concurrent use, and implements KvCacheAccess.
 type CachedKvState struct {
 	shape     kvShape
 	length    int
@@ -22,21 +21,21 @@ type CachedKvState struct {
 
 var _ KvCacheAccess = (*CachedKvState)(nil)
 
-// NewCachedKvState copies a state from keys and values, [tokens, dim] for each layer
-// and of the same dim for all. ErrShape when they are not.
+// NewCachedKvState copies a state from keys and values, [tokens, dim] for each layer, with the same
+// dim in all. ErrArgument when the lengths do not fit.
 func NewCachedKvState(keys, values [][]float32, tokens int) (*CachedKvState, error) {
 	const op = "new state"
 	switch {
 	case tokens < 1:
-		return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("%d tokens: need at least 1", tokens)}
+		return nil, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("%d tokens: need at least 1", tokens)}
 	case len(keys) == 0 || len(keys) != len(values):
-		return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("%d layers of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
+		return nil, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("%d layers of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
 	}
 	m := matrices{keys: keys, values: values, kvDim: len(keys[0]) / tokens}
 	for layer := range keys {
 		for _, have := range [...]int{len(keys[layer]), len(values[layer])} {
 			if have == 0 || have != m.kvDim*tokens {
-				return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("layer %d: %d elements for %d tokens of %d", layer, have, tokens, m.kvDim)}
+				return nil, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("layer %d: %d elements for %d tokens of %d", layer, have, tokens, m.kvDim)}
 			}
 		}
 	}
@@ -70,12 +69,12 @@ func (s *CachedKvState) Len() int { return s.length }
 // NumLayers is the number of layers.
 func (s *CachedKvState) NumLayers() int { return s.shape.layers }
 
-// KVDim is the elements of a token's keys, and of its values, in one layer.
+// KVDim is the number of elements of a token's keys, and of its values, in one layer.
 func (s *CachedKvState) KVDim() int { return s.shape.kvDim }
 
-// Rows are the keys and values of a layer's tokens from first on, to the end of a
-// block: see KvCacheAccess. They are the state's own memory and must not be modified.
-// ErrIndex when there is no such token, ErrShape when there is no such layer.
+// Rows are the keys and values of a layer's tokens from first to the end of a block; see
+// KvCacheAccess. They are the state's own memory and must not be modified. ErrIndex when there is
+// no such token, ErrArgument when there is no such layer.
 func (s *CachedKvState) Rows(layer, first int) (keys, values []float32, err error) {
 	switch {
 	case layer < 0 || layer >= s.shape.layers:
@@ -90,12 +89,12 @@ func (s *CachedKvState) Rows(layer, first int) (keys, values []float32, err erro
 	return block[from : from+n : from+n], block[plane+from : plane+from+n : plane+from+n], nil
 }
 
-// Keys is a copy of a layer's keys, [Len, KVDim]. ErrShape when there is no such layer.
+// Keys is a copy of a layer's keys, [Len, KVDim]. ErrArgument when there is no such layer.
 func (s *CachedKvState) Keys(layer int) ([]float32, error) {
 	return s.matrix(layer, func(keys, _ []float32) []float32 { return keys })
 }
 
-// Values is Keys of the values.
+// Values is a copy of a layer's values, [Len, KVDim]. ErrArgument when there is no such layer.
 func (s *CachedKvState) Values(layer int) ([]float32, error) {
 	return s.matrix(layer, func(_, values []float32) []float32 { return values })
 }
@@ -116,7 +115,7 @@ func (s *CachedKvState) matrix(layer int, pick func(keys, values []float32) []fl
 }
 
 func errLayer(op string, layer, layers int) error {
-	return backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("layer %d: have %d", layer, layers)}
+	return backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("layer %d: have %d", layer, layers)}
 }
 
 // matrices are keys and values, [tokens, dim] for each layer, as a KvCacheAccess.

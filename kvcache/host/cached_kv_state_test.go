@@ -23,9 +23,9 @@ func TestCachedKvState(t *testing.T) {
 	require.Equal(t, len(keys), cap(keys), "an append does not write into the state")
 	for _, layer := range []int{-1, 2} {
 		_, err = s.Keys(layer)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 		_, err = s.Values(layer)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	for _, first := range []int{-1, 20} {
 		_, _, err = s.Rows(0, first)
@@ -45,7 +45,7 @@ func TestCachedKvStateShape(t *testing.T) {
 		{[][]float32{row}, [][]float32{row[:4]}, 2}, {[][]float32{row, row[:3]}, [][]float32{row, row}, 2},
 	} {
 		s, err := NewCachedKvState(bad.keys, bad.values, bad.tokens)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 		require.Nil(t, s)
 	}
 }

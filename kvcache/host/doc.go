@@ -1,19 +1,19 @@
-// Package host is the cache of programs that compute attention themselves, on the CPU or in a
-// graph that they build: plain rows of float32 or float64 in host memory. It knows no device, no
-// step and no attention. Programs that have attention computed, on any device, use the pools of
-// package kvcache; the same rows in fewer bits, with eviction, are in package quant.
+// Package host is the cache of programs that compute attention themselves, on the CPU or in a graph
+// that they build: plain rows of float32 or float64 in host memory. It knows no device, step or
+// attention. Programs that let the library compute attention use the pools of package kvcache;
+// quantized rows with eviction are in package kvcache/quant.
 //
-// A [PagedKvCache] is a list of vectors that grows at one end, in blocks that it shares with its
-// clones until one of them writes; caches take their blocks from a [BlockStore]. [PagedLayers]
-// joins the caches of a model's layers to one sequence.
+// A PagedKvCache is a list of vectors that grows at its end, in blocks that it shares with its
+// clones until one of them writes. Caches take their blocks from a BlockStore. PagedLayers joins
+// the caches of a model's layers to one sequence.
 //
-// A [PrefixKvCache] keeps what was computed for prompts, and restores it for prompts that begin
-// alike. It reads a runner's cache through [KvCacheAccess] and writes it through
-// [KvCacheTarget]: PagedLayers has both, and any cache in host memory can. What it finds is a
-// [CachedKvState], which never changes and needs no release.
+// A PrefixKvCache stores the keys and values of prompts, and restores them for prompts with the
+// same beginning. It reads a runner's cache through KvCacheAccess and writes it through
+// KvCacheTarget: PagedLayers implements both, and so can any cache in host memory. What it finds is
+// a CachedKvState, which never changes and needs no release.
 //
 // # Concurrency
 //
 // BlockStore, PrefixKvCache and CachedKvState are safe for concurrent use. A PagedKvCache or
-// PagedLayers is used by one goroutine at a time, its clones by others at the same time.
+// PagedLayers may be used by one goroutine at a time, its clones by others at the same time.
 package host

@@ -2,7 +2,7 @@ package host
 
 import "fmt"
 
-// ErrIndex is a token that the cache does not have. errors.Is(err, ErrIndex{})
+// ErrIndex is the number of a token that the cache does not have. errors.Is(err, ErrIndex{})
 // matches any.
 type ErrIndex struct{ Index, Len int }
 
@@ -16,8 +16,8 @@ func (e ErrIndex) Is(target error) bool {
 	return ok && (t == e || t == ErrIndex{})
 }
 
-// ErrOversize is a prompt that alone takes more memory than its cache may.
-// errors.Is(err, ErrOversize{}) matches any.
+// ErrOversize is a prompt that alone exceeds the memory limit of its cache. errors.Is(err,
+// ErrOversize{}) matches any.
 type ErrOversize struct{ Need, Max int64 } // bytes
 
 func (e ErrOversize) Error() string {

@@ -6,28 +6,28 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// KvCacheAccess reads one sequence of a runner's own cache in host memory: keys and
-// values of every layer, a row of KVDim elements a token.
+// KvCacheAccess reads one sequence of a runner's own cache in host memory: keys and values of every
+// layer, a row of KVDim elements for each token.
 type KvCacheAccess interface {
 	NumLayers() int
 	KVDim() int // elements of a token's keys, and of its values, in one layer
 	Len() int   // tokens that all layers have
 
-	// Rows are the keys and values, [n, KVDim] each, of a layer's tokens from first
-	// on: as many as lie together in memory, and at least one. A contiguous cache has
-	// all the rest, a paged one what is left of a block, and neither has to copy. They
-	// are read before the next call and not modified.
+	// Rows are the keys and values, [n, KVDim] each, of a layer's tokens from first on: as many as
+	// lie together in memory, at least one. A contiguous cache returns all the rest, a paged one
+	// the rest of a block, so that nothing has to be copied. The caller reads them before its next
+	// call and does not modify them.
 	Rows(layer, first int) (keys, values []float32, err error)
 }
 
-// KvCacheTarget is a runner's own cache that a CachedKvState can be restored into.
+// KvCacheTarget is a runner's own cache that a CachedKvState can be restored to.
 type KvCacheTarget interface {
 	NumLayers() int
 	KVDim() int
 	Len() int
 
-	// Load replaces what the cache has by the tokens of s, all of them or, with an
-	// error, none. It may keep s, which never changes.
+	// Load replaces the content of the cache by all tokens of s or, with an error, changes nothing.
+	// It may retain s, which never changes.
 	Load(s *CachedKvState) error
 }
 
@@ -36,34 +36,34 @@ type kvShape struct{ layers, kvDim int }
 
 func (s kvShape) String() string { return fmt.Sprintf("%d layers of %d elements", s.layers, s.kvDim) }
 
-// bytes is the keys and values of so many tokens; false: it overflows.
+// bytes is the keys and values of that many tokens; false: it overflows.
 func (s kvShape) bytes(tokens int) (int, bool) { return backend.Mul(tokens, s.layers, s.kvDim, 2*4) }
 
-// shapeOf asks a cache for its shape. ErrShape for none that can be.
+// shapeOf asks a cache for its shape. ErrArgument for none that can be.
 func shapeOf(op string, c interface {
 	NumLayers() int
 	KVDim() int
 }) (kvShape, error) {
 	if c == nil {
-		return kvShape{}, backend.ErrShape{Package: "host", Op: op, What: "the cache is nil"}
+		return kvShape{}, backend.ErrArgument{Package: "host", Op: op, What: "the cache is nil"}
 	}
 	s := kvShape{c.NumLayers(), c.KVDim()}
 	if s.layers < 1 || s.kvDim < 1 {
-		return s, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("the cache has %v, need at least 1 of 1", s)}
+		return s, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("the cache has %v, need at least 1 of 1", s)}
 	}
 	return s, nil
 }
 
-// sameShape is ErrShape unless a state fits a cache.
+// sameShape is ErrArgument unless a state fits a cache.
 func sameShape(op string, s *CachedKvState, target KvCacheTarget) error {
 	have, err := shapeOf(op, target)
 	switch {
 	case err != nil:
 		return err
 	case s == nil:
-		return backend.ErrShape{Package: "host", Op: op, What: "the state is nil"}
+		return backend.ErrArgument{Package: "host", Op: op, What: "the state is nil"}
 	case s.shape != have:
-		return backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf("the state has %v, the cache has %v", s.shape, have)}
+		return backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf("the state has %v, the cache has %v", s.shape, have)}
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func copyRows(op string, from KvCacheAccess, s kvShape, first, end int) ([]float
 				return nil, fmt.Errorf("host: %s: layer %d: %w", op, layer, err)
 			}
 			if len(keys) != len(values) || len(keys) == 0 || len(keys)%s.kvDim != 0 {
-				return nil, backend.ErrShape{Package: "host", Op: op, What: fmt.Sprintf(
+				return nil, backend.ErrArgument{Package: "host", Op: op, What: fmt.Sprintf(
 					"layer %d has %d elements of keys and %d of values from token %d on: need rows of %d, equally many and at least one",
 					layer, len(keys), len(values), first+done/s.kvDim, s.kvDim)}
 			}

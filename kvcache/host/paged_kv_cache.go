@@ -12,14 +12,13 @@ import (
 // was given no other.
 const DefaultPagedBlockSize = 16
 
-// PagedKvCache holds single vectors in host memory, in blocks of 16 tokens that are
-// taken from a BlockStore when they are needed. It is the cache of a program
-// that computes attention itself, or keeps any other list of vectors that grows
-// at one end and is forked. Appending allocates no memory.
+// PagedKvCache is a list of vectors in host memory, in blocks of 16 tokens that are taken from a
+// BlockStore when they are needed. It is for programs that compute attention themselves, and for
+// any other list of vectors that grows at its end and is forked. Appending allocates no memory.
 //
-// The zero value is a released cache. A cache may be used by one goroutine at a time, its clones by others at the same
-// time. It must not be copied; Clone it. A copy that gives blocks back which the
-// original gave back before panics.
+// The zero value is a released cache. A cache may be used by one goroutine at a time, its clones by
+// others at the same time. It must not be copied: use Clone. Releasing blocks through a copy panics
+// when the original has released them.
 type PagedKvCache[T float32 | float64] struct {
 	store     *BlockStore[T]
 	table     []block.Block // the blocks of tokens 0, block size, 2 × block size …
@@ -38,24 +37,22 @@ type Tensor[T float32 | float64] struct {
 	Rows, Cols int
 }
 
-// PagedOption changes what NewPagedKvCache makes.
+// PagedOption is an option of NewPagedKvCache.
 type PagedOption func(*pagedOptions)
 
 type pagedOptions struct{ blockSize int }
 
-// PagedBlockSize sets the tokens of a block, a power of two.
+// PagedBlockSize sets the number of tokens of a block, a power of two.
 func PagedBlockSize(tokens int) PagedOption {
 	return func(o *pagedOptions) { o.blockSize = tokens }
 }
 
-// NewPagedKvCache returns an empty cache of at most maxTokens vectors of dim
-// elements, with a store of its own that has room for all of them; 0 tokens is a cache
-// that is always full. The memory is allocated here. ErrShape when a number is
-// out of range or the memory would overflow.
+// NewPagedKvCache returns an empty cache of at most maxTokens vectors of dim elements, with a store
+// of its own that has room for all of them. With 0 tokens it is always full. The memory is
+// allocated here. ErrArgument when a number is out of range or the memory would overflow.
 //
-// Clones share that store, which grows so that each of them can become full on its
-// own; a released one leaves its room to the next. Caches that shall live within
-// a fixed amount of memory come from a store of that size: BlockStore.NewCache.
+// Clones share that store, which grows so that each clone can become full, too; a released clone's
+// room is used by the next one. Use BlockStore.NewCache for caches within a fixed amount of memory.
 func NewPagedKvCache[T float32 | float64](maxTokens, dim int, opts ...PagedOption) (*PagedKvCache[T], error) {
 	o := pagedOptions{blockSize: DefaultPagedBlockSize}
 	for _, opt := range opts {
@@ -90,7 +87,7 @@ func (c *PagedKvCache[T]) Dim() int {
 	return c.store.dim
 }
 
-// NumBlocks is the most blocks the cache can use: those for MaxTokens, or all of its store.
+// NumBlocks is the most blocks that the cache can use: those for MaxTokens, but at most its store.
 func (c *PagedKvCache[T]) NumBlocks() int { return c.maxBlocks }
 
 // BlocksInUse is the number of blocks the cache holds, shared ones included.
@@ -101,21 +98,21 @@ func (c *PagedKvCache[T]) String() string {
 	return fmt.Sprintf("PagedKvCache(len=%d, max=%d, dim=%d, blocks=%d/%d)", c.length, c.maxTokens, c.Dim(), c.BlocksInUse(), c.maxBlocks)
 }
 
-// Append adds a copy of token, [dim]. ErrShape when it has another length,
-// ErrCapacity when the cache is full, ErrOutOfBlocks when its store is,
-// ErrClosed after Release; the cache is then as it was.
+// Append adds a copy of token, [dim]. ErrArgument when it has another length, ErrCapacity when the
+// cache is full, ErrOutOfBlocks when its store is full, ErrClosed after Release; the cache is then
+// as it was.
 func (c *PagedKvCache[T]) Append(token []T) error {
 	if len(token) != c.Dim() {
-		return backend.ErrShape{Package: "host", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
+		return backend.ErrArgument{Package: "host", Op: "append", What: fmt.Sprintf("token: %d elements, need %d", len(token), c.Dim())}
 	}
 	return c.extend(token, 1)
 }
 
-// AppendTensor adds a copy of every row of t, [n, dim], or none of them. Errors are
-// those of Append.
+// AppendTensor adds a copy of every row of t, [n, dim], or with an error none. Errors are those of
+// Append.
 func (c *PagedKvCache[T]) AppendTensor(t Tensor[T]) error {
 	if n, ok := backend.Mul(t.Rows, t.Cols); !ok || t.Cols != c.Dim() || n != len(t.Data) {
-		return backend.ErrShape{Package: "host", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
+		return backend.ErrArgument{Package: "host", Op: "append tensor", What: fmt.Sprintf("tensor: [%d, %d] in %d elements, need [n, %d]", t.Rows, t.Cols, len(t.Data), c.Dim())}
 	}
 	return c.extend(t.Data, t.Rows)
 }
@@ -153,8 +150,8 @@ func (c *PagedKvCache[T]) extend(data []T, tokens int) error {
 	return nil
 }
 
-// Token is token i, [dim], in the cache's own memory: it must not be modified, and
-// is valid until the cache is next changed. ErrIndex when there is no such token.
+// Token is token i, [dim], in the cache's own memory: it must not be modified, and is valid until
+// the cache is changed. ErrIndex when there is no such token.
 func (c *PagedKvCache[T]) Token(i int) ([]T, error) {
 	if i < 0 || i >= c.length {
 		return nil, ErrIndex{Index: i, Len: c.length}
@@ -169,9 +166,9 @@ func (c *PagedKvCache[T]) GetToken(i int) ([]T, error) {
 	return append([]T(nil), view...), err
 }
 
-// Blocks goes through the cache block by block without a copy: the number of the
-// first token, and the tokens [n, dim], which must not be modified. They are
-// valid until the cache is next changed, which must not happen in the loop.
+// Blocks iterates over the cache block by block without a copy: the number of the block's first
+// token, and its tokens [n, dim], which must not be modified. They are valid until the cache is
+// changed; it must not be changed in the loop.
 func (c *PagedKvCache[T]) Blocks() iter.Seq2[int, []T] {
 	return func(yield func(int, []T) bool) {
 		if c.length == 0 {
@@ -195,9 +192,8 @@ func (c *PagedKvCache[T]) AsTensor() Tensor[T] {
 	return Tensor[T]{Data: data, Rows: c.length, Cols: c.Dim()}
 }
 
-// Clone returns a cache with the same tokens, in the same blocks. Either side copies
-// the half-filled last block when it is the first to write to it. ErrClosed after
-// Release.
+// Clone returns a cache with the same tokens, in the same blocks. The first of the two to append
+// copies the last block when it is not full. ErrClosed after Release.
 func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
 	if c.released || c.store == nil {
 		return nil, fmt.Errorf("host: paged cache: %w", backend.ErrClosed)
@@ -209,8 +205,8 @@ func (c *PagedKvCache[T]) Clone() (*PagedKvCache[T], error) {
 	return clone, err
 }
 
-// Truncate drops the tokens from n on and gives blocks that hold no others back.
-// ErrIndex when n is negative or above Len.
+// Truncate keeps the first n tokens and gives back blocks that are empty then. ErrIndex when n is
+// negative or above Len.
 func (c *PagedKvCache[T]) Truncate(n int) error {
 	if n < 0 || n > c.length {
 		return ErrIndex{Index: n, Len: c.length}
@@ -236,9 +232,9 @@ func (c *PagedKvCache[T]) Clear() {
 	c.table, c.length, c.exclusive = c.table[:0], 0, false
 }
 
-// Release gives all blocks back for good: the cache stays empty, and Append and Clone
-// are ErrClosed. A cache that is dropped without it keeps its blocks from the
-// others of its store. Releasing twice does nothing.
+// Release gives all blocks back: the cache stays empty, and Append and Clone are ErrClosed. The
+// blocks of a cache that is dropped without Release are lost to the other caches of its store.
+// Releasing twice does nothing.
 func (c *PagedKvCache[T]) Release() {
 	if c.released || c.store == nil {
 		return

@@ -131,7 +131,7 @@ func TestPagedShapes(t *testing.T) {
 	c := newPaged(t, 8, 4)
 	require.NoError(t, c.Append([]float64{1, 2, 3, 4}))
 	for _, n := range []int{0, 3, 5, 8} {
-		require.ErrorIs(t, c.Append(make([]float64, n)), backend.ErrShape{})
+		require.ErrorIs(t, c.Append(make([]float64, n)), backend.ErrArgument{})
 	}
 	for _, bad := range []Tensor[float64]{
 		{},
@@ -141,7 +141,7 @@ func TestPagedShapes(t *testing.T) {
 		{Rows: -1, Cols: -4, Data: make([]float64, 4)},
 		{Rows: math.MaxInt/4 + 2, Cols: 4, Data: make([]float64, 4)},
 	} {
-		require.ErrorIs(t, c.AppendTensor(bad), backend.ErrShape{}, "[%d, %d]", bad.Rows, bad.Cols)
+		require.ErrorIs(t, c.AppendTensor(bad), backend.ErrArgument{}, "[%d, %d]", bad.Rows, bad.Cols)
 	}
 	require.Equal(t, 1, c.Len())
 }
@@ -244,12 +244,12 @@ func TestPagedConstructorErrors(t *testing.T) {
 		{4, 4, 0, "block size"}, {4, 4, -16, "block size"}, {4, 4, 24, "block size"}, {4, 4, math.MaxInt, "block size"},
 	} {
 		c, err := NewPagedKvCache[float64](tc.maxTokens, tc.dim, PagedBlockSize(tc.blockSize))
-		require.ErrorIs(t, err, backend.ErrShape{}, "%+v", tc)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%+v", tc)
 		require.ErrorContains(t, err, tc.what)
 		require.Nil(t, c)
 	}
 	for _, blocks := range []int{math.MinInt, -1, 0, min(1<<33, math.MaxInt), math.MaxInt} {
 		_, err := NewBlockStore[float32](blocks, 1, 1)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%d blocks", blocks)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%d blocks", blocks)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// PagedLayers is one sequence of a model as host caches: for every layer a
-// PagedKvCache of keys and one of values, to which the runner appends. It is what a
-// PrefixKvCache stores from and restores to. It may be used by one goroutine at a time.
+// PagedLayers is one sequence of a model in host memory: for every layer a PagedKvCache of keys and
+// one of values, to which the runner appends. A PrefixKvCache stores it and restores to it. It may
+// be used by one goroutine at a time.
 type PagedLayers struct{ keys, values []*PagedKvCache[float32] }
 
 var (
@@ -17,16 +17,16 @@ var (
 	_ KvCacheTarget = (*PagedLayers)(nil)
 )
 
-// NewPagedLayers joins caches, which stay the caller's. ErrShape unless there are as
-// many of keys as of values, at least one of each, all different and with the same dim.
+// NewPagedLayers joins caches, which the caller still owns. ErrArgument unless there are as many
+// caches of keys as of values, at least one of each, all different and of the same dim.
 func NewPagedLayers(keys, values []*PagedKvCache[float32]) (*PagedLayers, error) {
 	if len(keys) == 0 || len(keys) != len(values) {
-		return nil, backend.ErrShape{Package: "host", Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
+		return nil, backend.ErrArgument{Package: "host", Op: "paged layers", What: fmt.Sprintf("%d caches of keys and %d of values: need equally many, at least 1", len(keys), len(values))}
 	}
 	seen := map[*PagedKvCache[float32]]bool{}
 	for _, c := range slices.Concat(keys, values) {
 		if c == nil || c.Dim() == 0 || c.Dim() != keys[0].Dim() || seen[c] {
-			return nil, backend.ErrShape{Package: "host", Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
+			return nil, backend.ErrArgument{Package: "host", Op: "paged layers", What: "a cache is nil, a zero value, given twice or of another dim than the first"}
 		}
 		seen[c] = true
 	}
@@ -36,7 +36,7 @@ func NewPagedLayers(keys, values []*PagedKvCache[float32]) (*PagedLayers, error)
 // NumLayers is the number of layers.
 func (p *PagedLayers) NumLayers() int { return len(p.keys) }
 
-// KVDim is the elements of a token's keys, and of its values, in one layer.
+// KVDim is the number of elements of a token's keys, and of its values, in one layer.
 func (p *PagedLayers) KVDim() int {
 	if len(p.keys) == 0 {
 		return 0
@@ -44,8 +44,8 @@ func (p *PagedLayers) KVDim() int {
 	return p.keys[0].Dim()
 }
 
-// Len is the number of tokens that all caches have. Within a step, when some layers
-// have appended their token and others have not, that token does not count.
+// Len is the number of tokens that all caches have. A token that only some layers have, within a
+// step, does not count.
 func (p *PagedLayers) Len() int {
 	if len(p.keys) == 0 {
 		return 0
@@ -57,10 +57,9 @@ func (p *PagedLayers) Len() int {
 	return n
 }
 
-// Rows are the keys and values of a layer's tokens from first on, to the end of a
-// block: see KvCacheAccess. They are the caches' own memory, valid until those are
-// next changed. ErrIndex when there is no such token, ErrShape when there is no such
-// layer.
+// Rows are the keys and values of a layer's tokens from first to the end of a block; see
+// KvCacheAccess. They are the caches' own memory, valid until those are changed. ErrIndex when
+// there is no such token, ErrArgument when there is no such layer.
 func (p *PagedLayers) Rows(layer, first int) (keys, values []float32, err error) {
 	if layer < 0 || layer >= len(p.keys) {
 		return nil, nil, errLayer("rows", layer, len(p.keys))
@@ -79,10 +78,9 @@ func (c *PagedKvCache[T]) blockFrom(i int) []T {
 	return c.store.memory.Codes(c.table[i/bs], i%bs, min(bs, c.length-i/bs*bs))
 }
 
-// Load replaces the content of all caches by the tokens of s. The first error of a
-// cache (ErrCapacity, ErrOutOfBlocks, ErrClosed) leaves them as they were; until it
-// is known that there is none, the old blocks are held, too. ErrShape when layers or
-// dims differ.
+// Load replaces the content of all caches by the tokens of s. With an error of a cache
+// (ErrCapacity, ErrOutOfBlocks, ErrClosed) they are as they were; so the old blocks are held until
+// the new ones are filled. ErrArgument when layers or dims differ.
 func (p *PagedLayers) Load(s *CachedKvState) error {
 	if err := sameShape("load", s, p); err != nil {
 		return err

@@ -109,8 +109,8 @@ func TestPagedLayersFailedLoad(t *testing.T) {
 	empty.has(t, nil)
 	require.Zero(t, empty.store.BlocksInUse())
 
-	require.ErrorIs(t, newPagedLayers(t, kvShape{2, 4}, 50, 4).Load(s), backend.ErrShape{})
-	require.ErrorIs(t, small.Load(nil), backend.ErrShape{})
+	require.ErrorIs(t, newPagedLayers(t, kvShape{2, 4}, 50, 4).Load(s), backend.ErrArgument{})
+	require.ErrorIs(t, small.Load(nil), backend.ErrArgument{})
 	released := newPagedLayers(t, hostShape, 50, 4)
 	released.values[1].Release()
 	require.ErrorIs(t, released.Load(s), backend.ErrClosed)
@@ -124,13 +124,13 @@ func TestPagedLayersShape(t *testing.T) {
 		{a.keys, a.keys}, {a.keys[:1], {new(PagedKvCache[float32])}},
 	} {
 		p, err := NewPagedLayers(bad[0], bad[1])
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 		require.Nil(t, p)
 	}
 	a.fill(t, prompt(0, 6))
 	for _, layer := range []int{-1, 2} {
 		_, _, err := a.Rows(layer, 0)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	for _, first := range []int{-1, 6} {
 		_, _, err := a.Rows(0, first)

@@ -21,7 +21,7 @@ func TestRegressionPagedOverflowingSizes(t *testing.T) {
 		{16, math.MaxInt/16 + 1, 16}, {1, 1, math.MaxInt/2 + 1}, {math.MaxInt, 8, 1}, {min(1<<42, math.MaxInt), 64, 16},
 	} {
 		c, err := NewPagedKvCache[float64](tc[0], tc[1], PagedBlockSize(tc[2]))
-		require.ErrorIs(t, err, backend.ErrShape{}, "%v", tc)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%v", tc)
 		require.Nil(t, c)
 	}
 	require.Equal(t, math.MaxInt/16+1, blocksFor(math.MaxInt, 16))
@@ -85,7 +85,7 @@ func TestRegressionPagedOneErrorForEverything(t *testing.T) {
 	dry, err := s.NewCache(9)
 	require.NoError(t, err)
 	require.NoError(t, full.AppendTensor(ramp(0, 3, 2)))
-	kinds := []error{backend.ErrShape{}, backend.ErrCapacity{}, block.ErrOutOfBlocks{}, ErrIndex{}, backend.ErrClosed}
+	kinds := []error{backend.ErrArgument{}, backend.ErrCapacity{}, block.ErrOutOfBlocks{}, ErrIndex{}, backend.ErrClosed}
 	_, index := full.Token(3)
 	got := []error{full.Append(nil), full.Append([]float64{1, 2}), dry.Append([]float64{1, 2}), index, nil}
 	full.Release()
@@ -132,7 +132,7 @@ func TestRegressionPagedReadsOnlyByCopy(t *testing.T) {
 // A token without elements was accepted, and counted.
 func TestRegressionPagedZeroDim(t *testing.T) {
 	_, err := NewPagedKvCache[float64](16, 0)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 }
 
 // A batch that did not fit whole left its first part behind.

@@ -8,8 +8,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// PrefixCacheConfig are the limits of a PrefixKvCache. A field that is 0 has its
-// default; a negative one is ErrConfig.
+// PrefixCacheConfig sets the limits of a PrefixKvCache. A field that is 0 has its default; a
+// negative one is ErrConfig.
 type PrefixCacheConfig struct {
 	MaxEntries   int   // entries; 256
 	MaxBytes     int64 // of MemoryUsage; 512 MiB
@@ -24,32 +24,30 @@ const (
 	DefaultMinPrefixLen  = 4
 )
 
-// PrefixKvCache keeps the keys and values of prompts in host memory, for runners that
-// compute attention themselves: a prompt that begins like an earlier one restores what
-// is known and computes the rest. A Pool does the same with the device's memory, and
-// no copy.
+// PrefixKvCache keeps the keys and values of prompts in host memory, for runners that compute
+// attention themselves: a prompt that begins like an earlier one restores what is known and
+// computes the rest. A kvcache.Pool does the same in device memory, without copies.
 //
 // # Entries
 //
-// Prompts are stored in a radix tree of blocks (package prefix). Prompts that begin
-// alike share the full blocks of their beginning; a last block that is not full
-// belongs to one prompt alone. An entry is a stored prompt that is not the beginning
-// of another one: to store the beginning of an entry adds nothing, and a longer
-// prompt takes the place of the one it begins with. Any beginning of an entry is
-// found, down to a token, whether it was ever stored by itself or not.
+// Prompts are stored in a radix tree of blocks (package prefix). Prompts with the same beginning
+// share its full blocks; a last block that is not full belongs to one prompt. An entry is a stored
+// prompt that is not the beginning of another one: storing the beginning of an entry adds nothing,
+// and a longer prompt replaces the one that it begins with. Every beginning of an entry is found,
+// to the token.
 //
-// Within MaxEntries and MaxBytes, what was least recently stored or found goes first,
-// in blocks from the ends of entries: an entry gets shorter before it goes, and
-// what many prompts begin with outlives each of them. An eviction takes constant time.
+// Within MaxEntries and MaxBytes, what was least recently stored or found is evicted first, in
+// blocks from the ends of entries: an entry becomes shorter before it is gone, and a common
+// beginning is evicted after all its prompts. An eviction takes constant time.
 //
-// # Who shares
+// # Scopes
 //
-// A cache belongs to one model. Adapters of the model and tenants have a part of the
-// cache each, see Scoped. The first prompt that is stored fixes the number of layers
-// and elements; another shape is refused until Clear.
+// A cache belongs to one model. Adapters of the model and tenants each have their part of the
+// cache, see Scoped. The first prompt that is stored fixes the number of layers and the dim;
+// prompts of another shape are refused until Clear.
 //
-// A PrefixKvCache is safe for concurrent use. Runners' caches are read and written
-// outside of its lock.
+// A PrefixKvCache is safe for concurrent use. The runner's caches are read and written without
+// holding its lock.
 type PrefixKvCache struct {
 	store *prefixStore
 	root  prefix.Root
@@ -59,7 +57,7 @@ type PrefixKvCache struct {
 // told.
 var hostModel = prefix.Fingerprint{Group: prefix.AllLayers}
 
-// NewPrefixKvCache returns an empty cache. ErrConfig for a limit that cannot be.
+// NewPrefixKvCache returns an empty cache. ErrConfig for an invalid limit.
 func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {
 	for _, f := range [...]struct {
 		name string
@@ -91,16 +89,15 @@ func NewPrefixKvCache(cfg PrefixCacheConfig) (*PrefixKvCache, error) {
 	return &PrefixKvCache{s, hostModel.Root(prefix.Scope{})}, nil
 }
 
-// Scoped is the same cache for an adapter or a tenant: what is stored in a scope is
-// found in that scope only. Limits, Len, MemoryUsage, the counters and Clear are those
-// of the whole cache. The zero Scope is the one of NewPrefixKvCache.
+// Scoped is a view of the cache for an adapter or a tenant: what is stored in a scope is found in
+// that scope only. Limits, Len, MemoryUsage, the counters and Clear concern the whole cache.
+// NewPrefixKvCache returns the view of the zero Scope.
 func (c *PrefixKvCache) Scoped(scope prefix.Scope) *PrefixKvCache {
 	return &PrefixKvCache{c.store, hostModel.Root(scope)}
 }
 
-// Lookup finds the longest beginning of tokens that is known, of MinPrefixLen tokens
-// or more: matched is its length, and the state's. It counts as a use of what it
-// finds and as a hit or a miss.
+// Lookup finds the longest known beginning of tokens, of MinPrefixLen tokens or more; matched is
+// its length, and that of state. It counts as a use of what it finds, and as a hit or a miss.
 //
 // A runner that needs the logits of the last token looks up all tokens but that one.
 func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvState, ok bool) {
@@ -114,14 +111,14 @@ func (c *PrefixKvCache) Lookup(tokens []uint32) (matched int, state *CachedKvSta
 	return state.length, state, true
 }
 
-// Store copies what is not known of a prompt's keys and values from a runner's cache,
-// which has them in its first len(tokens) tokens; what follows those, generated ones
-// above all, is left alone. A prompt shorter than MinPrefixLen is not stored, which is
-// no error; one that was known is stored, although nothing is added.
+// Store copies the keys and values of a prompt that are not known yet from a runner's cache, whose
+// first len(tokens) tokens they are; it ignores the tokens that follow, such as generated ones. A
+// prompt shorter than MinPrefixLen is not stored, without an error. For a prompt that is known
+// already stored is true, too.
 //
-// An error of from is returned. ErrShape when it has fewer tokens than there are, or
-// other layers or dims than what was stored before; ErrOversize when the prompt alone
-// would exceed MaxBytes. With an error nothing is stored and nothing evicted.
+// An error of from is returned. ErrArgument when from has too few tokens, or other layers or dims than
+// the prompts stored before; ErrOversize when the prompt alone exceeds MaxBytes. After an error
+// nothing was stored and nothing evicted.
 func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool, err error) {
 	if c.store == nil {
 		return false, errNoCache("store")
@@ -131,7 +128,7 @@ func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool,
 		return false, err
 	}
 	if have := from.Len(); have < len(tokens) {
-		return false, backend.ErrShape{Package: "host", Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
+		return false, backend.ErrArgument{Package: "host", Op: "store", What: fmt.Sprintf("the cache has %d tokens for a prompt of %d", have, len(tokens))}
 	}
 	if len(tokens) < c.store.cfg.MinPrefixLen {
 		return false, nil
@@ -143,17 +140,17 @@ func (c *PrefixKvCache) Store(tokens []uint32, from KvCacheAccess) (stored bool,
 	return c.add("store", tokens, from, known)
 }
 
-// StoreSnapshot is Store of a state that somebody has: one that Lookup returned, of
-// this cache or another, or a new one. ErrShape unless it has exactly len(tokens)
-// tokens. Blocks of the cache's block size are shared with it, others copied.
+// StoreSnapshot is Store of a state: one that Lookup of this or another cache returned, or a new
+// one. ErrArgument unless it has exactly len(tokens) tokens. Blocks of the cache's block size are
+// shared with the state, others copied.
 func (c *PrefixKvCache) StoreSnapshot(tokens []uint32, state *CachedKvState) (stored bool, err error) {
 	switch {
 	case c.store == nil:
 		return false, errNoCache("store snapshot")
 	case state == nil:
-		return false, backend.ErrShape{Package: "host", Op: "store snapshot", What: "the state is nil"}
+		return false, backend.ErrArgument{Package: "host", Op: "store snapshot", What: "the state is nil"}
 	case state.length != len(tokens):
-		return false, backend.ErrShape{Package: "host", Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
+		return false, backend.ErrArgument{Package: "host", Op: "store snapshot", What: fmt.Sprintf("a state of %d tokens for a prompt of %d", state.length, len(tokens))}
 	case len(tokens) < c.store.cfg.MinPrefixLen:
 		return false, nil
 	}
@@ -181,10 +178,9 @@ func (c *PrefixKvCache) add(op string, tokens []uint32, from KvCacheAccess, know
 	return err == nil, err
 }
 
-// Restore replaces what a runner's cache has by a state, and its length by the
-// state's. ErrShape, before anything is written, when layers or dims differ. Errors
-// of the target are returned; it is then as its Load leaves it. The cache that
-// the state comes from takes no part.
+// Restore replaces the content of a runner's cache by a state. ErrArgument, before anything is
+// written, when layers or dims differ. Errors of target.Load are returned. The cache itself is not
+// involved.
 func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error {
 	if err := sameShape("restore", state, target); err != nil {
 		return err
@@ -193,14 +189,14 @@ func (*PrefixKvCache) Restore(state *CachedKvState, target KvCacheTarget) error 
 		return fmt.Errorf("host: restore: %w", err)
 	}
 	if have := target.Len(); have != state.length {
-		return backend.ErrShape{Package: "host", Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
+		return backend.ErrArgument{Package: "host", Op: "restore", What: fmt.Sprintf("the target has %d tokens after it loaded %d", have, state.length)}
 	}
 	return nil
 }
 
-// MemoryUsage is the bytes that the cache takes: keys and values, tokens, and the
-// books by their size. What entries share counts once; what states outside of the
-// cache have and it has not does not count. An empty cache has 0.
+// MemoryUsage is the bytes that the cache takes: keys and values, tokens, and its tree. Blocks that
+// entries share count once; blocks that only states outside of the cache have do not count. An
+// empty cache takes 0.
 func (c *PrefixKvCache) MemoryUsage() int64 {
 	if c.store == nil {
 		return 0
@@ -243,8 +239,8 @@ func (c *PrefixKvCache) Misses() uint64 {
 	return c.store.misses
 }
 
-// Clear forgets all entries of all scopes, the shape and the counters. States that
-// callers have stay valid.
+// Clear removes all entries of all scopes, the shape and the counters. States that were returned
+// stay valid.
 func (c *PrefixKvCache) Clear() {
 	if c.store == nil {
 		return

@@ -351,8 +351,8 @@ func TestPrefixKvCacheSnapshots(t *testing.T) {
 	require.Len(t, b.store.slots[1].data, 7*2*2*3)
 
 	_, err = b.StoreSnapshot(prompt(0, 23), nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
-	require.ErrorIs(t, b.Restore(nil, nil), backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
+	require.ErrorIs(t, b.Restore(nil, nil), backend.ErrArgument{})
 }
 
 // Tables that many small blocks have made long do not push a large prompt out.

@@ -34,7 +34,7 @@ func (m *hostModelCache) blocksOf(scope int, tokens []uint32) []string {
 	return append(out, hostPath(scope, tokens))
 }
 
-// extends reports whether block b lies behind or is block a.
+// extends reports whether block b lies after or is block a.
 func extends(a, b string) bool {
 	a = a[:len(a)-1]
 	return len(b) > len(a) && b[:len(a)] == a && (b[len(a)] == ' ' || b[len(a)] == ']')

@@ -93,7 +93,7 @@ func TestRegressionPrefixSwallowedAccessorError(t *testing.T) {
 		stored, err := c.Store(tokens, from)
 		require.False(t, stored, name)
 		if !errors.Is(err, broken) {
-			require.ErrorIs(t, err, backend.ErrShape{}, name)
+			require.ErrorIs(t, err, backend.ErrArgument{}, name)
 		}
 		require.Equal(t, before, c.MemoryUsage())
 		require.Zero(t, c.find(t, tokens...))
@@ -154,7 +154,7 @@ func (h *hostShaped) Rows(int, int) (keys, values []float32, err error) {
 }
 
 // Snapshots were made after generation: longer than their key, so that a restore left
-// the position behind the prompt. Others were shorter.
+// the position after the prompt. Others were shorter.
 func TestRegressionPrefixLengthIsNotTheStates(t *testing.T) {
 	c := newHostPrefix(t, PrefixCacheConfig{})
 	full := prompt(0, 60)
@@ -170,10 +170,10 @@ func TestRegressionPrefixLengthIsNotTheStates(t *testing.T) {
 	require.Equal(t, 35, target.Len())
 
 	_, err = c.Store(full, hostCache(0, hostShape, full[:59]))
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	for _, n := range []int{34, 36} {
 		_, err = c.StoreSnapshot(full[:n], s)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	require.Equal(t, 35, c.find(t, full...))
 }
@@ -186,7 +186,7 @@ func TestRegressionPrefixRestoreUnchecked(t *testing.T) {
 	for _, shape := range []kvShape{{1, 3}, {3, 3}, {2, 2}, {2, 4}, {0, 3}, {2, 0}} {
 		target := &hostStub{matrices: hostCache(0, kvShape{max(shape.layers, 1), shape.kvDim}, prompt(0, 5))}
 		target.keys = target.keys[:shape.layers]
-		require.ErrorIs(t, c.Restore(s, target), backend.ErrShape{}, "%v", shape)
+		require.ErrorIs(t, c.Restore(s, target), backend.ErrArgument{}, "%v", shape)
 		require.Nil(t, target.loaded)
 	}
 	target := newHostStub(prompt(0, 5))
@@ -196,7 +196,7 @@ func TestRegressionPrefixRestoreUnchecked(t *testing.T) {
 	require.NoError(t, c.Restore(s, target))
 
 	clamped := &clampedTarget{newHostStub(prompt(0, 5))}
-	require.ErrorIs(t, c.Restore(s, clamped), backend.ErrShape{})
+	require.ErrorIs(t, c.Restore(s, clamped), backend.ErrArgument{})
 }
 
 // clampedTarget takes what it has room for and says nothing.
@@ -211,7 +211,7 @@ func TestRegressionPrefixEmptyKey(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, stored)
 	_, err = NewCachedKvState([][]float32{{}}, [][]float32{{}}, 0)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	require.Zero(t, c.find(t, 1, 2, 3))
 	c.put(t, 7)
 	require.Equal(t, 1, c.find(t, 7, 8))
@@ -274,20 +274,20 @@ func TestRegressionPrefixMixesModels(t *testing.T) {
 		for _, view := range []*PrefixKvCache{c, lora} {
 			m := hostCache(0, shape, prompt(0, 20))
 			_, err := view.Store(prompt(0, 20), m)
-			require.ErrorIs(t, err, backend.ErrShape{})
+			require.ErrorIs(t, err, backend.ErrArgument{})
 			s, err := NewCachedKvState(m.keys, m.values, 20)
 			require.NoError(t, err)
 			_, err = view.StoreSnapshot(prompt(0, 20), s)
-			require.ErrorIs(t, err, backend.ErrShape{})
+			require.ErrorIs(t, err, backend.ErrArgument{})
 		}
 	}
 	require.Equal(t, 20, c.find(t, prompt(0, 20)...))
 	for _, shape := range []kvShape{{0, 3}, {2, 0}, {-1, 3}, {2, -1}} {
 		_, err := c.Store(prompt(0, 20), &hostShaped{shape.layers, shape.kvDim})
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	_, err := c.Store(prompt(0, 20), nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 }
 
 // A paged cache of more than one block stored an entry without content.
@@ -313,7 +313,7 @@ func TestRegressionPrefixRowOfAnUnfinishedStep(t *testing.T) {
 	require.NoError(t, p.values[0].Append(make([]float32, 3)))
 	require.Equal(t, 20, p.Len())
 	_, err := c.Store(prompt(0, 21), p)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	_, err = c.Store(prompt(0, 20), p)
 	require.NoError(t, err)
 	require.Equal(t, 20, c.find(t, prompt(0, 21)...))

@@ -38,7 +38,7 @@ type prefixStore struct {
 type prefixSlot struct {
 	data     []float32 // see CachedKvState; nil: not in the tree
 	parent   uint32    // the block before it, noBlock for the first
-	children uint32    // blocks behind it: 0 is the end of an entry
+	children uint32    // blocks after it: 0 is the end of an entry
 }
 
 const (
@@ -79,7 +79,7 @@ func (s *prefixStore) fits(tokens []uint32, shape kvShape) error {
 
 func (s *prefixStore) check(tokens []uint32, shape kvShape) error {
 	if s.shape != (kvShape{}) && s.shape != shape {
-		return backend.ErrShape{Package: "host", Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
+		return backend.ErrArgument{Package: "host", Op: "store", What: fmt.Sprintf("%v in a cache of %v: one cache serves one model", shape, s.shape)}
 	}
 	data, ok := shape.bytes(len(tokens))
 	books, fits := backend.Mul(blocksFor(len(tokens), s.cfg.BlockSize), slotBytes+s.blockBytes()+prefix.NodeBytes)
@@ -133,7 +133,7 @@ func (s *prefixStore) contents(path []block.Block) [][]float32 {
 // take makes s.path the blocks of a match, owned: no eviction can touch them until
 // they are released, which is when they count as used.
 func (s *prefixStore) take(root prefix.Root, q prefix.Query, m prefix.Match) (err error) {
-	s.path, _, err = s.tree.Take(s.path[:0], root, q, prefix.Keep{}, m)
+	s.path, _, err = s.tree.Take(s.path[:0], root, q, prefix.RetentionHint{}, m)
 	return err
 }
 

@@ -42,10 +42,10 @@ const (
 	cells    = (novel + familiar) * ages
 )
 
-// newAdaptive makes the policy of a share that has room for so many blocks.
+// newAdaptive makes the policy of a share that has room for that many blocks.
 func newAdaptive(t *Tree, room int) *adaptive {
 	p := &adaptive{t: t, capacity: uint64(room), lastID: none}
-	p.resident = func(id uint32) *link { return &t.entries[id].cellmates }
+	p.resident = func(id uint32) *link { return &t.entries[id].cellLinks }
 	p.ghosts.init(room)
 	for c := range p.residents {
 		p.residents[c] = empty
@@ -65,7 +65,7 @@ func (p *adaptive) bound(octave int) uint64 {
 
 // stored looks whether a new block is the ghost of an old one. Only every fourth level
 // of a path leaves ghosts; the blocks between two of them are taken to be like the
-// ghost below or, behind the last, above.
+// ghost below or, after the last, above.
 func (p *adaptive) stored(e, parent *entry) {
 	id := e.node.blocks[e.index()].ID
 	e.history = 0
@@ -96,14 +96,14 @@ func (p *adaptive) stored(e, parent *entry) {
 
 func (p *adaptive) idOf(e *entry) uint32 { return e.node.blocks[e.index()].ID }
 
-func (p *adaptive) used(s *share, e *entry, waited bool) {
+func (p *adaptive) used(s *evictionGroup, e *entry, waited bool) {
 	if waited {
 		p.hits[e.cell]++
 	}
 	p.advance()
 }
 
-func (p *adaptive) released(s *share, id uint32) {
+func (p *adaptive) released(s *evictionGroup, id uint32) {
 	p.recency.released(s, id)
 	e := &p.t.entries[id]
 	class := 2 * e.history
@@ -118,7 +118,7 @@ func (p *adaptive) released(s *share, id uint32) {
 	p.touched(e)
 }
 
-func (p *adaptive) taken(s *share, id uint32) {
+func (p *adaptive) taken(s *evictionGroup, id uint32) {
 	p.recency.taken(s, id)
 	e := &p.t.entries[id]
 	p.residents[e.cell].pull(p.resident, id)
@@ -128,7 +128,7 @@ func (p *adaptive) taken(s *share, id uint32) {
 // touched notes that the front of an entry's cell may be another one, or a leaf now.
 func (p *adaptive) touched(e *entry) { p.from = min(p.from, int(p.place[e.cell])) }
 
-func (p *adaptive) victim(s *share) uint32 {
+func (p *adaptive) victim(s *evictionGroup) uint32 {
 	oldest := p.recency.victim(s)
 	if oldest == none {
 		return none
@@ -145,7 +145,7 @@ func (p *adaptive) victim(s *share) uint32 {
 	return oldest
 }
 
-func (p *adaptive) evicted(_ *share, id uint32) {
+func (p *adaptive) evicted(_ *evictionGroup, id uint32) {
 	e := &p.t.entries[id]
 	p.evictions++
 	if parent := p.t.parent(e.node, e.index()); parent != nil {

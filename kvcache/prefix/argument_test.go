@@ -29,40 +29,40 @@ func TestFailuresChangeNothing(t *testing.T) {
 		require.Empty(t, old)
 		return err
 	}
-	take := func(k Keep) error {
+	take := func(k RetentionHint) error {
 		blocks, m, err := r.tree.Take(nil, r.root, Query{Tokens: span(0, 7)}, k, Match{})
 		require.Empty(t, blocks)
 		require.Zero(t, m)
 		return err
 	}
 	at := func(b block.Block) Path { return Path{Root: r.root, Parent: b} }
-	keep := func(k Keep) Path { return Path{Root: r.root, Keep: k} }
+	keep := func(k RetentionHint) Path { return Path{Root: r.root, RetentionHint: k} }
 	bad := ErrArgument{}
 	for i, x := range []struct {
 		err, want error
 	}{
-		{insert(keep(Keep{}), span(0, 2)), bad}, // no block
-		{insert(keep(Keep{}), nil, fresh[0]), bad},
-		{insert(keep(Keep{}), span(0, 3), fresh[0]), bad},
-		{insert(keep(Keep{}), span(0, 2), fresh[:2]...), bad},
-		{insert(keep(Keep{Priority: 101}), span(0, 2), fresh[0]), bad},
-		{insert(keep(Keep{Priority: -1}), span(0, 2), fresh[0]), bad},
-		{insert(keep(Keep{TTL: -1}), span(0, 2), fresh[0]), bad},
-		{insert(at(a[3]), span(7, 9), fresh[0]), bad},              // behind a tail
+		{insert(keep(RetentionHint{}), span(0, 2)), bad}, // no block
+		{insert(keep(RetentionHint{}), nil, fresh[0]), bad},
+		{insert(keep(RetentionHint{}), span(0, 3), fresh[0]), bad},
+		{insert(keep(RetentionHint{}), span(0, 2), fresh[:2]...), bad},
+		{insert(keep(RetentionHint{Priority: 101}), span(0, 2), fresh[0]), bad},
+		{insert(keep(RetentionHint{Priority: -1}), span(0, 2), fresh[0]), bad},
+		{insert(keep(RetentionHint{TTL: -1}), span(0, 2), fresh[0]), bad},
+		{insert(at(a[3]), span(7, 9), fresh[0]), bad},              // after a tail
 		{insert(at(gone[0]), span(52, 54), fresh[0]), ErrDetached}, // not in the tree
 		{insert(at(foreign), span(0, 2), fresh[0]), ErrDetached},
 		{insert(at(block.Block{ID: a[0].ID, Gen: a[0].Gen + 1}), span(2, 4), fresh[0]), ErrDetached},
 		{insert(Path{Root: salted("x"), Parent: a[0]}, span(2, 4), fresh[0]), ErrDetached}, // in another's tree
 		{insert(at(cached[1]), span(64, 66), fresh[0]), block.ErrNotHeld},
-		{insert(keep(Keep{}), span(70, 74), fresh[0], stale), block.ErrStale},
-		{insert(keep(Keep{}), span(70, 74), fresh[0], foreign), block.ErrForeign},
-		{insert(keep(Keep{}), span(70, 74), fresh[0], cached[0]), block.ErrNotHeld},
-		{insert(keep(Keep{}), span(70, 74), fresh[0], fresh[0]), bad}, // twice
-		{insert(keep(Keep{}), span(70, 74), fresh[0], a[0]), bad},     // elsewhere in the tree
+		{insert(keep(RetentionHint{}), span(70, 74), fresh[0], stale), block.ErrStale},
+		{insert(keep(RetentionHint{}), span(70, 74), fresh[0], foreign), block.ErrUnknown},
+		{insert(keep(RetentionHint{}), span(70, 74), fresh[0], cached[0]), block.ErrNotHeld},
+		{insert(keep(RetentionHint{}), span(70, 74), fresh[0], fresh[0]), bad}, // twice
+		{insert(keep(RetentionHint{}), span(70, 74), fresh[0], a[0]), bad},     // elsewhere in the tree
 		{insert(at(a[0]), span(0, 2), a[0]), bad},
-		{take(Keep{Priority: 101}), bad},
-		{take(Keep{TTL: -time.Second}), bad},
-		{r.tree.Release([]block.Block{a[0], foreign}), block.ErrForeign},
+		{take(RetentionHint{Priority: 101}), bad},
+		{take(RetentionHint{TTL: -time.Second}), bad},
+		{r.tree.Release([]block.Block{a[0], foreign}), block.ErrUnknown},
 		{r.tree.Release([]block.Block{a[0], a[0]}), block.ErrDoubleFree},
 		{r.tree.Release([]block.Block{a[0], stale}), block.ErrStale},
 		{r.tree.Release(cached), block.ErrDoubleFree},
@@ -80,7 +80,7 @@ func TestFailuresChangeNothing(t *testing.T) {
 
 	require.Empty(t, listen(sub))
 	require.Equal(t, "root 6 blocks\n  [0 1]*[2 3]*[4 5]*[6]*\n  [60 61][62 63]\n", dump(r.tree))
-	require.Equal(t, Stats{Blocks: 6, Cached: 2, Held: 4, Nodes: 2, Roots: 1, Lookups: 3, TokensAsked: 13, Misses: [numCauses]int{NeverSeen: 3}}, r.tree.Stats())
+	require.Equal(t, Stats{Blocks: 6, Cached: 2, Held: 4, Nodes: 2, Roots: 1, Lookups: 3, TokensQueried: 13, Misses: [numMissReasons]int{NeverSeen: 3}}, r.tree.Stats())
 	require.Equal(t, []int{1, 1, 1, 1}, r.refs(a))
 	require.Equal(t, []int{1, 1, 1}, r.refs(fresh))
 }
@@ -137,7 +137,7 @@ func TestAllocatorGrows(t *testing.T) {
 	require.Equal(t, 150, m.Tokens)
 	require.True(t, r.tree.Evict(150, r.root))
 	_, m = r.match(r.root, span(0, 150))
-	require.Equal(t, WasEvicted, m.Lacks())
+	require.Equal(t, WasEvicted, m.MissReason())
 }
 
 // A tree that was changed without its lock, or has a bug, says so.
@@ -155,13 +155,13 @@ func TestCheckFinds(t *testing.T) {
 		"count of nodes":    func(r *rig) { r.tree.nodes++ },
 		"count of queued":   func(r *rig) { r.tree.queued++ },
 		"count of a tenant": func(r *rig) { r.tree.tenants[r.root.tenant].blocks++ },
-		"count of a share":  func(r *rig) { r.tree.shares.common.queued++ },
-		"count of spare":    func(r *rig) { r.tree.shares.spare++ },
-		"heap":              func(r *rig) { r.tree.shares.heap.remove(r.tree.shares.common) },
-		"queue's size":      func(r *rig) { r.tree.shares.common.queues[0].size++ },
-		"queue's order":     func(r *rig) { q := &r.tree.shares.common.queues[0]; q.head, q.tail = q.tail, q.head },
+		"count of a share":  func(r *rig) { r.tree.groups.common.queued++ },
+		"count of spare":    func(r *rig) { r.tree.groups.spare++ },
+		"heap":              func(r *rig) { r.tree.groups.heap.remove(r.tree.groups.common) },
+		"queue's size":      func(r *rig) { r.tree.groups.common.queues[0].size++ },
+		"queue's order":     func(r *rig) { q := &r.tree.groups.common.queues[0]; q.head, q.tail = q.tail, q.head },
 		"empty queue": func(r *rig) {
-			r.tree.shares.common.queues = append(r.tree.shares.common.queues, queue{9, empty})
+			r.tree.groups.common.queues = append(r.tree.groups.common.queues, queue{9, empty})
 		},
 		"siblings": func(r *rig) {
 			n := &r.tree.roots[r.root.Key].node
@@ -170,7 +170,7 @@ func TestCheckFinds(t *testing.T) {
 		"root's key": func(r *rig) { r.tree.roots[r.root.Key].Key[0]++ },
 		"empty root": func(r *rig) { r.tree.makeRoot(salted("x")) },
 		"cached parent": func(r *rig) {
-			blocks, _, _ := r.tree.Take(nil, r.root, Query{Tokens: span(10, 14)}, Keep{}, Match{})
+			blocks, _, _ := r.tree.Take(nil, r.root, Query{Tokens: span(10, 14)}, RetentionHint{}, Match{})
 			_ = r.tree.Release(blocks[:1])
 		},
 		"run that was not joined": func(r *rig) { n := r.tree.roots[r.root.Key].node.kids; r.tree.split(n, 1) },

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// halfAway is a tree of which a prompt's second half is away, its first half held.
+// halfAway is a tree of which a prompt's second half is offloaded, its first half held.
 func halfAway(t testing.TB, blocks int) (r *rig, q Query, held []block.Block) {
 	alloc, err := block.New(blocks)
 	require.NoError(t, err)
@@ -19,11 +19,11 @@ func halfAway(t testing.TB, blocks int) (r *rig, q Query, held []block.Block) {
 	r.cache(r.root, q.Tokens)
 	held, _ = r.take(r.root, q.Tokens[:8*promptBlocks])
 	require.True(t, tree.Evict(promptBlocks/2, r.root))
-	require.Equal(t, 8*promptBlocks, tree.Match(r.root, q).Away)
+	require.Equal(t, 8*promptBlocks, tree.Match(r.root, q).Offloaded)
 	return r, q, held
 }
 
-// A prompt of 8,192 tokens of which half is away: what is found, the keys of what is not
+// A prompt of 8,192 tokens of which half is offloaded: what is found, the keys of what is not
 // here, and the way of 256 blocks back and out again.
 func BenchmarkAway(b *testing.B) {
 	r, q, held := halfAway(b, 1<<12)
@@ -38,15 +38,15 @@ func BenchmarkAway(b *testing.B) {
 		m := r.tree.Match(r.root, q)
 		b.ReportAllocs()
 		for b.Loop() {
-			keys = r.tree.AwayKeys(keys[:0], r.root, q, m)
+			keys = r.tree.OffloadedKeys(keys[:0], r.root, q, m)
 		}
 	})
-	keys = r.tree.AwayKeys(keys[:0], r.root, q, r.tree.Match(r.root, q))
+	keys = r.tree.OffloadedKeys(keys[:0], r.root, q, r.tree.Match(r.root, q))
 	b.Run("promote+demote", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			blocks, _ = r.alloc.AllocateN(blocks[:0], len(keys))
-			n, err := r.tree.Promote(held[len(held)-1], keys, blocks, Keep{})
+			n, err := r.tree.Promote(held[len(held)-1], keys, blocks, RetentionHint{})
 			if n != len(keys) || err != nil {
 				b.Fatal(n, err)
 			}
@@ -56,7 +56,7 @@ func BenchmarkAway(b *testing.B) {
 	})
 }
 
-// A lookup of what is away allocates nothing, nor does the way back and out again once the
+// A lookup of what is offloaded allocates nothing, nor does the way back and out again once the
 // tables are as large as they get.
 func TestBlocksAwayDoNotAllocate(t *testing.T) {
 	if race.Enabled {
@@ -65,17 +65,17 @@ func TestBlocksAwayDoNotAllocate(t *testing.T) {
 	r, q, held := halfAway(t, 1<<10)
 	blocks, keys := make([]block.Block, 0, promptBlocks), make([]Key, 0, promptBlocks)
 	m := r.tree.Match(r.root, q)
-	all := r.tree.AwayKeys(nil, r.root, q, m)
+	all := r.tree.OffloadedKeys(nil, r.root, q, m)
 	for name, f := range map[string]func(){
 		"lookup": func() { r.tree.Lookup(blocks, r.root, q) },
-		"keys":   func() { r.tree.AwayKeys(keys, r.root, q, r.tree.Match(r.root, q)) },
+		"keys":   func() { r.tree.OffloadedKeys(keys, r.root, q, r.tree.Match(r.root, q)) },
 		"take": func() {
-			taken, _, _ := r.tree.Take(blocks, r.root, q, Keep{}, Match{})
+			taken, _, _ := r.tree.Take(blocks, r.root, q, RetentionHint{}, Match{})
 			_ = r.tree.Release(taken)
 		},
 		"promote": func() {
 			fresh, _ := r.alloc.AllocateN(blocks, len(all))
-			_, _ = r.tree.Promote(held[len(held)-1], all, fresh, Keep{})
+			_, _ = r.tree.Promote(held[len(held)-1], all, fresh, RetentionHint{})
 			_ = r.tree.Release(fresh)
 			r.tree.Evict(len(fresh), r.root)
 		},

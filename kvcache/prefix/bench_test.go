@@ -69,7 +69,7 @@ func BenchmarkLookup(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			_, m := r.tree.Lookup(blocks[:0], r.root, q)
-			blocks, _, _ = r.tree.Take(blocks[:0], r.root, q, Keep{}, m)
+			blocks, _, _ = r.tree.Take(blocks[:0], r.root, q, RetentionHint{}, m)
 			_ = r.tree.Release(blocks)
 		}
 	})
@@ -168,11 +168,11 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		"one key": func() { chain(r.root.Key, q.Tokens[:16], mark{Key{1}, Evicted}) },
 		"take": func() {
 			_, m := r.tree.Lookup(buf, r.root, q)
-			blocks, _, _ := r.tree.Take(buf, r.root, q, Keep{}, m)
+			blocks, _, _ := r.tree.Take(buf, r.root, q, RetentionHint{}, m)
 			_ = r.tree.Release(blocks)
 		},
 		"again": func() {
-			blocks, m, _ := r.tree.Take(buf, r.root, Query{Tokens: q.Tokens[:160]}, Keep{}, Match{})
+			blocks, m, _ := r.tree.Take(buf, r.root, Query{Tokens: q.Tokens[:160]}, RetentionHint{}, Match{})
 			_, _, _ = r.tree.Insert(nil, Path{Root: r.root}, q.Tokens[:160], blocks)
 			_ = r.tree.Release(blocks[:m.Blocks])
 		},

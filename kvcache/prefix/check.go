@@ -2,8 +2,8 @@ package prefix
 
 import "github.com/ferrumkv/ferrumkv/kvcache/block"
 
-// Check walks the tree, its queues and the allocator, and returns ErrCorrupt with
-// the first contradiction. It takes linear time, for tests and for a doubtful moment.
+// Check verifies the tree, its queues and the allocator, and returns ErrCorrupt with the first
+// contradiction. It takes linear time, for tests and debugging.
 func (t *Tree) Check() error {
 	if err := t.made("check"); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (t *Tree) Check() error {
 	case waiting != t.alloc.Cached():
 		return corrupt("%d blocks without an owner, %d cached", waiting, t.alloc.Cached())
 	}
-	if err := t.checkAway(); err != nil {
+	if err := t.checkOffloaded(); err != nil {
 		return err
 	}
 	return t.checkShares(tenants)
@@ -71,8 +71,8 @@ func (t *Tree) checkNode(r *root, n *node) error {
 		return corrupt("a node of %d blocks has %d tokens", len(n.blocks), len(n.tokens))
 	case n.marks != nil && len(n.marks) != full || len(n.keys) > full || t.hub.active() && len(n.keys) != full || len(n.keys) > 0 && len(n.parent.keys) != len(n.parent.blocks):
 		return corrupt("a node of %d blocks has %d marks and %d keys", full, len(n.marks), len(n.keys))
-	case n.away < 0 || n.away > full || n.away > 0 && (n.kids != nil || n.partial(bs) || len(n.keys) != full) || n.parent.away > 0 && !n.far():
-		return corrupt("a node of %d blocks has %d that are away, and its parent %d", full, n.away, n.parent.away)
+	case n.offloaded < 0 || n.offloaded > full || n.offloaded > 0 && (n.kids != nil || n.partial(bs) || len(n.keys) != full) || n.parent.offloaded > 0 && !n.far():
+		return corrupt("a node of %d blocks has %d offloaded ones, and its parent %d", full, n.offloaded, n.parent.offloaded)
 	}
 	if c := n.onlyChild(); c != nil && len(n.blocks)+len(c.blocks) <= maxRun {
 		return corrupt("a run of %d and %d blocks without a branch is two nodes", len(n.blocks), len(c.blocks))
@@ -98,7 +98,7 @@ func (t *Tree) checkNode(r *root, n *node) error {
 	return nil
 }
 
-// checkPlace checks the entry of block i of n, resident or away.
+// checkPlace checks the entry of block i of n, resident or offloaded.
 func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 	e := t.entry(b.ID)
 	if e.node != n || e.gen != b.Gen || int(e.depth) != n.depth+i {
@@ -112,7 +112,7 @@ func (t *Tree) checkPlace(n *node, i int, b block.Block) error {
 		return corrupt("block %d has the hash of another path", b.ID)
 	}
 	if uint64(b.ID) < uint64(len(t.entries)) != (i < n.resident()) || (e.state == absent) != (i >= n.resident()) {
-		return corrupt("block %d of %d, %d of them away, has number %d and state %d", i, len(n.blocks), n.away, b.ID, e.state)
+		return corrupt("block %d of %d, %d of them offloaded, has number %d and state %d", i, len(n.blocks), n.offloaded, b.ID, e.state)
 	}
 	return nil
 }
@@ -132,14 +132,14 @@ func (t *Tree) checkOwners(n *node, i int, b block.Block) error {
 
 // checkShares checks the queues against what the nodes have.
 func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
-	sums := map[*share][2]int{t.shares.common: {}}
+	sums := map[*evictionGroup][2]int{t.groups.common: {}}
 	for _, tn := range t.tenants {
 		c := tenants[tn]
 		if c[0] != tn.blocks {
 			return corrupt("a salt has %d blocks, counted %d", c[0], tn.blocks)
 		}
-		s := sums[tn.share]
-		sums[tn.share] = [2]int{s[0] + c[0], s[1] + c[1]}
+		s := sums[tn.group]
+		sums[tn.group] = [2]int{s[0] + c[0], s[1] + c[1]}
 	}
 	spare, waiting := 0, 0
 	for s, c := range sums {
@@ -164,10 +164,10 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 		if size != c[1] || size != s.queued || c[0] != s.blocks {
 			return corrupt("a share has %d of %d blocks in queues; counted %d of %d", size, c[0], s.queued, s.blocks)
 		}
-		if t.shares.heap.has(s) != (s.spare > 0) || t.shares.floored.has(s) != (s.spare == 0 && s.queued > 0) {
+		if t.groups.heap.has(s) != (s.spare > 0) || t.groups.floored.has(s) != (s.spare == 0 && s.queued > 0) {
 			return corrupt("a share with %d blocks to spare has place %d", s.spare, s.place)
 		}
-		if a, ok := s.ranker.(*adaptive); ok {
+		if a, ok := s.policy.(*adaptive); ok {
 			if err := a.check(size); err != nil {
 				return err
 			}
@@ -175,8 +175,8 @@ func (t *Tree) checkShares(tenants map[*tenant][2]int) error {
 		spare += s.spare
 		waiting += size
 	}
-	if spare != t.shares.spare || waiting != t.queued {
-		return corrupt("shares have %d blocks to spare, counted %d", spare, t.shares.spare)
+	if spare != t.groups.spare || waiting != t.queued {
+		return corrupt("shares have %d blocks to spare, counted %d", spare, t.groups.spare)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 package prefix
 
-// The children of a node, those that begin with a resident block and those that are away, are
+// The children of a node, those that begin with a resident block and those that are offloaded, are
 // a treap each (Seidel and Aragon, 1996): a search tree by
 // label, balanced by the hash of the label, so that a root with a million prompts is
 // searched in some twenty steps. It runs through the nodes themselves. Two treaps keep the
-// resident children neighbours of each other, however many are away.
+// resident children neighbours of each other, however many are offloaded.
 
 // child finds the child in a treap that begins with a label, or the one that has the most
 // tokens in common with it, and how many those are. exact says that it is the former.

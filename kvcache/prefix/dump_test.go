@@ -19,7 +19,7 @@ import (
 //
 //   - held   ~ not exact   + depends on more than tokens   - away
 //
-// Children that begin with a block that is away come after the others.
+// Children that begin with a block that is offloaded come after the others.
 func dump(t *Tree) string {
 	var out strings.Builder
 	for _, key := range slices.SortedFunc(maps.Keys(t.roots), Key.compare) {
@@ -94,13 +94,13 @@ func drawShapes(t *testing.T, r *rig, script string) {
 				n = int(listed(t, c.Args[0].Key)[0])
 			}
 			require.True(t, r.tree.Evict(n, r.root))
-		case "load": // what is away of a prompt, all or the first blocks, in use
+		case "load": // what is offloaded of a prompt, all or the first blocks, in use
 			n := -1
 			if len(c.Args) > 1 {
 				n = int(listed(t, c.Args[1].Key)[0])
 			}
 			r.load(listed(t, c.Args[0].Key), n)
-		case "drop": // the last block of a prompt, which is away
+		case "drop": // the last block of a prompt, which is offloaded
 			tokens := listed(t, c.Args[0].Key)
 			keys := r.root.Keys(nil, 2, Query{Tokens: tokens})
 			require.Positive(t, r.tree.Drop(keys[len(keys)-1]))

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Sentinels. Compare with errors.Is.
+// Sentinel errors. Compare with errors.Is.
 var (
-	// ErrDetached is a block that is not in the tree, or not any more: it was
-	// forgotten or the tree was cleared. What follows it cannot be inserted.
+	// ErrDetached is a block that is not in the tree, or not any more after Forget or Clear.
+	// No block can be inserted after it.
 	ErrDetached = errors.New("prefix: block is not in the tree")
-	// ErrReleased is a lease that was released before or has expired.
-	ErrReleased = errors.New("prefix: lease was released or has expired")
+	// ErrLeaseEnded is a lease that was released before or has expired.
+	ErrLeaseEnded = errors.New("prefix: lease was released or has expired")
 	// ErrCorrupt is what Check finds: a bug in this package, or a tree whose
 	// changes were not guarded.
 	ErrCorrupt = errors.New("prefix: tree is corrupt")
 )
 
-// ErrInUse refuses to clear a tree of which blocks are held.
+// ErrInUse is Clear of a tree while blocks are held.
 type ErrInUse struct{ Blocks int }
 
 func (e ErrInUse) Error() string {

@@ -136,7 +136,7 @@ func TestG2LossIsReported(t *testing.T) {
 	r.cache(r.root, span(600, 602))
 	require.Zero(t, listen(sub)[0].Lost)
 	big, _ := r.tree.Subscribe(math.MaxInt)
-	require.Equal(t, MaxRoom, cap(big.C))
+	require.Equal(t, MaxEventBuffer, cap(big.C))
 }
 
 // G3: what an event of stored blocks carries is enough to compute its keys.

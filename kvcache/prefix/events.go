@@ -2,42 +2,42 @@ package prefix
 
 import "slices"
 
-// EventKind is what happened to blocks of a tree.
+// EventKind says what happened to blocks, as in vLLM's KV cache events.
 type EventKind uint8
 
 const (
 	Stored EventKind = iota + 1
 	Removed
-	Cleared // all at once
+	Cleared // all blocks were removed
 )
 
 func (k EventKind) String() string {
 	return [...]string{"none", "stored", "removed", "cleared"}[min(k, Cleared)]
 }
 
-// Event tells another process what a tree has on its device: a block that is demoted is
-// removed, one that is promoted is stored, and of what is away nothing is told. Its slices belong to the receiver
-// and to those of the other subscriptions alike: they must not be changed.
+// Event describes a change of the resident blocks of a tree to another process: a demoted block is
+// removed, a promoted one stored, and offloaded entries have no events. The slices of an event are
+// shared by all subscriptions and must not be changed.
 type Event struct {
-	// Seq counts the events of a tree from 1 on. Where one is missing the receiver's
-	// picture of the tree is not complete any more.
+	// Seq counts the events of a tree from 1 on. When one is missing, the receiver's view of the
+	// tree is incomplete.
 	Seq  uint64
 	Kind EventKind
-	// Lost is the number of events that were dropped just before this one, because
-	// nobody read the channel.
+	// Lost is the number of events that were dropped just before this one because the channel was
+	// full.
 	Lost uint64
 
-	Keys []Key // of the blocks; stored: each the parent of the next
-	// The rest is of stored blocks.
-	Parent   Key        // of the first block; zero: it begins a path, behind Root
+	Keys []Key // of the blocks, in the order of their path
+	// The rest is set for stored blocks only.
+	Parent   Key        // key of the block before the first one; zero: the first one follows Root
 	Root     Key        // of the scope
-	Tokens   []uint32   // BlockSize a block; the last may have fewer
-	Extra    []Key      // one a block, or nil: none has one
-	Fidelity []Fidelity // one a block, or nil: all are exact
+	Tokens   []uint32   // BlockSize for each block; the last may have fewer
+	Extra    []Key      // one for each block; nil: none has an extra key
+	Fidelity []Fidelity // one for each block; nil: all are exact
 }
 
-// Subscription is a stream of events. It never makes the cache wait: what does not
-// fit the channel is lost, and the next event that fits says how many were.
+// Subscription is a stream of events. It never blocks the cache: events that do not fit the channel
+// are dropped, and the next one that fits says how many were.
 type Subscription struct {
 	C    <-chan Event // closed by Unsubscribe
 	c    chan Event
@@ -69,16 +69,16 @@ func (h *hub) send(e Event) {
 	}
 }
 
-// MaxRoom bounds the memory of a stream that nobody reads.
-const MaxRoom = 1_000_000
+// MaxEventBuffer is the most events that Subscribe buffers.
+const MaxEventBuffer = 1_000_000
 
-// Subscribe returns a stream of events from here on, with room for so many (at
-// least one and at most MaxRoom), and what the tree holds now, as events of the last sequence number.
-// While there are subscriptions the tree computes the keys of its blocks, and else none.
-func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
+// Subscribe returns a stream of the events from now on, buffered for that many events (1 to
+// MaxEventBuffer), and the current content of the tree as events with the last sequence number. The
+// tree computes keys of its blocks only while there are subscriptions.
+func (t *Tree) Subscribe(buffer int) (*Subscription, []Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := make(chan Event, min(max(room, 1), MaxRoom))
+	c := make(chan Event, min(max(buffer, 1), MaxEventBuffer))
 	s := &Subscription{C: c, c: c}
 	if t.alloc == nil { // the zero Tree: nothing will happen in it
 		close(c)
@@ -98,7 +98,7 @@ func (t *Tree) Subscribe(room int) (*Subscription, []Event) {
 	return s, have
 }
 
-// Unsubscribe ends a stream and closes its channel.
+// Unsubscribe ends a subscription and closes its channel.
 func (t *Tree) Unsubscribe(s *Subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,10 +2,10 @@ package prefix
 
 import "github.com/ferrumkv/ferrumkv/kvcache/block"
 
-// Evict makes n cached blocks free, for a sequence of scope r, in the order of the
-// policy: the ends of paths first. Blocks within the floor of another salt stay.
-// Where there are not n it evicts none and returns false. What Config.Demote accepts stays
-// in the tree, away; of another block goes also what is away below it.
+// Evict makes n cached blocks free, for a sequence of scope r, in the order of the policy. Blocks
+// within the floor of another salt stay. When there are fewer than n it evicts none and returns
+// false. Entries that Config.Demote accepts stay in the tree, offloaded; with any other block the
+// offloaded entries below it are dropped.
 func (t *Tree) Evict(n int, r Root) bool {
 	if t.alloc == nil {
 		return false
@@ -16,16 +16,16 @@ func (t *Tree) Evict(n int, r Root) bool {
 	if n > t.evictable(r) {
 		return false
 	}
-	own := t.shareOf(r)
+	own := t.groupOf(r)
 	for ; n > 0; n-- {
-		if !t.evictFrom(t.shares.victim(own)) {
+		if !t.evictFrom(t.groups.victim(own)) {
 			return false
 		}
 	}
 	return true
 }
 
-// EvictAny is Evict for who was promised blocks before: no floor keeps them from him.
+// EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
 func (t *Tree) EvictAny(n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +34,7 @@ func (t *Tree) EvictAny(n int) bool {
 		return false
 	}
 	for ; n > 0; n-- {
-		if s := t.shares.anyVictim(); s == nil || !t.evictFrom(s) {
+		if s := t.groups.anyVictim(); s == nil || !t.evictFrom(s) {
 			return false
 		}
 	}
@@ -52,37 +52,37 @@ func (t *Tree) Evictable(r Root) int {
 }
 
 func (t *Tree) evictable(r Root) int {
-	own := t.shareOf(r)
-	return t.shares.spare - own.spare + own.queued
+	own := t.groupOf(r)
+	return t.groups.spare - own.spare + own.queued
 }
 
-func (t *Tree) shareOf(r Root) *share {
-	if t.shares.limited == 0 {
-		return t.shares.common
+func (t *Tree) groupOf(r Root) *evictionGroup {
+	if t.groups.limited == 0 {
+		return t.groups.common
 	}
 	if tn := t.tenants[r.tenant]; tn != nil {
-		return tn.share
+		return tn.group
 	}
-	return t.shares.common
+	return t.groups.common
 }
 
 // evictFrom evicts the block of a share whose turn it is.
-func (t *Tree) evictFrom(s *share) bool {
-	id := s.ranker.victim(s)
+func (t *Tree) evictFrom(s *evictionGroup) bool {
+	id := s.policy.victim(s)
 	if id == none {
 		return false
 	}
-	s.ranker.evicted(s, id)
+	s.policy.evicted(s, id)
 	e := &t.entries[id]
 	t.stats.evicted++
 	e.node.root.tenant.stats.evicted++
-	if t.away.most > 0 && t.demote(id) {
+	if t.offloaded.most > 0 && t.demote(id) {
 		return true
 	}
 	t.ghosts.add(e.hash)
 	n := e.node
-	if t.away.size > 0 {
-		t.forget(n, e.index()) // and what is away below
+	if t.offloaded.size > 0 {
+		t.forget(n, e.index()) // and what is offloaded below
 		return true
 	}
 	t.drop(n)
@@ -94,7 +94,7 @@ func (t *Tree) evictFrom(s *share) bool {
 // owner it is free from here on; an owner keeps it for himself.
 func (t *Tree) drop(n *node) {
 	last := len(n.blocks) - 1
-	if n.away > 0 {
+	if n.offloaded > 0 {
 		t.unlist(n.root.tenant, n.blocks[last].ID, n.keys[last])
 	} else {
 		t.vacate(n, last)
@@ -120,8 +120,7 @@ func (t *Tree) vacate(n *node, i int) {
 	n.root.tenant.left()
 }
 
-// Has reports whether a block is in the tree, and whether it is the end of a path: what is
-// away below it does not count.
+// Has reports whether a block is in the tree, and whether it is the end of a resident path.
 func (t *Tree) Has(b block.Block) (known, end bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -131,10 +130,9 @@ func (t *Tree) Has(b block.Block) (known, end bool) {
 	return false, false
 }
 
-// Forget takes a block and all that hangs below it, resident or away, out of the tree: its content is
-// about to change, or is not what its path says. What has no owner is free from here
-// on; owners keep their blocks. It returns false for a block that is not in the
-// tree.
+// Forget removes a block, and all resident and offloaded entries below it, from the tree, because
+// its content is about to change or is not what its path says. Blocks without an owner become free;
+// owners keep theirs. It returns false for a block that is not in the tree.
 func (t *Tree) Forget(b block.Block) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,9 +170,8 @@ func (t *Tree) forget(n *node, i int) {
 	}
 }
 
-// Clear takes everything out of the tree, also what is away. ErrInUse while blocks are held, unless by
-// force: then their owners keep them for themselves, and can insert nothing behind
-// them.
+// Clear removes everything from the tree, offloaded entries included. ErrInUse while blocks are
+// held, unless force is set: then owners keep their blocks and can insert nothing after them.
 func (t *Tree) Clear(force bool) error {
 	if err := t.made("clear"); err != nil {
 		return err

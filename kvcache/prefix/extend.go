@@ -13,10 +13,10 @@ type addition struct {
 	mark  mark
 	depth int // blocks on the path before it
 	more  int // blocks that come with it, itself included
-	keep  Keep
+	keep  RetentionHint
 }
 
-// extend puts a block behind a path that ends in node at and has no such resident block, and
+// extend puts a block after a path that ends in node at and has no such resident block, and
 // returns its node.
 func (t *Tree) extend(at *node, a addition) *node {
 	parent, hash := t.parent(at, a.depth-at.depth), at.root.Key.word()
@@ -25,7 +25,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 	}
 	hash = hashLabel(hash, a.label, a.mark)
 	var n *node
-	if t.away.size > 0 {
+	if t.offloaded.size > 0 {
 		n, a.keep = t.reclaim(at, a)
 	}
 	if n == nil {
@@ -50,7 +50,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 	}
 	t.blocks++
 	at.root.tenant.entered()
-	at.root.tenant.share.ranker.stored(e, parent)
+	at.root.tenant.group.policy.stored(e, parent)
 	t.ghosts.drop(hash)
 	if a.depth == 0 {
 		t.addFirst(n)
@@ -58,7 +58,7 @@ func (t *Tree) extend(at *node, a addition) *node {
 	return n
 }
 
-// outgrow drops the block that is not full and begins a label behind the block last of a
+// outgrow drops the block that is not full and begins a label after the block last of a
 // root, if there is one, and returns last's node: that, and making room before, may have joined
 // the path's nodes.
 func (t *Tree) outgrow(root *root, last block.Block, label []uint32, m mark) *node {
@@ -79,7 +79,7 @@ func (t *Tree) outgrow(root *root, last block.Block, label []uint32, m mark) *no
 	return at
 }
 
-// reserve makes room for so many more blocks, which may then not all come.
+// reserve makes room for that many more blocks, which may then not all come.
 func (n *node) reserve(blocks, blockSize int) {
 	if blocks < 2 {
 		return // it grows with the next ones, as a sequence does

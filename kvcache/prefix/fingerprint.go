@@ -2,22 +2,22 @@ package prefix
 
 import "github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 
-// Fingerprint is everything that the content of blocks depends on besides their tokens
-// and their scope. Blocks with different fingerprints have no key in common.
+// Fingerprint is all that the content of blocks depends on besides their tokens and their scope.
+// Blocks with different fingerprints have no key in common.
 type Fingerprint struct {
-	// Content is the sum of a text that says what model computes keys and values, and
-	// how they are stored: see kvcache.Config.Content.
+	// Content is the sum of a text that describes the model and how its keys and values are stored;
+	// see kvcache.Config.Content.
 	Content Key
-	// BlockTokens is the tokens of a block.
+	// BlockTokens is the number of tokens of a block.
 	BlockTokens int
-	// Group names the layers of which a block has keys and values.
+	// Group names the layers whose keys and values a block has.
 	Group string
 }
 
-// AllLayers is the group of blocks that have all layers of their model.
+// AllLayers is the Group of blocks that have all layers of their model.
 const AllLayers = "all"
 
-// Text is the canonical form of the fingerprint, of which Key is the sum.
+// Text is the canonical form of the fingerprint.
 func (f Fingerprint) Text() string { return string(f.text()) }
 
 // Key is the sum of Text.

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// sampled is the share of a path's levels that leave ghosts: one in so many.
+// sampled is the share of a path's levels that leave ghosts: one in that many.
 const sampled = 4
 
 // ghost is a block that was evicted, as a policy remembers it.
 type ghost struct {
 	hash      uint64
 	since     uint64
-	cellmates link
+	cellLinks link
 	after     uint32 // the next ghost in its place of the index, or none
 	uses      uint16 // or more
 	cell      uint8
@@ -33,7 +33,7 @@ type ghostCells struct {
 
 func (g *ghostCells) init(limit int) {
 	g.limit, g.index = limit, slices.Repeat([]uint32{none}, 64)
-	g.mate = func(i uint32) *link { return &g.ring[i].cellmates }
+	g.mate = func(i uint32) *link { return &g.ring[i].cellLinks }
 	for c := range g.cells {
 		g.cells[c] = empty
 	}

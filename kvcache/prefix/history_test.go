@@ -33,7 +33,7 @@ func newTiered(t testing.TB, blocks, away int, p Policy, seed uint64) *history {
 		rng:   rand.New(rand.NewPCG(seed, 0)),
 		roots: []Root{fingerprint.Root(Scope{}), salted("a"), salted("b"), fingerprint.Root(Scope{Adapter: &Adapter{ID: "a"}})},
 	}
-	h.rig = newRig(t, blocks, Config{BlockSize: 2, Policy: p, MaxAway: away, Demote: func(block.Block, Key) bool {
+	h.rig = newRig(t, blocks, Config{BlockSize: 2, Policy: p, MaxOffloaded: away, Demote: func(block.Block, Key) bool {
 		return h.rng.IntN(8) > 0
 	}})
 	return h
@@ -49,7 +49,7 @@ func (h *history) tokens(n int) []uint32 {
 
 func (h *history) step() {
 	root := h.roots[h.rng.IntN(len(h.roots))]
-	if h.tree.away.most > 0 && h.rng.IntN(4) == 0 {
+	if h.tree.offloaded.most > 0 && h.rng.IntN(4) == 0 {
 		h.load(root)
 		return
 	}
@@ -107,7 +107,7 @@ func (h *history) serve(root Root) {
 		q.Extra = []Key{{}, {byte(h.rng.IntN(2))}}
 	}
 	_, m := h.tree.Lookup(nil, root, q)
-	blocks, m, err := h.tree.Take(nil, root, q, p.Keep, m)
+	blocks, m, err := h.tree.Take(nil, root, q, p.RetentionHint, m)
 	if err == nil && m.Tail > 0 {
 		err = h.tree.Release(blocks[m.Blocks:])
 		blocks = blocks[:m.Blocks]
@@ -132,16 +132,16 @@ func (h *history) serve(root Root) {
 	h.live = append(h.live, blocks)
 }
 
-// load makes some of what is away of a prompt resident, as if it was read from somewhere; or
+// load makes some of what is offloaded of a prompt resident, as if it was read from somewhere; or
 // that fails, or its content is nowhere.
 func (h *history) load(root Root) {
 	q := Query{Tokens: h.tokens(60), Accept: Fidelity(h.rng.IntN(4))}
-	k := Keep{TTL: time.Duration(h.rng.IntN(5)) * time.Second, Priority: h.rng.IntN(4) * 30}
+	k := RetentionHint{TTL: time.Duration(h.rng.IntN(5)) * time.Second, Priority: h.rng.IntN(4) * 30}
 	blocks, m, err := h.tree.Take(nil, root, q, k, h.tree.Match(root, q))
 	h.must(err)
 	h.must(h.tree.Release(blocks[m.Blocks:]))
 	blocks = blocks[:m.Blocks]
-	keys := h.tree.AwayKeys(nil, root, q, m)
+	keys := h.tree.OffloadedKeys(nil, root, q, m)
 	if len(keys) > 0 && h.rng.IntN(30) == 0 {
 		h.tree.Drop(keys[h.rng.IntN(len(keys))])
 	}

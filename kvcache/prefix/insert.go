@@ -8,35 +8,33 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Path is where blocks are inserted, and how.
+// Path says where blocks are inserted, and how.
 type Path struct {
 	Root   Root
-	Parent block.Block // the last block before them, which is in the tree; zero: the root
-	// Extra and Fidelity are those of the inserted blocks: see Query.
+	Parent block.Block // the block before the first one, in the tree; zero: none
+	// Extra and Fidelity are those of the inserted blocks; see Query.
 	Extra    []Key
 	Fidelity Fidelity
-	Keep
-	// Private leaves a path alone that somebody else has stored before, also one that is
-	// away: the caller's blocks stay his own from there on, instead of being replaced.
+	RetentionHint
+	// Private stops the insertion where another sequence has inserted the same content, resident or
+	// offloaded: the caller keeps its own blocks from there on, instead of sharing.
 	Private bool
 }
 
-// Insert offers the caller's blocks: blocks[i] holds the keys and values of the
-// i-th BlockSize tokens behind the parent. Only the last block may have fewer, and
-// then nothing is ever inserted behind it; a longer path with the same beginning
-// takes its place.
+// Insert adds the caller's blocks to the tree: blocks[i] holds the keys and values of the i-th
+// BlockSize tokens after the parent. Only the last block may have fewer tokens; nothing can be
+// inserted after such a block, and a longer path with the same beginning replaces it.
 //
-// The caller stays an owner. Where the tree has a block with the same label already,
-// that one takes the place of the caller's in blocks, with an owner added for him,
-// and his is appended to old for him to release when no work uses it any more: two
-// prompts that were computed side by side share from here on. Where it has one that is away
-// the caller's becomes the entry's, and is resident.
+// The caller stays an owner. Where the tree already has a block with the same content, blocks[i] is
+// replaced by that block, with the caller as an owner, and the caller's own is appended to old: the
+// caller releases it when no work uses it any more. So two prompts that were computed at the same
+// time share their blocks afterwards. An offloaded entry gets the caller's block and is resident
+// again.
 //
-// n is the number of blocks, from the first on, that are in the tree afterwards and
-// belong to the caller. It is less than all where his tenant's quota is used up, with
-// Private, and where a block that is new to the tree has other owners: they might not
-// own what leads to it. ErrDetached when the parent is not in the tree; after an error
-// nothing has changed.
+// n is the number of blocks, from the first on, that are in the tree afterwards and owned by the
+// caller. It is less than len(blocks) when the quota of the salt is used up, with Private, and when
+// a block that is new to the tree has other owners, which may not own the blocks before it.
+// ErrDetached when the parent is not in the tree; after an error nothing has changed.
 func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block.Block) (n int, _ []block.Block, err error) {
 	if err := t.made("insert"); err != nil {
 		return 0, old, err
@@ -50,7 +48,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		return 0, old, nil
 	}
 	t.expire()
-	t.keepPath(t.at(p.Parent), p.Keep)
+	t.keepPath(t.at(p.Parent), p.RetentionHint)
 	root := t.makeRoot(p.Root)
 	root.busy = true
 	last := p.Parent
@@ -60,11 +58,11 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 		label, m := q.tokens(n, t.blockSize), mark{q.extra(n), p.Fidelity}
 		next, i := t.next(at, depth, label, m)
 		if next == nil {
-			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.away.size > 0 && t.nextAway(at, depth, label, m) != nil || !t.admit(root.tenant) {
+			if refs, err := t.alloc.Refs(blocks[n]); err != nil || refs > 1 || p.Private && t.offloaded.size > 0 && t.nextOffloaded(at, depth, label, m) != nil || !t.admit(root.tenant) {
 				break
 			}
 			at = t.outgrow(root, last, label, m)
-			at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.Keep})
+			at = t.extend(at, addition{blocks[n], label, m, depth, len(blocks) - n, p.RetentionHint})
 			depth++
 			fresh++
 			continue
@@ -75,7 +73,7 @@ func (t *Tree) Insert(old []block.Block, p Path, tokens []uint32, blocks []block
 			}
 			old, blocks[n] = append(old, blocks[n]), have
 		}
-		t.entries[blocks[n].ID].keep(p.Keep)
+		t.entries[blocks[n].ID].keep(p.RetentionHint)
 		at, depth = next, depth+1
 	}
 	if fresh > 0 {
@@ -96,8 +94,8 @@ func (t *Tree) behind(root *root, b block.Block) (*node, int) {
 	return &root.node, 0
 }
 
-// next is the node and the place in it of the resident block that goes on with a label behind
-// so many blocks of a path that ends in at. A label of fewer tokens than a block is content
+// next is the node and the place in it of the resident block that goes on with a label after
+// that many blocks of a path that ends in at. A label of fewer tokens than a block is content
 // with the beginning of a block.
 func (t *Tree) next(at *node, depth int, label []uint32, m mark) (*node, int) {
 	if i := depth - at.depth; i < at.resident() {
@@ -113,10 +111,10 @@ func (t *Tree) next(at *node, depth int, label []uint32, m mark) (*node, int) {
 	return nil, 0
 }
 
-// nextAway is the node of the block that is away and goes on with exactly this label behind
-// so many blocks of a path that ends in at, where no resident one does: next has been asked.
+// nextOffloaded is the node of the block that is offloaded and goes on with exactly this label after
+// that many blocks of a path that ends in at, where no resident one does: next has been asked.
 // nil: there is none.
-func (t *Tree) nextAway(at *node, depth int, label []uint32, m mark) *node {
+func (t *Tree) nextOffloaded(at *node, depth int, label []uint32, m mark) *node {
 	if i := depth - at.depth; i < len(at.blocks) {
 		if tokens, have := at.label(i, t.blockSize); m == have && slices.Equal(tokens, label) {
 			return at
@@ -129,9 +127,9 @@ func (t *Tree) nextAway(at *node, depth int, label []uint32, m mark) *node {
 	return nil
 }
 
-// Known appends the blocks that an Insert of these tokens would put in the place of
+// Replacements appends the blocks that an Insert of these tokens would put in the place of
 // the caller's, as far as it comes to them first. It changes nothing.
-func (t *Tree) Known(dst []block.Block, p Path, tokens []uint32) []block.Block {
+func (t *Tree) Replacements(dst []block.Block, p Path, tokens []uint32) []block.Block {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	root := t.root(p.Root)
@@ -159,7 +157,7 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 	if len(blocks) != full {
 		return ErrArgument{Op: "insert", Why: fmt.Sprintf("%d blocks for %d tokens: need %d", len(blocks), len(tokens), full)}
 	}
-	if err := p.Keep.Check("insert"); err != nil {
+	if err := p.RetentionHint.Check("insert"); err != nil {
 		return err
 	}
 	if err := t.fit("insert"); err != nil {
@@ -203,10 +201,10 @@ func (t *Tree) checkInsert(p Path, tokens []uint32, blocks []block.Block) error 
 }
 
 // fit follows an allocator that has grown. ErrArgument where its blocks have the numbers of
-// those that are away.
+// those that are offloaded.
 func (t *Tree) fit(op string) error {
-	if uint64(t.alloc.Total())+uint64(t.away.most) > uint64(none) {
-		return ErrArgument{Op: op, Why: fmt.Sprintf("%d blocks, and %d that may be away: need fewer than 2^32 in all", t.alloc.Total(), t.away.most)}
+	if uint64(t.alloc.Total())+uint64(t.offloaded.most) > uint64(none) {
+		return ErrArgument{Op: op, Why: fmt.Sprintf("%d blocks, and %d that may be offloaded: need fewer than 2^32 in all", t.alloc.Total(), t.offloaded.most)}
 	}
 	if n := t.alloc.Total() - len(t.entries); n > 0 {
 		t.entries = append(t.entries, make([]entry, n)...)

@@ -2,18 +2,17 @@ package prefix
 
 import "github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 
-// Item is something in a prompt that is not text, an image above all: its
-// placeholder tokens are the same for all images, so what it holds goes into the
-// keys of the blocks that it overlaps.
+// Item is a part of a prompt that is not text, such as an image. The placeholder tokens of all
+// images are equal, so the item's hash becomes part of the keys of the blocks that it overlaps.
 type Item struct {
 	Begin, End int    // token range in the prompt
 	Hash       []byte // of its content
 }
 
-// ItemKeys is Query.Extra for a prompt with items: a key for each block that one
-// overlaps, and the zero Key for the others. A range counts where it lies in the
-// prompt, one without tokens does not, and items count in their order. A block's key has
-// where the item begins and ends as seen from the block, so which part of it is there.
+// ItemKeys computes Query.Extra for a prompt with items: a key for each block that an item
+// overlaps, and the zero Key for the others. Ranges are cut to the prompt; empty ones do not count.
+// The order of items counts. A key also depends on where the item begins and ends relative to the
+// block.
 func ItemKeys(items []Item, tokens, blockSize int) []Key {
 	var texts []keytext.Text
 	for _, item := range items {

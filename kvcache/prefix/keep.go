@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// maxPriority is the largest Keep.Priority.
+// maxPriority is the largest RetentionHint.Priority.
 const maxPriority = 100
 
-// Keep says how long blocks are worth keeping. Of several uses of a block the most
-// generous counts, and it counts for the whole path that leads to it.
-type Keep struct {
-	// Priority, 0 to 100, is for the policy of that name: a cached block goes only
-	// when there is none of a lower one.
+// RetentionHint says how long blocks should be kept. When several sequences use a block the highest
+// values count, and they also count for all blocks before it on the path.
+type RetentionHint struct {
+	// Priority, 0 to 100, is used by the policy Priority: a cached block is evicted only when there
+	// is none of lower priority.
 	Priority int
-	// TTL is how long a block without an owner is kept at most; 0: as long as there
-	// is room.
+	// TTL is how long a block without an owner is kept at most; 0: until it is evicted.
 	TTL time.Duration
 }
 
-// Check reports a field that cannot be, as an ErrArgument of the named call.
-func (k Keep) Check(op string) error {
+// Check returns ErrArgument, for the call op, when a field is out of range.
+func (k RetentionHint) Check(op string) error {
 	switch {
 	case k.Priority < 0 || k.Priority > maxPriority:
 		return ErrArgument{Op: op, Why: fmt.Sprintf("priority %d: need 0 to %d", k.Priority, maxPriority)}
@@ -32,7 +31,7 @@ func (k Keep) Check(op string) error {
 }
 
 // keep raises what is asked for an entry, and reports whether that was a change.
-func (e *entry) keep(k Keep) bool {
+func (e *entry) keep(k RetentionHint) bool {
 	priority, ttl := max(e.priority, uint8(k.Priority)), max(e.ttl, k.TTL)
 	if k.TTL == 0 || e.ttl == 0 {
 		ttl = 0
@@ -43,14 +42,14 @@ func (e *entry) keep(k Keep) bool {
 }
 
 // keepPath raises it for the path that leads to an entry, up to where as much was
-// asked for before: nobody asks less for a block than for what is behind it.
-func (t *Tree) keepPath(e *entry, k Keep) {
+// asked for before: nobody asks less for a block than for what is after it.
+func (t *Tree) keepPath(e *entry, k RetentionHint) {
 	for e != nil && e.keep(k) {
 		e = t.parent(e.node, e.index())
 	}
 }
 
-// expiry are the blocks without an owner, cached or away, whose time is limited, by the moment when it is up.
+// expiry is the blocks without an owner, cached or offloaded, that have a TTL, ordered by its end.
 type expiry = heap[uint32]
 
 func (t *Tree) newExpiry() expiry {
@@ -95,9 +94,9 @@ func (t *Tree) moment() int64 {
 	return t.now().UnixNano()
 }
 
-// Expire drops what has had its time: leases, and then cached blocks and entries of such
-// that are away. Take, Insert,
-// Evict and Pin do so, too; an owner who asks the allocator what it has calls it first.
+// Expire ends leases whose time is over, and then drops cached blocks and offloaded entries whose
+// TTL is over. Take, Insert, Evict and Pin do it, too; call it before reading the allocator's
+// numbers.
 func (t *Tree) Expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

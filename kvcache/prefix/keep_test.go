@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A block goes when nobody has owned it for its lifetime; a use starts that anew.
+// A block goes when nobody has owned it for its lifetime; a use starts that again.
 func TestLifetime(t *testing.T) {
 	r := newRig(t, 8, Config{BlockSize: 2})
-	keep := Keep{TTL: 10 * time.Second}
-	blocks := r.hold(Path{Root: r.root, Keep: keep}, span(0, 4))
+	keep := RetentionHint{TTL: 10 * time.Second}
+	blocks := r.hold(Path{Root: r.root, RetentionHint: keep}, span(0, 4))
 	r.now = r.now.Add(time.Hour) // in use
 	_, m := r.match(r.root, span(0, 4))
 	require.Equal(t, 4, m.Tokens)
@@ -31,23 +31,23 @@ func TestLifetime(t *testing.T) {
 	r.now = r.now.Add(time.Second) // a reader sees that it is over before anybody changes the tree
 	_, m = r.match(r.root, span(0, 4))
 	require.Zero(t, m.Tokens)
-	require.Equal(t, WasEvicted, m.Lacks())
+	require.Equal(t, WasEvicted, m.MissReason())
 	require.Equal(t, 2, r.tree.Stats().Blocks)
 	r.tree.Expire()
 	require.Zero(t, r.tree.Stats().Blocks)
 	require.Equal(t, 8, r.alloc.Free())
 	_, m = r.match(r.root, span(0, 4))
-	require.Equal(t, WasEvicted, m.Lacks())
+	require.Equal(t, WasEvicted, m.MissReason())
 }
 
 // The most generous lifetime counts, for the path that leads to the block, too; what
-// hangs behind may go earlier.
+// hangs after may go earlier.
 func TestLifetimeOfPaths(t *testing.T) {
 	r := newRig(t, 16, Config{BlockSize: 1})
-	short, long := Keep{TTL: time.Second}, Keep{TTL: time.Minute}
-	a := r.hold(Path{Root: r.root, Keep: short}, span(0, 3))
+	short, long := RetentionHint{TTL: time.Second}, RetentionHint{TTL: time.Minute}
+	a := r.hold(Path{Root: r.root, RetentionHint: short}, span(0, 3))
 	b := r.fresh(r.root, 1)
-	r.insert(Path{Root: r.root, Parent: a[1], Keep: long}, []uint32{9}, b) // behind the second
+	r.insert(Path{Root: r.root, Parent: a[1], RetentionHint: long}, []uint32{9}, b) // after the second
 	r.release(append(a[:2:2], b...))
 	r.release(a[2:])
 	r.now = r.now.Add(2 * time.Second)
@@ -58,12 +58,12 @@ func TestLifetimeOfPaths(t *testing.T) {
 	r.take(r.root, []uint32{77})
 	require.Zero(t, r.tree.Stats().Blocks)
 
-	r.release(r.hold(Path{Root: r.root, Keep: short}, span(0, 3)))
+	r.release(r.hold(Path{Root: r.root, RetentionHint: short}, span(0, 3)))
 	r.cache(r.root, span(0, 2)) // without a limit
 	r.now = r.now.Add(time.Hour)
 	_, m := r.match(r.root, span(0, 3))
 	require.Equal(t, 2, m.Tokens)
-	require.Equal(t, WasEvicted, m.Lacks())
+	require.Equal(t, WasEvicted, m.MissReason())
 	require.True(t, r.tree.Evict(0, r.root))
 	require.Equal(t, 2, r.tree.Stats().Blocks)
 }
@@ -73,17 +73,17 @@ func TestLifetimeOfPaths(t *testing.T) {
 func TestLifetimesAreBounded(t *testing.T) {
 	r := newRig(t, 4, Config{BlockSize: 1})
 	for i := range uint32(1000) {
-		r.release(r.hold(Path{Root: r.root, Keep: Keep{TTL: time.Hour}}, []uint32{i}))
+		r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Hour}}, []uint32{i}))
 		require.LessOrEqual(t, len(r.tree.expiry.items), 4)
 	}
 	require.True(t, r.tree.Evict(4, r.root))
 	require.Empty(t, r.tree.expiry.items)
-	r.release(r.hold(Path{Root: r.root, Keep: Keep{TTL: time.Second}}, []uint32{5}))
+	r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Second}}, []uint32{5}))
 	r.now = r.now.Add(2 * time.Second)
 	require.True(t, r.tree.Evict(0, r.root)) // a change of the tree
 	require.Equal(t, 4, r.alloc.Free())
 
-	r.release(r.hold(Path{Root: r.root, Keep: Keep{TTL: math.MaxInt64}}, []uint32{5}))
+	r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: math.MaxInt64}}, []uint32{5}))
 	r.now = r.now.Add(100 * 365 * 24 * time.Hour)
 	_, m := r.match(r.root, []uint32{5})
 	require.Equal(t, 1, m.Tokens)
@@ -116,11 +116,11 @@ func TestLease(t *testing.T) {
 	r.now = r.now.Add(10 * time.Second)
 	require.True(t, r.tree.Evict(3, r.root)) // the first lease has ended by itself
 	require.Equal(t, 2, r.tree.Stats().Pinned)
-	require.ErrorIs(t, r.tree.Unpin(lease), ErrReleased)
+	require.ErrorIs(t, r.tree.Unpin(lease), ErrLeaseEnded)
 	require.NoError(t, r.tree.Unpin(second))
-	require.ErrorIs(t, r.tree.Unpin(second), ErrReleased)
-	require.ErrorIs(t, r.tree.Unpin(nil), ErrReleased)
-	require.ErrorIs(t, r.tree.Unpin(&Lease{}), ErrReleased)
+	require.ErrorIs(t, r.tree.Unpin(second), ErrLeaseEnded)
+	require.ErrorIs(t, r.tree.Unpin(nil), ErrLeaseEnded)
+	require.ErrorIs(t, r.tree.Unpin(&Lease{}), ErrLeaseEnded)
 	require.Zero(t, r.tree.Stats().Pinned)
 
 	empty, err := r.tree.Pin(salted("x"), Query{Tokens: span(0, 8)}, time.Second)
@@ -153,7 +153,7 @@ func TestLeasesAreBounded(t *testing.T) {
 	other.cache(other.root, span(0, 3))
 	theirs, err := other.tree.Pin(other.root, Query{Tokens: span(0, 2)}, time.Hour)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.tree.Unpin(theirs), ErrReleased)
+	require.ErrorIs(t, r.tree.Unpin(theirs), ErrLeaseEnded)
 	require.NoError(t, r.tree.Unpin(forever))
 	require.NoError(t, other.tree.Unpin(theirs))
 }

@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 )
 
-// Key names a block for everything outside of the tree: events, other tiers, other
-// processes. Keys are a chain of SHA-256 sums from a root: nobody can make two that are
-// alike, and equal ones of exact blocks mean equal content. docs/keys.md says how they are made, in any
-// language. The zero Key is no key.
+// Key identifies a block's content outside of the tree: in events, lower tiers and other processes.
+// Keys are a chain of SHA-256 sums from a root: equal keys of exact blocks mean equal content, and
+// nobody can construct two contents with one key. docs/keys.md specifies them for other languages.
+// The zero Key is no key.
 type Key [sha256.Size]byte
 
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
@@ -19,12 +19,11 @@ func (k Key) compare(o Key) int { return bytes.Compare(k[:], o[:]) }
 
 func (k Key) word() uint64 { return binary.LittleEndian.Uint64(k[:]) }
 
-// Digest is the sum of what is a block's own, its tokens and its extra key, wherever the
-// block lies.
+// Digest is the sum of a block's own tokens and extra key, without its path.
 type Digest [sha256.Size]byte
 
-// Keys appends the keys of the query's blocks of blockSize tokens to dst, in order, that of
-// a last block with fewer tokens included. The content is exact.
+// Keys appends the keys of the query's blocks of blockSize tokens to dst, in order, including that
+// of a last block with fewer tokens. They are those of exact content.
 func (r Root) Keys(dst []Key, blockSize int, q Query) []Key {
 	if blockSize < 1 {
 		return dst
@@ -49,9 +48,9 @@ func (q Query) blocks(i, j, blockSize int) Query {
 	return Query{Tokens: q.Tokens[i*blockSize : end], Extra: q.Extra[min(i, len(q.Extra)):min(j, len(q.Extra))]}
 }
 
-// Digests appends the digests of the query's blocks to dst, in order. They do not depend on
-// each other: of a long prompt, parts that begin with a block, and Extra with them, may be
-// digested side by side. Key.Chain makes keys of them.
+// Digests appends the digests of the query's blocks to dst, in order. They do not depend on each
+// other: parts of a long prompt that begin at a block, with their Extra, may be digested in
+// parallel. Key.Chain computes keys from them.
 func (q Query) Digests(dst []Digest, blockSize int) []Digest {
 	if blockSize < 1 {
 		return dst
@@ -102,8 +101,8 @@ func widthOf(tokens []uint32) int {
 	return width
 }
 
-// Chain appends the keys of blocks behind a parent to dst, from their digests: the parent
-// is the key of the block before them or of the root.
+// Chain appends the keys of blocks to dst, given their digests; k is the key of the block before
+// the first one, or of the root.
 func (k Key) Chain(dst []Key, digests []Digest, f Fidelity) []Key {
 	h := sha256.New() // one for all, which does not escape: Sum256 makes one for each
 	var buf [2 + 2*sha256.Size]byte
@@ -119,7 +118,7 @@ func (k Key) Chain(dst []Key, digests []Digest, f Fidelity) []Key {
 	return dst
 }
 
-// chain is the key of one block behind a parent.
+// chain is the key of one block after a parent.
 func chain(parent Key, tokens []uint32, m mark) Key {
 	var digest [1]Digest
 	var key [1]Key

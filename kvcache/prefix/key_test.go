@@ -83,11 +83,11 @@ func TestC4AdapterVersion(t *testing.T) {
 	r.cache(fingerprint.Root(Scope{Adapter: &Adapter{ID: "x", Version: "1"}}), span(0, 4))
 	_, m := r.match(fingerprint.Root(Scope{Adapter: &Adapter{ID: "x", Version: "2"}}), span(0, 4))
 	require.Zero(t, m.Tokens)
-	require.Equal(t, OtherModel, m.Lacks())
+	require.Equal(t, OtherModel, m.MissReason())
 }
 
 // C5: an image decides the keys of the blocks that it overlaps and of what follows;
-// text before it is shared, text behind it is with the same image.
+// text before it is shared, text after it is with the same image.
 func TestC5ItemsAffectTheirBlocks(t *testing.T) {
 	r := newRig(t, 32, Config{BlockSize: 4})
 	tokens := span(0, 24)
@@ -163,7 +163,7 @@ func TestC7FingerprintSeparates(t *testing.T) {
 			seen[root.Key] = true
 			_, m := r.match(root, span(0, 2))
 			require.Zero(t, m.Tokens)
-			require.Equal(t, OtherModel, m.Lacks())
+			require.Equal(t, OtherModel, m.MissReason())
 		}
 	}
 }

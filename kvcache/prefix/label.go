@@ -8,32 +8,32 @@ import (
 	"unsafe"
 )
 
-// Fidelity says in which ways the content of a block differs from what a plain run
-// of the model would have computed. The zero value is exact. It is a byte of a block's key:
-// values are final (docs/keys.md).
+// Fidelity says how the content of a block differs from what the model computes for its path in one
+// pass. The zero value is exact. It is a byte of the block's key, so the values never change
+// (docs/keys.md).
 type Fidelity uint8
 
 const (
-	// Requantized content was stored in fewer bits on its way.
+	// Requantized content was quantized and restored, or computed from such content.
 	Requantized Fidelity = 1 << iota
-	// Evicted content lacks tokens that an eviction policy dropped.
+	// Evicted content was computed without tokens that an eviction policy had dropped.
 	Evicted
-	// Truncated content was computed with a context that has been cut since.
+	// Truncated content was computed with a context that was cut afterwards.
 	Truncated
 
-	// Exact content is what every reader accepts.
+	// Exact content is accepted by every query.
 	Exact Fidelity = 0
 )
 
-// Query is a list of tokens, and what its blocks depend on besides.
+// Query is a list of tokens, and what its blocks depend on besides them.
 type Query struct {
 	Tokens []uint32
-	// Extra has a key for each block whose content depends on more than tokens: the
-	// images behind placeholder tokens above all (see ItemKeys). A block beyond its
-	// end has none, like the zero Key.
+	// Extra has a key for each block whose content depends on more than its tokens, such as the
+	// images behind placeholder tokens (see ItemKeys). The zero Key is none; the list may be
+	// shorter than the query.
 	Extra []Key
-	// Accept is what the content of a block may lack. A zero Accept gets exact
-	// blocks only. Where there are several, the more exact one is preferred.
+	// Accept is the set of differences that the reader accepts. 0: exact blocks only. When there
+	// are several blocks, a more exact one is preferred.
 	Accept Fidelity
 }
 
@@ -93,7 +93,7 @@ func compareLabels(a []uint32, am mark, b []uint32, bm mark) (order, shared int)
 // They decide statistics and the order of eviction, never whose content is whose.
 var seed = maphash.MakeSeed()
 
-// hashLabel is the hash of a block behind a path with hash parent.
+// hashLabel is the hash of a block after a path with hash parent.
 func hashLabel(parent uint64, tokens []uint32, m mark) uint64 {
 	h := maphash.Bytes(seed, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(tokens))), 4*len(tokens)))
 	if m != (mark{}) {

@@ -7,8 +7,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Lease keeps a path from eviction for a time. It owns the path's blocks like a
-// sequence, and gives them up by itself when its time is over.
+// Lease keeps a path from eviction for a limited time. It owns the path's blocks as a sequence
+// does, and gives them back when its time is over.
 type Lease struct {
 	Match  Match
 	blocks []block.Block
@@ -25,8 +25,8 @@ func newLeases() heap[*Lease] {
 	}
 }
 
-// ErrPinned is a lease on more blocks than may be pinned at once, which is half of
-// all. errors.Is(err, ErrPinned{}) matches any.
+// ErrPinned is a lease on more blocks than may be pinned at once, which is half of all blocks.
+// errors.Is(err, ErrPinned{}) matches any.
 type ErrPinned struct{ Need, Pinned, Max int }
 
 func (e ErrPinned) Error() string {
@@ -39,8 +39,8 @@ func (e ErrPinned) Is(target error) bool {
 	return ok && (t == e || t == ErrPinned{})
 }
 
-// Pin takes the full resident blocks of the longest known prefix of a query for so long.
-// Its Match may be empty.
+// Pin leases the full resident blocks of the longest known prefix of a query for the time d. The
+// lease's Match may be empty. ErrPinned when too many blocks would be pinned.
 func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	if err := t.made("pin"); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	m := t.match(r, q)
 	l := &Lease{blocks: m.append(nil)[:m.Blocks]}
 	m.Tail = 0 // what the lease tells keeps no prompt and no node alive
-	l.Match = Match{Tokens: m.Blocks * t.blockSize, Blocks: m.Blocks, Fidelity: m.fidelity(), cause: m.cause.Told()}
+	l.Match = Match{Tokens: m.Blocks * t.blockSize, Blocks: m.Blocks, Fidelity: m.fidelity(), reason: m.reason.Redacted()}
 	if limit := t.alloc.Total() / 2; t.pinned+len(l.blocks) > limit {
 		return nil, ErrPinned{Need: len(l.blocks), Pinned: t.pinned, Max: limit}
 	}
@@ -71,7 +71,7 @@ func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	return l, nil
 }
 
-// Unpin ends a lease before its time. ErrReleased when it has ended already.
+// Unpin ends a lease before its time. ErrLeaseEnded when it has ended already.
 func (t *Tree) Unpin(l *Lease) error {
 	if err := t.made("unpin"); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (t *Tree) Unpin(l *Lease) error {
 	defer t.mu.Unlock()
 	t.expire()
 	if l == nil || !t.leases.has(l) {
-		return ErrReleased
+		return ErrLeaseEnded
 	}
 	return t.end(l)
 }
@@ -93,7 +93,7 @@ func (t *Tree) end(l *Lease) error {
 	return err
 }
 
-// Leased calls visit with every block that a lease owns, once for each.
+// Leased calls visit for every block of every lease: a block of two leases twice.
 func (t *Tree) Leased(visit func(block.Block)) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

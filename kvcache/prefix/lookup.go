@@ -11,17 +11,17 @@ import (
 type Match struct {
 	Tokens int // leading tokens that were found
 	Blocks int // full blocks of them
-	Tail   int // tokens of one block more, of which the others are not the query's
-	// Away is the tokens that follow the full Blocks in full blocks which are elsewhere: see
-	// AwayKeys and Promote. Those of Tail are among them, if there are any.
-	Away int
-	// Fidelity is what the content of some of them lacks.
+	Tail   int // tokens found in one more block, whose other tokens are not the query's
+	// Offloaded is the number of tokens, in full blocks, that follow the full Blocks and are
+	// offloaded: see OffloadedKeys and Promote. It includes the tokens of Tail, if there are any.
+	Offloaded int
+	// Fidelity is the union of the blocks' fidelities.
 	Fidelity Fidelity
 
 	end     *node // that holds the last block, the one of the tail included
-	far     *node // that holds the last block which is away
+	far     *node // that holds the last offloaded block
 	version uint64
-	cause   Cause // why it is not more
+	reason  MissReason // why it is not more
 	asked   asked
 }
 
@@ -38,11 +38,10 @@ func question(r Root, q Query) asked {
 	return asked{r.Key, unsafe.SliceData(q.Tokens), unsafe.SliceData(q.Extra), len(q.Tokens), len(q.Extra), q.Accept}
 }
 
-// Lookup appends the blocks of the longest known prefix of a query to dst and
-// says how much that is. With a Tail the last of them is a block of which only the
-// first Tail tokens are the query's: a reader, or a writer that copies it first, can
-// use those. Nothing is taken: the blocks may be evicted as soon as the lock that
-// guards the allocator is free. Use Take to keep them.
+// Lookup appends the blocks of the longest known prefix of a query to dst and describes it. With a
+// Tail only the first Tail tokens of the last block are the query's: it can be read up to there, or
+// copied and then written. The caller does not own the blocks: they may be evicted as soon as the
+// lock that guards the allocator is released. Take makes the caller an owner.
 //
 // A reader that needs the logits of the last token looks up all tokens but that one.
 func (t *Tree) Lookup(dst []block.Block, r Root, q Query) ([]block.Block, Match) {
@@ -55,7 +54,7 @@ func (t *Tree) Lookup(dst []block.Block, r Root, q Query) ([]block.Block, Match)
 	return m.append(dst), m
 }
 
-// Match is Lookup for a caller that needs no blocks, only how much there is.
+// Match is Lookup without the blocks.
 func (t *Tree) Match(r Root, q Query) Match {
 	if t.alloc == nil {
 		return Match{}
@@ -70,7 +69,7 @@ func (t *Tree) match(r Root, q Query) Match {
 	m := Match{version: t.version, asked: question(r, q)}
 	root := t.root(r)
 	if root == nil {
-		m.cause = t.cause(r, q, nil, 0)
+		m.reason = t.missReason(r, q, nil, 0)
 		return m
 	}
 	n, i := &root.node, 0 // i of the node's blocks match
@@ -93,16 +92,16 @@ func (t *Tree) match(r Root, q Query) Match {
 	late := t.shorten(&m)
 	m.Tokens, m.Fidelity = m.Blocks*t.blockSize+m.Tail, m.fidelity()
 	if late {
-		m.cause = WasEvicted // or will be, with the next change
-	} else if t.follow(&m, full, q); m.Away > 0 {
-		m.cause = WasEvicted // from here
+		m.reason = WasEvicted // or will be, with the next change
+	} else if t.follow(&m, full, q); m.Offloaded > 0 {
+		m.reason = WasEvicted // from here
 	} else if m.Tokens < len(q.Tokens) {
-		m.cause = t.cause(r, q, n, m.Blocks)
+		m.reason = t.missReason(r, q, n, m.Blocks)
 	}
-	if max(m.Tokens, m.Blocks*t.blockSize+m.Away) < max(t.minPrefix, 1) {
-		m = Match{version: m.version, cause: m.cause, asked: m.asked}
+	if max(m.Tokens, m.Blocks*t.blockSize+m.Offloaded) < max(t.minPrefix, 1) {
+		m = Match{version: m.version, reason: m.reason, asked: m.asked}
 		if len(q.Tokens) < max(t.minPrefix, 1) {
-			m.cause = TooShort
+			m.reason = TooShort
 		}
 	}
 	return m
@@ -209,5 +208,5 @@ func (m Match) append(dst []block.Block) []block.Block {
 	return dst
 }
 
-// Lacks is why a match is not longer than it is.
-func (m Match) Lacks() Cause { return m.cause }
+// MissReason says why the match is not longer.
+func (m Match) MissReason() MissReason { return m.reason }

@@ -41,7 +41,7 @@ func (m marked) apply(bs int, events []Event) {
 }
 
 // expect walks down as a reader would who sees everything: of the full blocks that
-// fit it takes the most exact one, and behind the last the longest beginning.
+// fit it takes the most exact one, and after the last the longest beginning.
 func (m marked) expect(bs int, q Query) (blocks, tail int, f Fidelity) {
 	for at := (Key{}); blocks*bs < len(q.Tokens); blocks++ {
 		var next Key
@@ -64,7 +64,7 @@ func (m marked) expect(bs int, q Query) (blocks, tail int, f Fidelity) {
 	return blocks, tail, f
 }
 
-// Histories of prompts with images, of lossy blocks behind exact ones and the other way
+// Histories of prompts with images, of lossy blocks after exact ones and the other way
 // round, and of readers with every tolerance.
 func TestMarksMatchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

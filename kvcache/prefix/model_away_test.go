@@ -12,15 +12,15 @@ import (
 // contents, by their keys. The model learns of no change here from the tree but the question
 // of Config.Demote: everything else follows from what is done and from the device's events.
 type elsewhere struct {
-	most    int
-	away    map[string]gone // by path
-	order   []string        // of them, the one used least recently first
-	moving  map[string]bool // were demoted, and the event that says so is not read yet
-	offered []offer         // in the insertion or promotion at work
-	tier    map[Key]string  // contents
+	most      int
+	offloaded map[string]gone // by path
+	order     []string        // of them, the one used least recently first
+	moving    map[string]bool // were demoted, and the event that says so is not read yet
+	offered   []offer         // in the insertion or promotion at work
+	tier      map[Key]string  // contents
 }
 
-// gone is what the model knows of a path that is away.
+// gone is what the model knows of a path that is offloaded.
 type gone struct {
 	scope   string
 	tokens  []uint32
@@ -52,7 +52,7 @@ func (w *world) demote(b block.Block, key Key) bool {
 	tokens := keyTokens[key]
 	require.Zero(w.t, len(tokens)%w.bs)
 	scope := w.paths[w.tree.entries[b.ID].node.root.Key]
-	f.away[at] = gone{scope, tokens, key, w.tree.entries[b.ID].expires}
+	f.offloaded[at] = gone{scope, tokens, key, w.tree.entries[b.ID].expires}
 	f.order = append(f.order, at)
 	f.moving[at], f.tier[key] = true, at
 	for len(f.order) > f.most {
@@ -62,23 +62,23 @@ func (w *world) demote(b block.Block, key Key) bool {
 	return true
 }
 
-// lose forgets what is away at a path, and returns how much was there, below it included.
+// lose forgets what is offloaded at a path, and returns how much was there, below it included.
 func (w *world) lose(at string) (n int) {
-	g, ok := w.far.away[at]
+	g, ok := w.far.offloaded[at]
 	if !ok {
 		return 0
 	}
-	for below, x := range w.far.away {
+	for below, x := range w.far.offloaded {
 		if x.scope == g.scope && len(x.tokens) >= len(g.tokens) && common(x.tokens, g.tokens) == len(g.tokens) {
-			delete(w.far.away, below)
+			delete(w.far.offloaded, below)
 			n++
 		}
 	}
-	w.far.order = slices.DeleteFunc(w.far.order, func(p string) bool { _, there := w.far.away[p]; return !there })
+	w.far.order = slices.DeleteFunc(w.far.order, func(p string) bool { _, there := w.far.offloaded[p]; return !there })
 	return n
 }
 
-// left is what the removal of a resident path means: it was demoted, or what is away below
+// left is what the removal of a resident path means: it was demoted, or what is offloaded below
 // it cannot be reached any more.
 func (w *world) left(at, scope string, tokens []uint32) {
 	if w.far.moving[at] {
@@ -88,19 +88,19 @@ func (w *world) left(at, scope string, tokens []uint32) {
 	if len(tokens)%w.bs != 0 {
 		return // nothing is below it
 	}
-	w.far.away[at] = gone{scope: scope, tokens: tokens}
+	w.far.offloaded[at] = gone{scope: scope, tokens: tokens}
 	w.lose(at)
 }
 
 // back makes a path resident.
 func (w *world) back(at string) {
-	delete(w.far.away, at)
+	delete(w.far.offloaded, at)
 	w.far.order = slices.DeleteFunc(w.far.order, func(p string) bool { return p == at })
 }
 
 // passed forgets what has had its time.
 func (w *world) passed() {
-	for at, g := range w.far.away {
+	for at, g := range w.far.offloaded {
 		if g.expires != 0 && g.expires <= w.now.UnixNano() {
 			w.lose(at)
 		}
@@ -116,11 +116,11 @@ func (w *world) offer(u *user, from, to int) {
 	}
 }
 
-// follows is the paths that go on away with a query behind so many blocks.
+// follows is the paths that go on away with a query after that many blocks.
 func (w *world) follows(scope string, tokens []uint32, blocks int) (paths []string) {
 	for end := (blocks + 1) * w.bs; end <= len(tokens); end += w.bs {
 		at := path(scope, tokens[:end])
-		if _, there := w.far.away[at]; !there {
+		if _, there := w.far.offloaded[at]; !there {
 			break
 		}
 		paths = append(paths, at)
@@ -131,9 +131,9 @@ func (w *world) follows(scope string, tokens []uint32, blocks int) (paths []stri
 // verifyAway compares what a match has away, and its keys, with the model.
 func (w *world) verifyAway(scope string, tokens []uint32, m Match) {
 	want := w.follows(scope, tokens, m.Blocks)
-	require.Equal(w.t, len(want)*w.bs, m.Away, "%s", path(scope, tokens))
+	require.Equal(w.t, len(want)*w.bs, m.Offloaded, "%s", path(scope, tokens))
 	var have []string
-	for _, key := range w.tree.AwayKeys(nil, fingerprint.Root(scopes[scope]), Query{Tokens: tokens}, m) {
+	for _, key := range w.tree.OffloadedKeys(nil, fingerprint.Root(scopes[scope]), Query{Tokens: tokens}, m) {
 		have = append(have, w.paths[key])
 		require.Equal(w.t, w.paths[key], w.far.tier[key])
 	}
@@ -148,20 +148,20 @@ func (w *world) touch(scope string, tokens []uint32, m Match) {
 	}
 }
 
-// aim draws a query, most of the time one of which something is away.
+// aim draws a query, most of the time one of which something is offloaded.
 func (w *world) aim() (scope string, tokens []uint32) {
 	if len(w.far.order) > 0 && rapid.IntRange(0, 3).Draw(w.t, "aim") > 0 {
-		g := w.far.away[rapid.SampledFrom(w.far.order).Draw(w.t, "away")]
+		g := w.far.offloaded[rapid.SampledFrom(w.far.order).Draw(w.t, "away")]
 		return g.scope, append(slices.Clone(g.tokens), w.drawTokens("behind")...)
 	}
 	return rapid.SampledFrom(scopeNames).Draw(w.t, "scope"), w.drawTokens("prompt")
 }
 
-// promote does what a runner does with a prompt of which a part is away: it loads some of
+// promote does what a runner does with a prompt of which a part is offloaded: it loads some of
 // that, all or none.
 func (w *world) promote() {
 	name, tokens := w.aim()
-	u := &user{root: fingerprint.Root(scopes[name]), name: name, keep: Keep{Priority: rapid.IntRange(0, 3).Draw(w.t, "priority")}}
+	u := &user{root: fingerprint.Root(scopes[name]), name: name, keep: RetentionHint{Priority: rapid.IntRange(0, 3).Draw(w.t, "priority")}}
 	q := Query{Tokens: tokens}
 	blocks, m, err := w.tree.Take(nil, u.root, q, u.keep, Match{})
 	require.NoError(w.t, err)
@@ -172,7 +172,7 @@ func (w *world) promote() {
 	require.NoError(w.t, w.tree.Release(blocks[m.Blocks:]))
 	u.blocks = blocks[:m.Blocks]
 	u.published = m.Blocks
-	keys := w.tree.AwayKeys(nil, u.root, q, m)
+	keys := w.tree.OffloadedKeys(nil, u.root, q, m)
 	keys = keys[:rapid.IntRange(0, len(keys)).Draw(w.t, "loaded")]
 	u.tokens = slices.Clone(tokens[:(m.Blocks+len(keys))*w.bs])
 	w.seqs = append(w.seqs, u)
@@ -198,7 +198,7 @@ func (w *world) promote() {
 	require.NoError(w.t, err)
 	w.listen()
 	u.published += n
-	if tn := w.tree.tenants[u.root.tenant]; tn == nil || tn.share.limits.Quota == 0 {
+	if tn := w.tree.tenants[u.root.tenant]; tn == nil || tn.group.limits.Quota == 0 {
 		require.Equal(w.t, there, n)
 	} else {
 		require.LessOrEqual(w.t, n, there)
@@ -216,8 +216,8 @@ func (w *world) misuse() {
 	}
 	w.tree.expire()
 	w.listen()
-	key := w.far.away[rapid.SampledFrom(w.far.order).Draw(w.t, "key")].key
-	g := w.far.away[w.paths[key]]
+	key := w.far.offloaded[rapid.SampledFrom(w.far.order).Draw(w.t, "key")].key
+	g := w.far.offloaded[w.paths[key]]
 	before, order := dump(w.tree), slices.Clone(w.far.order)
 	var parent block.Block
 	if u.published > 0 {
@@ -227,13 +227,13 @@ func (w *world) misuse() {
 		parent == block.Block{} && len(g.tokens) == w.bs
 	var err error
 	if fresh, e := w.alloc.AllocateN(nil, 1); e == nil && !fits {
-		_, err = w.tree.Promote(parent, []Key{key}, fresh, Keep{})
+		_, err = w.tree.Promote(parent, []Key{key}, fresh, RetentionHint{})
 		require.Error(w.t, err)
-		_, err = w.tree.Promote(parent, []Key{key, key}, fresh, Keep{})
+		_, err = w.tree.Promote(parent, []Key{key, key}, fresh, RetentionHint{})
 		require.ErrorIs(w.t, err, ErrArgument{})
 		require.NoError(w.t, w.tree.Release(fresh))
 	} else if e == nil {
-		_, err = w.tree.Promote(parent, []Key{key, key}, append(fresh, fresh...), Keep{})
+		_, err = w.tree.Promote(parent, []Key{key, key}, append(fresh, fresh...), RetentionHint{})
 		require.ErrorIs(w.t, err, ErrArgument{})
 		require.NoError(w.t, w.tree.Release(fresh))
 	}
@@ -253,7 +253,7 @@ func (w *world) drop() {
 			keys = append(keys, k)
 		}
 	}
-	for _, g := range w.far.away {
+	for _, g := range w.far.offloaded {
 		keys = append(keys, g.key)
 	}
 	slices.SortFunc(keys, Key.compare)
@@ -278,16 +278,16 @@ func (w *world) checkOwners() {
 	}
 }
 
-// checkAway compares all that is away with the model: by number, in order, and by matches.
+// checkOffloaded compares all that is offloaded with the model: by number, in order, and by matches.
 func (w *world) checkAway() {
 	f := &w.far
 	f.offered = nil
 	require.Empty(w.t, f.moving)
-	require.Equal(w.t, len(f.away), w.tree.Stats().Away)
-	require.LessOrEqual(w.t, len(f.away), f.most)
+	require.Equal(w.t, len(f.offloaded), w.tree.Stats().Offloaded)
+	require.LessOrEqual(w.t, len(f.offloaded), f.most)
 	var order []string
-	for id := w.tree.away.head; id != none; id = w.tree.away.entry(id).neighbours.next {
-		e := w.tree.away.entry(id)
+	for id := w.tree.offloaded.head; id != none; id = w.tree.offloaded.entry(id).neighbours.next {
+		e := w.tree.offloaded.entry(id)
 		order = append(order, w.paths[e.node.keys[e.index()]])
 	}
 	require.Equal(w.t, len(f.order), len(order))
@@ -295,16 +295,16 @@ func (w *world) checkAway() {
 		require.Equal(w.t, f.order[i], order[i])
 	}
 	salted := 0
-	for _, g := range f.away {
+	for _, g := range f.offloaded {
 		blocks, m := w.tree.Lookup(nil, fingerprint.Root(scopes[g.scope]), Query{Tokens: g.tokens})
 		full, tail := w.expect(g.scope, g.tokens)
 		require.Equal(w.t, [2]int{full, tail}, [2]int{m.Blocks, m.Tail})
-		require.Equal(w.t, len(g.tokens), m.Blocks*w.bs+m.Away)
+		require.Equal(w.t, len(g.tokens), m.Blocks*w.bs+m.Offloaded)
 		w.verify(g.scope, g.tokens, blocks, m)
 		w.verifyAway(g.scope, g.tokens, m)
 		if g.scope == "a" {
 			salted++
 		}
 	}
-	require.Equal(w.t, salted, w.tree.SaltStats(fingerprint.Root(scopes["a"])).Away)
+	require.Equal(w.t, salted, w.tree.SaltStats(fingerprint.Root(scopes["a"])).Offloaded)
 }

@@ -39,7 +39,7 @@ type user struct {
 	blocks    []block.Block
 	published int
 	dead      bool // its last published block was taken out of the tree
-	keep      Keep
+	keep      RetentionHint
 }
 
 var fingerprint = Fingerprint{Group: AllLayers}
@@ -62,11 +62,11 @@ func newWorld(t *rapid.T, p Policy) *world {
 	w.alloc, err = block.New(rapid.IntRange(4, 40).Draw(t, "blocks"))
 	require.NoError(t, err)
 	w.far = elsewhere{
-		most: rapid.SampledFrom([]int{0, 1, 4, 20}).Draw(t, "away"),
-		away: map[string]gone{}, moving: map[string]bool{}, tier: map[Key]string{},
+		most:      rapid.SampledFrom([]int{0, 1, 4, 20}).Draw(t, "away"),
+		offloaded: map[string]gone{}, moving: map[string]bool{}, tier: map[Key]string{},
 	}
 	w.tree, err = New(w.alloc, Config{
-		BlockSize: w.bs, Policy: p, Now: func() time.Time { return w.now }, MaxAway: w.far.most, Demote: w.demote,
+		BlockSize: w.bs, Policy: p, Now: func() time.Time { return w.now }, MaxOffloaded: w.far.most, Demote: w.demote,
 	})
 	require.NoError(t, err)
 	w.sub, _ = w.tree.Subscribe(10000)
@@ -119,7 +119,7 @@ func (w *world) apply(e Event) {
 		}
 	case Cleared:
 		clear(w.known)
-		clear(w.far.away)
+		clear(w.far.offloaded)
 		w.far.order = nil
 		w.log = append(w.log, "cleared")
 	}
@@ -140,7 +140,7 @@ func (w *world) expect(scope string, tokens []uint32) (blocks, tail int) {
 		blocks++
 	}
 	base := tokens[:blocks*w.bs]
-	for key, at := range w.paths { // any block behind it that begins alike
+	for key, at := range w.paths { // any block after it that begins alike
 		have := keyTokens[key]
 		if !w.known[at] || at != path(scope, have) || len(have) <= len(base) || len(have) > len(base)+w.bs {
 			continue
@@ -253,7 +253,7 @@ func (w *world) publish() {
 	if u == nil || u.published == len(u.blocks) {
 		return
 	}
-	p := Path{Root: u.root, Keep: u.keep, Private: rapid.IntRange(0, 4).Draw(w.t, "private") == 0}
+	p := Path{Root: u.root, RetentionHint: u.keep, Private: rapid.IntRange(0, 4).Draw(w.t, "private") == 0}
 	if u.published > 0 {
 		p.Parent = u.blocks[u.published-1]
 	}
@@ -390,7 +390,7 @@ func (w *world) clear() {
 		require.Equal(w.t, ErrInUse{Blocks: heldBlocks}, err)
 	} else {
 		require.NoError(w.t, err)
-		require.Zero(w.t, w.tree.Stats().Blocks+w.tree.Stats().Away)
+		require.Zero(w.t, w.tree.Stats().Blocks+w.tree.Stats().Offloaded)
 	}
 	w.detach()
 }
@@ -424,9 +424,9 @@ func (w *world) unpin() {
 	l := w.leases[0]
 	w.leases = w.leases[1:]
 	if err := w.tree.Unpin(l); err != nil {
-		require.ErrorIs(w.t, err, ErrReleased)
+		require.ErrorIs(w.t, err, ErrLeaseEnded)
 	}
-	require.ErrorIs(w.t, w.tree.Unpin(l), ErrReleased)
+	require.ErrorIs(w.t, w.tree.Unpin(l), ErrLeaseEnded)
 }
 
 func (w *world) wait() {
@@ -463,7 +463,7 @@ func (w *world) end() {
 	w.check()
 	require.Equal(w.t, w.alloc.Total(), w.alloc.Free())
 	require.Empty(w.t, w.tree.roots)
-	require.Equal(w.t, slices.Repeat([]uint32{none}, len(w.tree.firsts)), []uint32(w.tree.firsts))
+	require.Equal(w.t, slices.Repeat([]uint32{none}, len(w.tree.firstBlocks)), []uint32(w.tree.firstBlocks))
 }
 
 func (w *world) run() {

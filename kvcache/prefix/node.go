@@ -10,17 +10,17 @@ import (
 // node is an edge of the tree and its lower end: a run of blocks without a branch.
 // The node of a root has none.
 type node struct {
-	root   *root
-	parent *node // nil: the node of a root, or out of the tree
-	depth  int   // blocks on the path before its own
-	tokens []uint32
-	blocks []block.Block
-	marks  []mark // one a block, or nil: none has one
-	keys   []Key  // of its first blocks, as many as were asked for; of all, if one below has any or is away
-	away   int    // blocks at its end that are away
+	root      *root
+	parent    *node // nil: the node of a root, or out of the tree
+	depth     int   // blocks on the path before its own
+	tokens    []uint32
+	blocks    []block.Block
+	marks     []mark // one a block, or nil: none has one
+	keys      []Key  // of its first blocks, as many as were asked for; of all, if one below has any or is offloaded
+	offloaded int    // blocks at its end that are offloaded
 
 	kids        *node // treap of the children that begin with a resident block: see children.go
-	farKids     *node // and of those that are away
+	farKids     *node // and of those that are offloaded
 	left, right *node // in the parent's treap
 	above       *node // there; nil: it is at the top
 	weight      uint32
@@ -35,12 +35,12 @@ type root struct {
 }
 
 // entry is what the tree knows of a block, by the block's number. That of a block which is
-// away has a number that is no block's: see away.go.
+// offloaded has a number that is no block's: see offloaded.go.
 type entry struct {
 	node       *node  // nil: not in the tree
 	hash       uint64 // of the path to its end
 	stamp      uint64 // when it was last released: later is larger
-	neighbours link   // in its queue, or among the blocks that are away
+	neighbours link   // in its queue, or among the blocks that are offloaded
 	gen        uint32
 	depth      uint32 // blocks before it on its path
 	hits       uint32 // times it was taken
@@ -52,13 +52,13 @@ type entry struct {
 	// Of the adaptive policy.
 	history   uint8 // of its path when it was stored
 	cell      uint8
-	cellmates link
+	cellLinks link
 	since     uint64 // its clock at the last release
 
 	// Of few blocks.
-	twins   link          // of a first block: see firsts
-	ttl     time.Duration // after its release; 0: no limit
-	expires int64         // nanoseconds of the clock; 0: never
+	sameHash link          // of a first block: see firstBlocks
+	ttl      time.Duration // after its release; 0: no limit
+	expires  int64         // nanoseconds of the clock; 0: never
 }
 
 type entryState uint8
@@ -66,7 +66,7 @@ type entryState uint8
 const (
 	held   entryState = iota // has owners
 	queued                   // cached, in the queue of its rank
-	absent                   // away
+	absent                   // offloaded
 )
 
 // label is the tokens and the mark of the node's block i.
@@ -79,12 +79,12 @@ func (n *node) label(i, blockSize int) ([]uint32, mark) {
 }
 
 // resident is the number of the node's blocks that are the allocator's: the first ones.
-func (n *node) resident() int { return len(n.blocks) - n.away }
+func (n *node) resident() int { return len(n.blocks) - n.offloaded }
 
 // far reports whether none of the node's blocks is resident. The node of a root is not far.
-func (n *node) far() bool { return n.away > 0 && n.away == len(n.blocks) }
+func (n *node) far() bool { return n.offloaded > 0 && n.offloaded == len(n.blocks) }
 
-// leafTail reports whether block i is the end of a resident path: all below it is away.
+// leafTail reports whether block i is the end of a resident path: all below it is offloaded.
 func (n *node) leafTail(i int) bool { return n.kids == nil && i == n.resident()-1 }
 
 // partial reports whether the node ends with a block that is not full.
@@ -95,7 +95,7 @@ func (t *Tree) entry(id uint32) *entry {
 	if uint(id) < uint(len(t.entries)) {
 		return &t.entries[id]
 	}
-	return t.away.entry(id)
+	return t.offloaded.entry(id)
 }
 
 // at is the entry of b if it is in the tree.
@@ -127,14 +127,14 @@ const maxRun = 256
 func (t *Tree) split(n *node, i int) *node {
 	at := i * t.blockSize
 	up := &node{root: n.root, depth: n.depth, tokens: slices.Clone(n.tokens[:at]), blocks: slices.Clone(n.blocks[:i])}
-	up.away = max(n.away-(len(n.blocks)-i), 0)
+	up.offloaded = max(n.offloaded-(len(n.blocks)-i), 0)
 	n.parent.replaceChild(n, up)
 	if n.marks != nil {
 		up.marks, n.marks = slices.Clone(n.marks[:i]), n.marks[i:]
 	}
 	known := min(i, len(n.keys))
 	up.keys, n.keys = slices.Clone(n.keys[:known]), n.keys[known:]
-	n.depth, n.tokens, n.blocks, n.away = n.depth+i, n.tokens[at:], n.blocks[i:], n.away-up.away
+	n.depth, n.tokens, n.blocks, n.offloaded = n.depth+i, n.tokens[at:], n.blocks[i:], n.offloaded-up.offloaded
 	t.own(up, 0)
 	t.link(up, n)
 	t.nodes++
@@ -163,7 +163,7 @@ func (t *Tree) merge(n *node) {
 	}
 	moved := len(n.blocks)
 	n.tokens, n.blocks, n.keys = append(n.tokens, c.tokens...), append(n.blocks, c.blocks...), append(n.keys, c.keys...)
-	n.kids, n.farKids, n.away = c.kids, c.farKids, n.away+c.away
+	n.kids, n.farKids, n.offloaded = c.kids, c.farKids, n.offloaded+c.offloaded
 	reparent(n.kids, n)
 	reparent(n.farKids, n)
 	t.own(n, moved)
@@ -201,7 +201,7 @@ func (t *Tree) cut(n *node) {
 	if n.marks != nil {
 		n.marks = n.marks[:last]
 	}
-	n.keys, n.away = n.keys[:min(last, len(n.keys))], max(n.away-1, 0)
+	n.keys, n.offloaded = n.keys[:min(last, len(n.keys))], max(n.offloaded-1, 0)
 }
 
 // shrink gives memory back that a slice has no use for any more.

@@ -30,7 +30,7 @@ func TestB11Ownership(t *testing.T) {
 	require.Equal(t, []bool{true, true, false}, r.has(a))
 
 	require.NoError(t, r.tree.Unpin(lease))
-	require.ErrorIs(t, r.tree.Unpin(lease), ErrReleased)
+	require.ErrorIs(t, r.tree.Unpin(lease), ErrLeaseEnded)
 	require.Equal(t, [2]int{2, 0}, [2]int{r.tree.Evictable(r.root), r.tree.Stats().Held})
 	before := r.tree.Stats()
 	require.ErrorIs(t, r.tree.Release(a[:2]), block.ErrDoubleFree)
@@ -83,7 +83,7 @@ func TestB16StaleMatch(t *testing.T) {
 
 	_, m := r.tree.Lookup(nil, r.root, q)
 	r.cache(r.root, append(span(0, 4), 50, 51)) // splits the run
-	taken, _, err := r.tree.Take(nil, r.root, q, Keep{}, m)
+	taken, _, err := r.tree.Take(nil, r.root, q, RetentionHint{}, m)
 	require.NoError(t, err)
 	require.Equal(t, a, taken)
 	r.release(taken)
@@ -92,7 +92,7 @@ func TestB16StaleMatch(t *testing.T) {
 	require.Equal(t, 4, m.Blocks)
 	require.True(t, r.tree.Evict(3, r.root))
 	r.cache(salted("other"), span(100, 106)) // in the same blocks
-	taken, m, err = r.tree.Take(nil, r.root, q, Keep{}, m)
+	taken, m, err = r.tree.Take(nil, r.root, q, RetentionHint{}, m)
 	require.NoError(t, err)
 	require.Equal(t, a[:len(taken)], taken)
 	require.Equal(t, m.Blocks, len(taken))
@@ -101,13 +101,13 @@ func TestB16StaleMatch(t *testing.T) {
 
 	_, m = r.match(r.root, span(0, 8))
 	require.NoError(t, r.tree.Clear(true))
-	taken, m, err = r.tree.Take(nil, r.root, q, Keep{}, m)
+	taken, m, err = r.tree.Take(nil, r.root, q, RetentionHint{}, m)
 	require.NoError(t, err)
 	require.Empty(t, taken)
 	require.Zero(t, m.Tokens)
 }
 
-// An insertion behind a block that was forgotten meanwhile is refused and owns nothing.
+// An insertion after a block that was forgotten meanwhile is refused and owns nothing.
 func TestB16StaleInsert(t *testing.T) {
 	r := newRig(t, 6, Config{BlockSize: 2})
 	a := r.hold(Path{Root: r.root}, span(0, 4))
@@ -132,8 +132,8 @@ func TestB17DuplicatesMeet(t *testing.T) {
 	a, b := r.fresh(r.root, 2), r.fresh(r.root, 3)
 	own := b[0]
 	require.Equal(t, 2, r.insert(Path{Root: r.root}, span(0, 4), a))
-	require.Equal(t, a, r.tree.Known(nil, Path{Root: r.root}, span(0, 6)))
-	require.Equal(t, a[1:], r.tree.Known(nil, Path{Root: r.root, Parent: a[0]}, span(2, 6)))
+	require.Equal(t, a, r.tree.Replacements(nil, Path{Root: r.root}, span(0, 6)))
+	require.Equal(t, a[1:], r.tree.Replacements(nil, Path{Root: r.root, Parent: a[0]}, span(2, 6)))
 	n, old, err := r.tree.Insert(nil, Path{Root: r.root}, span(0, 6), b)
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
@@ -187,7 +187,7 @@ func TestClaimsShortenMatches(t *testing.T) {
 		require.Len(t, taken, want)
 		require.Equal(t, [3]int{want * 2, want, 0}, [3]int{m.Tokens, m.Blocks, m.Tail})
 		r.check()
-		again, _, err := r.tree.Take(nil, r.root, q, Keep{}, m) // what Take said is as good
+		again, _, err := r.tree.Take(nil, r.root, q, RetentionHint{}, m) // what Take said is as good
 		require.NoError(t, err)
 		require.Equal(t, taken, again[:min(want, len(again))])
 		r.release(again)
@@ -206,7 +206,7 @@ func TestClaimsShortenFidelity(t *testing.T) {
 	require.Equal(t, [2]any{3, Evicted}, [2]any{found.Tokens, found.Fidelity})
 	var c block.Claim
 	require.NoError(t, r.alloc.Reserve([]block.Reservation{{Claim: &c, Blocks: 2}}))
-	blocks, m, err := r.tree.Take(nil, r.root, q, Keep{}, found)
+	blocks, m, err := r.tree.Take(nil, r.root, q, RetentionHint{}, found)
 	require.NoError(t, err)
 	require.Equal(t, [2]any{2, Exact}, [2]any{m.Tokens, m.Fidelity})
 	r.release(blocks)
@@ -240,7 +240,7 @@ func TestReleaseOutOfOrder(t *testing.T) {
 	require.Equal(t, [2]int{2, 2}, [2]int{r.alloc.Free(), r.alloc.Cached()})
 }
 
-// A parent that nobody owns could be evicted under the blocks behind it.
+// A parent that nobody owns could be evicted under the blocks after it.
 func TestInsertBehindCached(t *testing.T) {
 	r := newRig(t, 4, Config{BlockSize: 1})
 	a := r.cache(r.root, span(0, 2))
@@ -260,7 +260,7 @@ func TestTakeAsksAgain(t *testing.T) {
 		m := r.tree.Match(r.root, Query{Tokens: []uint32{1, 2, 3}})
 		require.Equal(t, 3, m.Tokens)
 		want := r.tree.Match(q.root, Query{Tokens: q.tokens})
-		blocks, got, err := r.tree.Take(nil, q.root, Query{Tokens: q.tokens}, Keep{}, m)
+		blocks, got, err := r.tree.Take(nil, q.root, Query{Tokens: q.tokens}, RetentionHint{}, m)
 		require.NoError(t, err)
 		require.Equal(t, want.Tokens, got.Tokens)
 		r.release(blocks)
@@ -272,7 +272,7 @@ func TestTakeAsksAgain(t *testing.T) {
 	for _, q := range []Query{lossy, image} {
 		m := r.tree.Match(r.root, q)
 		require.Equal(t, len(q.Tokens), m.Tokens)
-		_, m, err := r.tree.Take(nil, r.root, Query{Tokens: q.Tokens}, Keep{}, m)
+		_, m, err := r.tree.Take(nil, r.root, Query{Tokens: q.Tokens}, RetentionHint{}, m)
 		require.NoError(t, err)
 		require.Zero(t, m.Tokens, "as if it were plain")
 	}

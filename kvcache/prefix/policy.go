@@ -5,25 +5,27 @@ import (
 	"strings"
 )
 
-// Policy decides which cached block is evicted first. Under every policy only the
-// end of a path is evicted, and of equals the one that was released first.
+// Policy decides which cached block is evicted first. Every policy evicts only the ends of paths,
+// and of equal blocks the one that was released first.
 type Policy uint8
 
 const (
-	// Adaptive is the default: see adaptive.go.
+	// Adaptive is the default. It learns from past hits how likely blocks are to be used again, by
+	// their age and history, and evicts those that earn the fewest hits for their memory. After LHD
+	// (Beckmann, Chen and Cidon, NSDI 2018).
 	Adaptive Policy = iota + 1
-	// LRU evicts what was released first.
+	// LRU evicts the block that was released first.
 	LRU
-	// LFU evicts what was taken least often.
+	// LFU evicts the block that was taken least often.
 	LFU
-	// Segmented is LRU in two segments: a block that was taken again is protected,
-	// and a fifth of the blocks can be. One-off prompts do not displace it. After
-	// segmented LRU (Karedla, Love and Wherry, 1994).
+	// Segmented is LRU in two segments: blocks that were taken again are protected, up to a fifth
+	// of all blocks, so that prompts that are used once do not displace them. After segmented LRU
+	// (Karedla, Love and Wherry, 1994).
 	Segmented
-	// Priority evicts what has the lowest Keep.Priority.
+	// Priority evicts the block with the lowest RetentionHint.Priority.
 	Priority
 
-	// Off is for configurations that can do without a tree. New refuses it.
+	// Off means that there is no tree, in a configuration. New does not accept it.
 	Off
 
 	lastPolicy = Priority
@@ -33,7 +35,7 @@ var policyNames = [...]string{"unset", "adaptive", "lru", "lfu", "slru", "priori
 
 func (p Policy) String() string { return policyNames[min(p, Off)] }
 
-// ParsePolicy is the policy of a name: adaptive, lru, lfu, slru, priority or off.
+// ParsePolicy returns the policy of a name: adaptive, lru, lfu, slru, priority or off.
 func ParsePolicy(name string) (Policy, error) {
 	for p := Adaptive; p <= Off; p++ {
 		if strings.EqualFold(name, p.String()) {
@@ -43,22 +45,39 @@ func ParsePolicy(name string) (Policy, error) {
 	return 0, ErrArgument{Op: "policy", Why: fmt.Sprintf("%q: accepts %s", name, PolicyNames())}
 }
 
-// PolicyNames is the names that ParsePolicy accepts, for messages.
-func PolicyNames() string { return strings.Join(policyNames[1:], ", ") }
-
-// ranker is a policy at work in a share. A rank is a queue; the fronts of the
-// lower ones go first. A block's ancestors never have a lower rank than it has.
-type ranker interface {
-	stored(e, parent *entry)              // a new block, which is held
-	used(s *share, e *entry, waited bool) // taken again; waited: it had no owner
-	released(s *share, id uint32)         // pushes it
-	taken(s *share, id uint32)            // pulls it
-	victim(s *share) uint32               // none: there is none
-	evicted(s *share, id uint32)          // about to go
+// MarshalText is String, of a valid policy: JSON has policies by their names.
+func (p Policy) MarshalText() ([]byte, error) {
+	if p < Adaptive || p > Off {
+		return nil, ErrArgument{Op: "policy", Why: fmt.Sprintf("%d: accepts %d to %d", p, Adaptive, Off)}
+	}
+	return []byte(p.String()), nil
 }
 
-// newRanker makes the ranker of a share that has room for so many blocks.
-func newRanker(t *Tree, room int) ranker {
+// UnmarshalText is ParsePolicy.
+func (p *Policy) UnmarshalText(text []byte) error {
+	v, err := ParsePolicy(string(text))
+	if err == nil {
+		*p = v
+	}
+	return err
+}
+
+// PolicyNames lists the names that ParsePolicy accepts, for error messages.
+func PolicyNames() string { return strings.Join(policyNames[1:], ", ") }
+
+// evictionPolicy is a policy at work in an eviction group. A rank is a queue; blocks at the fronts
+// of lower ranks are evicted first. The blocks before a block on its path never have a lower rank.
+type evictionPolicy interface {
+	stored(e, parent *entry)                      // a new block, which is held
+	used(s *evictionGroup, e *entry, waited bool) // taken again; waited: it had no owner
+	released(s *evictionGroup, id uint32)         // pushes it
+	taken(s *evictionGroup, id uint32)            // pulls it
+	victim(s *evictionGroup) uint32               // none: there is none
+	evicted(s *evictionGroup, id uint32)          // about to go
+}
+
+// newEvictionPolicy makes the policy of a group of that many blocks.
+func newEvictionPolicy(t *Tree, room int) evictionPolicy {
 	switch t.policy {
 	case LFU:
 		return byUse{}
@@ -75,13 +94,13 @@ func newRanker(t *Tree, room int) ranker {
 // recency is LRU, and what the other policies do where they do nothing else.
 type recency struct{}
 
-func (recency) stored(*entry, *entry)        {}
-func (recency) used(*share, *entry, bool)    {}
-func (recency) released(s *share, id uint32) { s.push(id) }
-func (recency) taken(s *share, id uint32)    { s.pull(id) }
-func (recency) evicted(*share, uint32)       {}
+func (recency) stored(*entry, *entry)                {}
+func (recency) used(*evictionGroup, *entry, bool)    {}
+func (recency) released(s *evictionGroup, id uint32) { s.push(id) }
+func (recency) taken(s *evictionGroup, id uint32)    { s.pull(id) }
+func (recency) evicted(*evictionGroup, uint32)       {}
 
-func (recency) victim(s *share) uint32 {
+func (recency) victim(s *evictionGroup) uint32 {
 	for _, q := range s.queues {
 		if id := s.front(q); id != none {
 			return id
@@ -93,7 +112,7 @@ func (recency) victim(s *share) uint32 {
 // byUse is LFU.
 type byUse struct{ recency }
 
-func (byUse) released(s *share, id uint32) {
+func (byUse) released(s *evictionGroup, id uint32) {
 	e := &s.t.entries[id]
 	e.rank = e.hits
 	s.push(id)
@@ -102,7 +121,7 @@ func (byUse) released(s *share, id uint32) {
 // byPriority is Priority.
 type byPriority struct{ recency }
 
-func (byPriority) released(s *share, id uint32) {
+func (byPriority) released(s *evictionGroup, id uint32) {
 	e := &s.t.entries[id]
 	e.rank = uint32(e.priority)
 	s.push(id)
@@ -120,9 +139,9 @@ const (
 	protected
 )
 
-func (segmented) used(_ *share, e *entry, _ bool) { e.rank = protected }
+func (segmented) used(_ *evictionGroup, e *entry, _ bool) { e.rank = protected }
 
-func (p segmented) released(s *share, id uint32) {
+func (p segmented) released(s *evictionGroup, id uint32) {
 	s.push(id)
 	last := &s.queues[len(s.queues)-1]
 	if last.rank == protected && last.size > p.protectable {

@@ -45,8 +45,8 @@ func TestB13VictimOrder(t *testing.T) {
 	fill := func(p Policy) *rig {
 		r := newRig(t, 10, Config{BlockSize: 1, Policy: p})
 		for i, prompt := range []uint32{a, b, c, d, e} {
-			keep := Keep{Priority: []int{50, 0, 100, 50, 0}[i]}
-			r.release(r.hold(Path{Root: r.root, Keep: keep}, []uint32{prompt}))
+			keep := RetentionHint{Priority: []int{50, 0, 100, 50, 0}[i]}
+			r.release(r.hold(Path{Root: r.root, RetentionHint: keep}, []uint32{prompt}))
 		}
 		return r
 	}
@@ -80,14 +80,14 @@ func TestB13VictimOrder(t *testing.T) {
 }
 
 // Whatever the policy prefers, a path goes from its end: what is asked for a block
-// counts for all that leads to it, also when it is asked for behind a path that was
+// counts for all that leads to it, also when it is asked for after a path that was
 // stored before.
 func TestPathsGoFromTheirEnd(t *testing.T) {
 	for p := Adaptive; p <= lastPolicy; p++ {
 		r := newRig(t, 10, Config{BlockSize: 1, Policy: p})
 		blocks := r.hold(Path{Root: r.root}, []uint32{1, 2})
 		fresh := r.fresh(r.root, 1)
-		r.insert(Path{Root: r.root, Parent: blocks[1], Keep: Keep{Priority: 90, TTL: time.Hour}}, []uint32{3}, fresh)
+		r.insert(Path{Root: r.root, Parent: blocks[1], RetentionHint: RetentionHint{Priority: 90, TTL: time.Hour}}, []uint32{3}, fresh)
 		blocks = append(blocks, fresh...)
 		r.release(blocks)
 		r.cache(r.root, []uint32{7})
@@ -109,7 +109,7 @@ func TestPathsGoFromTheirEnd(t *testing.T) {
 }
 
 // Prompts that come once do not displace what is used again and again, less often
-// than the cache is filled anew. Adaptive has to see some of it first.
+// than the cache is filled again. Adaptive has to see some of it first.
 func TestScans(t *testing.T) {
 	for policy, want := range map[Policy]bool{LRU: false, Segmented: true, Adaptive: true} {
 		r := newRig(t, 100, Config{BlockSize: 1, Policy: policy})

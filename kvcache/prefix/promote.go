@@ -7,11 +7,11 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// follow notes in a match what goes on with the query away, behind the full blocks of which
+// follow notes in a match the offloaded entries that continue the query, after the full blocks of which
 // the last one is n's.
 func (t *Tree) follow(m *Match, n *node, q Query) {
 	i := m.Blocks - n.depth
-	if t.away.size == 0 || i != n.resident() {
+	if t.offloaded.size == 0 || i != n.resident() {
 		return
 	}
 	now := t.moment()
@@ -24,15 +24,15 @@ func (t *Tree) follow(m *Match, n *node, q Query) {
 			i = 0
 		}
 		have, mk := n.label(i, t.blockSize)
-		if mk.extra != extra || mk.fidelity&^q.Accept != 0 || !slices.Equal(have, tokens) || t.away.entry(n.blocks[i].ID).expired(now) {
+		if mk.extra != extra || mk.fidelity&^q.Accept != 0 || !slices.Equal(have, tokens) || t.offloaded.entry(n.blocks[i].ID).expired(now) {
 			return
 		}
-		m.Away, m.far = m.Away+t.blockSize, n
+		m.Offloaded, m.far = m.Offloaded+t.blockSize, n
 		i++
 	}
 }
 
-// farChild is the child of n that is away and begins with a block, the most exact one; nil:
+// farChild is the child of n that is offloaded and begins with a block, the most exact one; nil:
 // there is none.
 func (t *Tree) farChild(n *node, tokens []uint32, extra Key, accept Fidelity) *node {
 	for f := Exact; ; {
@@ -45,11 +45,11 @@ func (t *Tree) farChild(n *node, tokens []uint32, extra Key, accept Fidelity) *n
 	}
 }
 
-// AwayKeys appends the keys of the blocks that a match has away to dst, in order: of
-// Match.Away tokens, a key each BlockSize. m is what Lookup, Match or Take said of the same
-// root and query; what has changed since is looked up again. They are what a tier is asked for.
-// It may be called at any time.
-func (t *Tree) AwayKeys(dst []Key, r Root, q Query, m Match) []Key {
+// OffloadedKeys appends the keys of a match's offloaded blocks to dst, in order: Match.Offloaded
+// tokens, a key for each BlockSize of them. A tier is asked for these keys. m is the Match of the
+// same root and query from Lookup, Match or Take; the tree is searched again when it has changed
+// since. It may be called at any time.
+func (t *Tree) OffloadedKeys(dst []Key, r Root, q Query, m Match) []Key {
 	if t.alloc == nil {
 		return dst
 	}
@@ -58,7 +58,7 @@ func (t *Tree) AwayKeys(dst []Key, r Root, q Query, m Match) []Key {
 	if m.version != t.version || m.asked != question(r, q) {
 		m = t.match(r, q)
 	}
-	had, count, n := len(dst), m.Away/t.blockSize, m.far
+	had, count, n := len(dst), m.Offloaded/t.blockSize, m.far
 	dst = slices.Grow(dst, count)[:had+count]
 	for ; count > 0; count-- {
 		for n.depth >= m.Blocks+count {
@@ -69,18 +69,17 @@ func (t *Tree) AwayKeys(dst []Key, r Root, q Query, m Match) []Key {
 	return dst
 }
 
-// Promote makes entries that are away resident: blocks[i], of which the caller is the only
-// owner, holds the content of keys[i] from here on, or will before anybody reads it. The keys
-// are the first of AwayKeys, and parent is the last of the match's full blocks, which the
-// caller took; zero: it has none. The caller owns the blocks as after Take.
+// Promote makes offloaded entries resident: blocks[i], whose only owner is the caller, holds the
+// content of keys[i], or will before it is read. keys are the first of OffloadedKeys, and parent is
+// the last full block of the match, which the caller has taken; zero: there is none. The caller
+// owns the blocks as after Take.
 //
-// n is the number of blocks, from the first on, that are in the tree afterwards. It is less
-// than all where an entry is not away any more, dropped or made resident by another, and where
-// the salt's quota is used up: the others are the caller's alone, as blocks that he is about to
-// Insert. ErrDetached when the parent is not in the tree, ErrArgument when a key
-// does not follow the one before it; after an error nothing has changed. It is called under the
-// lock that guards the allocator.
-func (t *Tree) Promote(parent block.Block, keys []Key, blocks []block.Block, k Keep) (n int, err error) {
+// n is the number of blocks, from the first on, that are in the tree afterwards. It is less than
+// len(blocks) when an entry was dropped or made resident in the meantime, and when the salt's quota
+// is used up; the caller can Insert the other blocks. ErrDetached when the parent is not in the
+// tree, ErrArgument when a key does not follow the one before it; after an error nothing has
+// changed. The caller must hold the lock that guards the allocator.
+func (t *Tree) Promote(parent block.Block, keys []Key, blocks []block.Block, k RetentionHint) (n int, err error) {
 	if err := t.made("promote"); err != nil {
 		return 0, err
 	}
@@ -92,21 +91,21 @@ func (t *Tree) Promote(parent block.Block, keys []Key, blocks []block.Block, k K
 	t.expire()
 	var root *root
 	for last := parent; n < len(keys); last, n = blocks[n], n+1 {
-		id, known := t.away.numbers[keys[n]]
+		id, known := t.offloaded.numbers[keys[n]]
 		if !known {
 			break
 		}
 		if root == nil {
-			root = t.away.entry(id).node.root
+			root = t.offloaded.entry(id).node.root
 			t.keepPath(t.at(parent), k)
 		}
 		if !t.admit(root.tenant) {
 			break
 		}
-		if id, known = t.away.numbers[keys[n]]; !known { // it had to go for what made room
+		if id, known = t.offloaded.numbers[keys[n]]; !known { // it had to go for what made room
 			break
 		}
-		e := t.away.entry(id)
+		e := t.offloaded.entry(id)
 		label, m := e.node.label(e.index(), t.blockSize)
 		a := addition{blocks[n], label, m, int(e.depth), 1, k}
 		t.extend(t.outgrow(root, last, label, m), a)
@@ -118,7 +117,7 @@ func (t *Tree) Promote(parent block.Block, keys []Key, blocks []block.Block, k K
 	return n, nil
 }
 
-func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block, k Keep) error {
+func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block, k RetentionHint) error {
 	if len(keys) != len(blocks) {
 		return ErrArgument{Op: "promote", Why: fmt.Sprintf("%d blocks for %d keys", len(blocks), len(keys))}
 	}
@@ -138,11 +137,11 @@ func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block
 		}
 	}
 	for i, key := range keys {
-		id, known := t.away.numbers[key]
+		id, known := t.offloaded.numbers[key]
 		if !known {
 			break
 		}
-		e := t.away.entry(id)
+		e := t.offloaded.entry(id)
 		if t.parent(e.node, e.index()) != above {
 			return ErrArgument{Op: "promote", Why: fmt.Sprintf("key %d does not follow the one before it, or the parent", i)}
 		}
@@ -165,22 +164,21 @@ func (t *Tree) checkPromote(parent block.Block, keys []Key, blocks []block.Block
 	return nil
 }
 
-// Drop takes the entry with a key out of the tree if it is away, and all that is below it,
-// and returns how many entries that were: 0 where the key is unknown or its block is
-// resident. A tier calls it that has lost, or gives up, what no other place has.
-// It is called under the lock that guards the allocator.
+// Drop removes the offloaded entry with a key, and all entries below it, from the tree and returns
+// how many there were: 0 when the key is unknown or its block is resident. A tier calls it when it
+// has lost the only copy. The caller must hold the lock that guards the allocator.
 func (t *Tree) Drop(key Key) int {
 	if t.alloc == nil {
 		return 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	id, known := t.away.numbers[key]
+	id, known := t.offloaded.numbers[key]
 	if !known {
 		return 0
 	}
-	e, before := t.away.entry(id), t.away.size
+	e, before := t.offloaded.entry(id), t.offloaded.size
 	t.ghosts.add(e.hash)
 	t.forget(e.node, e.index())
-	return before - t.away.size
+	return before - t.offloaded.size
 }

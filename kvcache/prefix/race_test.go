@@ -18,7 +18,7 @@ import (
 func TestConcurrentUse(t *testing.T) {
 	alloc, err := block.New(60)
 	require.NoError(t, err)
-	tree, err := New(alloc, Config{BlockSize: 2, MinPrefix: 1, MaxAway: 40, Demote: func(b block.Block, _ Key) bool { return b.ID%8 > 0 }})
+	tree, err := New(alloc, Config{BlockSize: 2, MinPrefix: 1, MaxOffloaded: 40, Demote: func(b block.Block, _ Key) bool { return b.ID%8 > 0 }})
 	require.NoError(t, err)
 	roots := []Root{fingerprint.Root(Scope{}), salted("a"), salted("b")}
 	var lock sync.Mutex // guards alloc
@@ -37,13 +37,13 @@ func TestConcurrentUse(t *testing.T) {
 		q := Query{Tokens: tokens}
 		_, m := tree.Lookup(nil, root, q) // not under the lock: Take finds out
 		lock.Lock()
-		blocks, m, err := tree.Take(nil, root, q, Keep{TTL: time.Hour}, m)
+		blocks, m, err := tree.Take(nil, root, q, RetentionHint{TTL: time.Hour}, m)
 		if err == nil && m.Tail > 0 {
 			err = tree.Release(blocks[m.Blocks:])
 			blocks = blocks[:m.Blocks]
 		}
 		need := (len(tokens)+1)/2 - m.Blocks
-		keys := tree.AwayKeys(nil, root, q, m)
+		keys := tree.OffloadedKeys(nil, root, q, m)
 		if err == nil && alloc.Free() < need && !tree.Evict(need-alloc.Free(), root) {
 			err = tree.Release(blocks)
 			lock.Unlock()
@@ -59,7 +59,7 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		loaded := 0
 		if err == nil && len(keys) <= len(fresh) && len(tokens)%3 > 0 { // else all is computed
-			if loaded, err = tree.Promote(p.Parent, keys, fresh[:len(keys)], Keep{}); loaded > 0 {
+			if loaded, err = tree.Promote(p.Parent, keys, fresh[:len(keys)], RetentionHint{}); loaded > 0 {
 				p.Parent = fresh[loaded-1]
 				promoted.Add(1)
 			}
@@ -107,7 +107,7 @@ func TestConcurrentUse(t *testing.T) {
 			case 3:
 				tree.EvictAny(1)
 			case 4:
-				for key := range tree.away.numbers { // as a tier knows them
+				for key := range tree.offloaded.numbers { // as a tier knows them
 					tree.Drop(key)
 					break
 				}
@@ -135,7 +135,7 @@ func TestConcurrentUse(t *testing.T) {
 				if len(blocks) < m.Blocks || m.Tokens > len(q.Tokens) {
 					t.Error("a match of more than was asked for")
 				}
-				if m := tree.Match(root, q); len(tree.AwayKeys(nil, root, q, m)) > len(q.Tokens)/2 {
+				if m := tree.Match(root, q); len(tree.OffloadedKeys(nil, root, q, m)) > len(q.Tokens)/2 {
 					t.Error("more is away than was asked for")
 				}
 				if s := tree.Stats(); s.Blocks != s.Cached+s.Held {
@@ -143,7 +143,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				tree.SaltStats(root)
 				tree.Evictable(root)
-				tree.Known(nil, Path{Root: root}, q.Tokens)
+				tree.Replacements(nil, Path{Root: root}, q.Tokens)
 				if len(blocks) > 0 {
 					tree.Has(blocks[0])
 				}

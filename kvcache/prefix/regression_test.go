@@ -42,7 +42,7 @@ func TestRegressionEmptyPrompt(t *testing.T) {
 	r.cache(r.root, span(0, 4))
 	_, m := r.match(r.root, nil)
 	require.Zero(t, m.Tokens)
-	require.Equal(t, TooShort, m.Lacks())
+	require.Equal(t, TooShort, m.MissReason())
 }
 
 // What passes through is one run again when the branch has gone.

@@ -58,7 +58,7 @@ func TestB3HitIsNotItsOwnVictim(t *testing.T) {
 	require.Equal(t, b[0].ID, c[1].ID)
 	_, m := r.match(r.root, span(10, 14))
 	require.Zero(t, m.Tokens)
-	require.Equal(t, WasEvicted, m.Lacks())
+	require.Equal(t, WasEvicted, m.MissReason())
 }
 
 // B4: a block that is handed out again is no longer found under its old label.
@@ -121,7 +121,7 @@ func TestB7HeldBackToken(t *testing.T) {
 	blocks, m := r.match(r.root, span(0, 8)[:7])
 	require.Equal(t, [3]int{7, 1, 3}, [3]int{m.Tokens, m.Blocks, m.Tail})
 	require.Len(t, blocks, 2)
-	require.Equal(t, Complete, m.Lacks())
+	require.Equal(t, Complete, m.MissReason())
 }
 
 // B8: clearing is refused while a block is in use; afterwards nothing is known and one

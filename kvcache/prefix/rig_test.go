@@ -58,7 +58,7 @@ func (r *rig) match(root Root, tokens []uint32) ([]block.Block, Match) {
 func (r *rig) take(root Root, tokens []uint32) ([]block.Block, Match) {
 	r.t.Helper()
 	blocks, m := r.match(root, tokens)
-	blocks, m, err := r.tree.Take(blocks[:0], root, Query{Tokens: tokens}, Keep{}, m)
+	blocks, m, err := r.tree.Take(blocks[:0], root, Query{Tokens: tokens}, RetentionHint{}, m)
 	require.NoError(r.t, err)
 	return blocks, m
 }
@@ -89,7 +89,7 @@ func (r *rig) hold(p Path, tokens []uint32) []block.Block {
 	r.t.Helper()
 	q := Query{Tokens: tokens, Extra: p.Extra, Accept: p.Fidelity}
 	_, m := r.tree.Lookup(nil, p.Root, q)
-	blocks, m, err := r.tree.Take(nil, p.Root, q, p.Keep, m)
+	blocks, m, err := r.tree.Take(nil, p.Root, q, p.RetentionHint, m)
 	require.NoError(r.t, err)
 	r.release(blocks[m.Blocks:])
 	blocks = blocks[:m.Blocks]
@@ -111,13 +111,13 @@ func (r *rig) cache(root Root, tokens []uint32) []block.Block {
 	return blocks
 }
 
-// tiered is a configuration where so many entries may stay away, and all do.
+// tiered is a configuration where that many entries may stay away, and all do.
 func tiered(away int, cfg Config) Config {
-	cfg.MaxAway, cfg.Demote = away, func(block.Block, Key) bool { return true }
+	cfg.MaxOffloaded, cfg.Demote = away, func(block.Block, Key) bool { return true }
 	return cfg
 }
 
-// load takes what the tree has of a prompt and promotes the first n blocks of what is away, all
+// load takes what the tree has of a prompt and promotes the first n blocks of what is offloaded, all
 // where n is negative. It returns the owned path.
 func (r *rig) load(tokens []uint32, n int) []block.Block {
 	r.t.Helper()
@@ -125,8 +125,8 @@ func (r *rig) load(tokens []uint32, n int) []block.Block {
 	blocks, m := r.take(r.root, tokens)
 	r.release(blocks[m.Blocks:])
 	blocks = blocks[:m.Blocks]
-	keys := r.tree.AwayKeys(nil, r.root, q, m)
-	require.Len(r.t, keys, m.Away/r.tree.BlockSize())
+	keys := r.tree.OffloadedKeys(nil, r.root, q, m)
+	require.Len(r.t, keys, m.Offloaded/r.tree.BlockSize())
 	if n >= 0 {
 		keys = keys[:n]
 	}
@@ -135,7 +135,7 @@ func (r *rig) load(tokens []uint32, n int) []block.Block {
 		parent = blocks[m.Blocks-1]
 	}
 	fresh := r.fresh(r.root, len(keys))
-	done, err := r.tree.Promote(parent, keys, fresh, Keep{})
+	done, err := r.tree.Promote(parent, keys, fresh, RetentionHint{})
 	require.NoError(r.t, err)
 	require.Equal(r.t, len(keys), done)
 	return append(blocks, fresh...)

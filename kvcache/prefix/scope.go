@@ -7,22 +7,21 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 )
 
-// Scope says who may share. The same tokens in two scopes never meet.
+// Scope says who may share blocks. Equal tokens in different scopes share nothing.
 type Scope struct {
-	// Salt separates tenants. nil is no salt; it, an empty salt and "0" are three
-	// different ones. Blocks are counted, limited and protected by salt.
+	// Salt separates tenants (vLLM's cache_salt). nil is no salt; nil, an empty salt and "0" are
+	// three different ones. Statistics, quotas and floors are kept for each salt.
 	Salt []byte
-	// Adapter is the fine-tuning that the keys and values were computed with; nil:
-	// none.
+	// Adapter is the fine-tuning of the weights, such as LoRA; nil: none.
 	Adapter *Adapter
 }
 
-// Adapter names a LoRA or another change of the weights. Weights that are loaded
-// again under the same name are another version.
+// Adapter names a LoRA, or another change of the weights. Other weights under the same ID need
+// another Version.
 type Adapter struct{ ID, Version string }
 
-// Persistable is nil where what was computed in the scope may outlive the process, by its
-// keys. An adapter without a version may not: ErrArgument. The model's part is
+// Persistable is nil when blocks of the scope may be stored under their keys for longer than the
+// process lives. ErrArgument for an adapter without a version. For the model see
 // kvcache.Config.Persistable.
 func (s Scope) Persistable() error {
 	if s.Adapter == nil || s.Adapter.Version != "" {
@@ -31,15 +30,14 @@ func (s Scope) Persistable() error {
 	return ErrArgument{Op: "persist", Why: fmt.Sprintf("adapter %q has no version, and other weights under its name would be taken for it; set Adapter.Version, to a digest of its weights say", s.Adapter.ID)}
 }
 
-// Root is where the paths of a scope begin. It is a value that stands for itself:
-// making one changes no tree.
+// Root is the start of all paths of a scope. It is a plain value: making one changes no tree.
 type Root struct {
-	Key      Key    // of the fingerprint and the scope, parent of the first block's key
+	Key      Key    // of fingerprint and scope: the parent of the first block's key
 	tenant   Key    // of the salt, zero without one: for a process's own books
 	unsalted uint64 // of the rest: to tell a foreign salt from a foreign model
 }
 
-// Root is the root of a scope of the blocks.
+// Root is the root of a scope.
 func (f Fingerprint) Root(s Scope) Root {
 	root := keytext.New("root")
 	blocks := f.Key()

@@ -1,23 +1,23 @@
 package prefix
 
-// shares are all shares. Those that have cached blocks stand in one of two heaps, with
+// evictionGroups are all shares. Those that have cached blocks stand in one of two heaps, with
 // the one whose turn it is at the top.
-type shares struct {
-	common  *share
-	heap    heap[*share] // those of which a block can be evicted for anybody
-	floored heap[*share] // those that their floors protect
-	limited int          // tenants that have a share of their own
-	spare   int          // blocks that can be evicted for anybody
+type evictionGroups struct {
+	common  *evictionGroup
+	heap    heap[*evictionGroup] // those of which a block can be evicted for anybody
+	floored heap[*evictionGroup] // those that their floors protect
+	limited int                  // tenants that have a share of their own
+	spare   int                  // blocks that can be evicted for anybody
 }
 
-func (t *Tree) newShare(l Limits) *share {
-	s := &share{t: t, limits: l}
-	s.ranker = newRanker(t, s.room())
+func (t *Tree) newGroup(l Limits) *evictionGroup {
+	s := &evictionGroup{t: t, limits: l}
+	s.policy = newEvictionPolicy(t, s.room())
 	return s
 }
 
 // room is the number of blocks that the share may fill.
-func (s *share) room() int {
+func (s *evictionGroup) room() int {
 	if s.limits.Quota > 0 {
 		return min(s.limits.Quota, s.t.alloc.Total())
 	}
@@ -25,11 +25,11 @@ func (s *share) room() int {
 }
 
 // changed puts a share in its place after its blocks or limits have changed.
-func (ss *shares) changed(s *share) {
+func (ss *evictionGroups) changed(s *evictionGroup) {
 	spare := max(min(s.queued, s.blocks-s.limits.Floor), 0)
 	ss.spare += spare - s.spare
 	s.spare = spare
-	var home *heap[*share]
+	var home *heap[*evictionGroup]
 	switch {
 	case spare > 0:
 		home = &ss.heap
@@ -49,10 +49,10 @@ func (ss *shares) changed(s *share) {
 	}
 }
 
-func newShareHeap() heap[*share] {
-	return heap[*share]{
-		before: func(a, b *share) bool { return a.turn.before(b.turn) },
-		place:  func(s *share) *int32 { return &s.place },
+func newGroupHeap() heap[*evictionGroup] {
+	return heap[*evictionGroup]{
+		before: func(a, b *evictionGroup) bool { return a.turn.before(b.turn) },
+		place:  func(s *evictionGroup) *int32 { return &s.place },
 	}
 }
 
@@ -67,14 +67,14 @@ func (a turn) before(b turn) bool {
 }
 
 // first is the turn of a share that has cached blocks.
-func (s *share) first() turn {
+func (s *evictionGroup) first() turn {
 	q := s.queues[0]
 	return turn{q.rank, s.t.entries[q.head].stamp}
 }
 
-// victim is the share that gives the next block for a tenant of share own: his own
-// blocks are his whatever his floor.
-func (ss *shares) victim(own *share) *share {
+// victim is the share that gives the next block for a tenant of group own: its own
+// blocks can go whatever its floor is.
+func (ss *evictionGroups) victim(own *evictionGroup) *evictionGroup {
 	if best := ss.heap.top(); best != nil && (own.queued == 0 || !own.turn.before(best.turn)) {
 		return best
 	}
@@ -82,7 +82,7 @@ func (ss *shares) victim(own *share) *share {
 }
 
 // anyVictim is the share that gives the next block whatever the floors.
-func (ss *shares) anyVictim() *share {
+func (ss *evictionGroups) anyVictim() *evictionGroup {
 	best, floored := ss.heap.top(), ss.floored.top()
 	if best == nil || floored != nil && floored.turn.before(best.turn) {
 		return floored

@@ -20,7 +20,7 @@ func TestCauses(t *testing.T) {
 		root   Root
 		tokens []uint32
 		found  int
-		cause  Cause
+		cause  MissReason
 	}{
 		{a, span(0, 8), 8, Complete},
 		{a, span(0, 7), 7, Complete},
@@ -39,7 +39,7 @@ func TestCauses(t *testing.T) {
 		{salted("nobody"), span(0, 4), 0, OtherSalt},
 	} {
 		blocks, m := r.take(x.root, x.tokens)
-		require.Equal(t, [2]any{x.found, x.cause}, [2]any{m.Tokens, m.Lacks()}, "case %d", i)
+		require.Equal(t, [2]any{x.found, x.cause}, [2]any{m.Tokens, m.MissReason()}, "case %d", i)
 		require.Equal(t, m, r.tree.Match(x.root, Query{Tokens: x.tokens}))
 		r.release(blocks)
 	}
@@ -47,25 +47,25 @@ func TestCauses(t *testing.T) {
 	for i, x := range []struct {
 		root   Root
 		tokens []uint32
-		cause  Cause
+		cause  MissReason
 	}{
 		{a, span(0, 8), WasEvicted}, {r.root, span(40, 44), WasEvicted}, {r.root, span(60, 64), WasEvicted},
 		{r.root, span(0, 8), NeverSeen}, // evicted under another salt is none of his business
 	} {
 		_, m := r.match(x.root, x.tokens)
-		require.Equal(t, x.cause, m.Lacks(), "case %d", i)
+		require.Equal(t, x.cause, m.MissReason(), "case %d", i)
 	}
-	require.Equal(t, []string{"complete", "never seen", "evicted", "other salt", "other model", "too short", "not asked"},
-		[]string{Complete.String(), NeverSeen.String(), WasEvicted.String(), OtherSalt.String(), OtherModel.String(), TooShort.String(), Cause(99).String()})
+	require.Equal(t, []string{"complete", "never seen", "evicted", "other salt", "other model", "too short", "not looked up"},
+		[]string{Complete.String(), NeverSeen.String(), WasEvicted.String(), OtherSalt.String(), OtherModel.String(), TooShort.String(), MissReason(99).String()})
 }
 
 // A block that expired is not what another tenant has.
 func TestCauseOfExpired(t *testing.T) {
 	r := newRig(t, 8, Config{BlockSize: 2})
-	r.release(r.hold(Path{Root: r.root, Keep: Keep{TTL: time.Second}}, span(0, 6)))
+	r.release(r.hold(Path{Root: r.root, RetentionHint: RetentionHint{TTL: time.Second}}, span(0, 6)))
 	r.now = r.now.Add(time.Second)
 	_, m := r.match(r.root, span(0, 6))
-	require.Equal(t, WasEvicted, m.Lacks())
+	require.Equal(t, WasEvicted, m.MissReason())
 	r.take(r.root, span(0, 6))
 	require.Equal(t, 1, r.tree.Stats().Misses[WasEvicted])
 }
@@ -78,7 +78,7 @@ func TestGhostsAreDropped(t *testing.T) {
 	blocks := r.cache(r.root, span(0, 1))
 	require.True(t, r.tree.Forget(blocks[0]))
 	_, m := r.match(r.root, span(0, 1))
-	require.Equal(t, NeverSeen, m.Lacks())
+	require.Equal(t, NeverSeen, m.MissReason())
 }
 
 // The numbers add up, for the tree and for its salts.
@@ -97,8 +97,8 @@ func TestStatsAddUp(t *testing.T) {
 	}
 	s := r.tree.Stats()
 	require.Equal(t, 600, s.Lookups)
-	require.Equal(t, asked, s.TokensAsked)
-	require.Greater(t, s.TokensFound, found)
+	require.Equal(t, asked, s.TokensQueried)
+	require.Greater(t, s.TokensHit, found)
 	require.Equal(t, s.Blocks, s.Cached+s.Held)
 	require.Positive(t, s.Evicted)
 	for _, st := range []Stats{s, r.tree.SaltStats(roots[0]), r.tree.SaltStats(roots[1]), r.tree.SaltStats(roots[2])} {
@@ -108,12 +108,12 @@ func TestStatsAddUp(t *testing.T) {
 		}
 		require.Equal(t, st.Lookups, sum)
 		require.Zero(t, st.Misses[Complete])
-		for _, n := range st.Ends {
+		for _, n := range st.PartialReasons {
 			sum -= n
 		}
 		require.Equal(t, st.Lookups-st.Partial, sum)
-		require.Positive(t, st.Ends[NeverSeen]+st.Ends[WasEvicted])
-		require.LessOrEqual(t, st.TokensFound, st.TokensAsked)
+		require.Positive(t, st.PartialReasons[NeverSeen]+st.PartialReasons[WasEvicted])
+		require.LessOrEqual(t, st.TokensHit, st.TokensQueried)
 	}
 	blocks := 0
 	for _, root := range roots {

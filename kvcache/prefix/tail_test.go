@@ -9,7 +9,7 @@ import (
 // E2: a block that is not full is shared as it is. Its owner goes on in a copy, which
 // takes the place of the old one; whoever still reads that keeps it.
 func TestE2TailIsNeverExtended(t *testing.T) {
-	for _, shared := range []bool{false, true} { // a tail behind a run, and of a root
+	for _, shared := range []bool{false, true} { // a tail after a run, and of a root
 		r := newRig(t, 8, Config{BlockSize: 4})
 		prompt := span(0, 6)
 		if shared {
@@ -81,7 +81,7 @@ func TestE3TailsComeAndGo(t *testing.T) {
 	require.Equal(t, 8, r.alloc.Free())
 }
 
-// Nothing is inserted behind a block that is not full.
+// Nothing is inserted after a block that is not full.
 func TestNothingBehindTail(t *testing.T) {
 	r := newRig(t, 8, Config{BlockSize: 4})
 	a := r.hold(Path{Root: r.root}, span(0, 6))

@@ -7,13 +7,13 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Take makes the caller an owner of the blocks of a match, which it appends to dst:
-// the path is safe from eviction until the caller has released it. m is what Lookup
-// said of the same root and query a moment ago, of which no token has changed; what has
-// changed in the tree since is looked up again. What follows away is kept as if it was used
-// now; see Promote. Where claims leave no blocks to take, the match is shorter. This is what
-// statistics count as a lookup and what policies count as a use.
-func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]block.Block, Match, error) {
+// Take makes the caller an owner of a match's blocks, which it appends to dst: the path is not
+// evicted until the caller has released it. m is the Match from Lookup of the same root and query,
+// whose slices must not have changed; the tree is searched again when it has changed since. The
+// offloaded entries that follow count as used now; see Promote. The match is shorter when claims
+// leave no block that can be taken. A Take is what statistics count as a lookup and policies as a
+// use.
+func (t *Tree) Take(dst []block.Block, r Root, q Query, k RetentionHint, m Match) ([]block.Block, Match, error) {
 	if err := t.made("take"); err != nil {
 		return dst, Match{}, err
 	}
@@ -32,8 +32,8 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k Keep, m Match) ([]bloc
 		waited := t.entries[b.ID].state == queued
 		err := t.retain(b)
 		if errors.Is(err, block.ErrOutOfBlocks{}) {
-			m.Blocks, m.Tail, m.cause = min(m.Blocks, i), 0, NeverSeen
-			m.Away, m.far = 0, nil
+			m.Blocks, m.Tail, m.reason = min(m.Blocks, i), 0, NeverSeen
+			m.Offloaded, m.far = 0, nil
 			m.Fidelity = m.fidelity()
 			if m.Tokens = i * t.blockSize; m.Tokens < t.minPrefix { // not worth it any more
 				m.Tokens, m.Blocks, m.Fidelity = 0, 0, Exact
@@ -72,16 +72,16 @@ func (t *Tree) retain(b block.Block) error {
 }
 
 // used notes that a block was taken again.
-func (t *Tree) used(e *entry, k Keep, waited bool) {
+func (t *Tree) used(e *entry, k RetentionHint, waited bool) {
 	e.hits++
 	e.keep(k)
-	s := e.node.root.tenant.share
-	s.ranker.used(s, e, waited)
+	s := e.node.root.tenant.group
+	s.policy.used(s, e, waited)
 }
 
-// Release takes an owner away from each of a path's blocks, given in its order.
-// Those that the tree knows, which are the first ones, are cached when nobody else
-// owns them; the others are free. All are released or, with an error, none.
+// Release removes the caller as an owner of a path's blocks, given in the order of the path. Blocks
+// in the tree, which come first, are cached when they have no other owner; the others are free.
+// Either all are released or, with an error, none.
 func (t *Tree) Release(bs []block.Block) error {
 	if err := t.made("release"); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (t *Tree) release(bs []block.Block) error {
 		}
 	}
 	if known > 0 {
-		t.trim(t.entries[bs[0].ID].node.root.tenant.share)
+		t.trim(t.entries[bs[0].ID].node.root.tenant.group)
 	}
 	return nil
 }

@@ -4,30 +4,29 @@ import "sort"
 
 // tenant is everything under one salt. It exists while it has blocks or limits.
 type tenant struct {
-	key     Key
-	roots   int
-	blocks  int // in the tree
-	queued  int // of them, without an owner
-	away    int // entries whose blocks are away
-	limited bool
-	share   *share
-	stats   counters
+	key       Key
+	roots     int
+	blocks    int // in the tree
+	queued    int // of them, without an owner
+	offloaded int // entries whose blocks are offloaded
+	limited   bool
+	group     *evictionGroup
+	stats     counters
 }
 
-// Limits bound what a salt's blocks may take of the cache. Blocks in use count, those that
-// are away do not.
+// Limits bound the share of the cache that a salt's resident blocks take. Held blocks count, too.
 type Limits struct {
-	// Quota is the most blocks that the tree keeps for the salt; 0: no limit. At
-	// the quota a new block takes the place of one of the salt's own.
+	// Quota is the most blocks that the tree keeps for the salt; 0: no limit. At the quota a new
+	// block replaces another one of the salt.
 	Quota int
-	// Floor is the number of blocks that only the salt itself can displace. It is
-	// kept from others once it is filled, not before.
+	// Floor is the number of blocks that other salts cannot evict. It is not reserved beforehand:
+	// it protects blocks that the salt has.
 	Floor int
 }
 
-// SetLimits sets the limits of a scope's salt; zero Limits remove them. Blocks above a
-// new quota go as soon as they are not in use. ErrArgument where a floor is above
-// the quota or the floors of all salts are above what there is.
+// SetLimits sets the limits of a scope's salt; zero Limits remove them. Blocks above a new quota
+// are evicted as soon as they are not in use. ErrArgument when the floor is above the quota, or the
+// floors of all salts are above the number of blocks.
 func (t *Tree) SetLimits(r Root, l Limits) error {
 	if err := t.made("limits"); err != nil {
 		return err
@@ -40,7 +39,7 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 	floors := min(l.Floor, t.alloc.Total()+1)
 	for key, other := range t.tenants {
 		if key != r.tenant {
-			floors += min(other.share.limits.Floor, t.alloc.Total())
+			floors += min(other.group.limits.Floor, t.alloc.Total())
 		}
 		if floors > t.alloc.Total() {
 			return ErrArgument{Op: "limits", Why: "the floors of all salts are more blocks than there are"}
@@ -50,14 +49,14 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 		return ErrArgument{Op: "limits", Why: "the floor is more blocks than there are"}
 	}
 	tn := t.makeTenant(r.tenant)
-	if l != tn.share.limits {
+	if l != tn.group.limits {
 		if tn.limited {
-			t.shares.limited--
+			t.groups.limited--
 		}
-		to := t.shares.common
+		to := t.groups.common
 		if tn.limited = l != (Limits{}); tn.limited {
-			to = t.newShare(l)
-			t.shares.limited++
+			to = t.newGroup(l)
+			t.groups.limited++
 		}
 		t.move(tn, to)
 		t.trim(to)
@@ -68,7 +67,7 @@ func (t *Tree) SetLimits(r Root, l Limits) error {
 
 // move brings a tenant's blocks to another share, in the order of their release. Among
 // those of others that are there they count as released now.
-func (t *Tree) move(tn *tenant, to *share) {
+func (t *Tree) move(tn *tenant, to *evictionGroup) {
 	var waiting []uint32
 	for _, r := range t.roots {
 		if r.tenant != tn {
@@ -76,7 +75,7 @@ func (t *Tree) move(tn *tenant, to *share) {
 		}
 		each(&r.node, func(n *node) {
 			here := n.resident()
-			tn.share.blocks -= here
+			tn.group.blocks -= here
 			to.blocks += here
 			for _, b := range n.blocks[:here] {
 				if t.entries[b.ID].state == queued {
@@ -87,51 +86,51 @@ func (t *Tree) move(tn *tenant, to *share) {
 	}
 	sort.Slice(waiting, func(i, j int) bool { return t.entries[waiting[i]].stamp < t.entries[waiting[j]].stamp })
 	for _, id := range waiting {
-		tn.share.ranker.taken(tn.share, id)
+		tn.group.policy.taken(tn.group, id)
 	}
-	tn.share.queued -= len(waiting)
-	t.shares.changed(tn.share)
-	tn.share = to
+	tn.group.queued -= len(waiting)
+	t.groups.changed(tn.group)
+	tn.group = to
 	for _, id := range waiting {
-		if to == t.shares.common {
+		if to == t.groups.common {
 			t.clock++
 			t.entries[id].stamp = t.clock
 		}
-		to.ranker.released(to, id)
+		to.policy.released(to, id)
 	}
 	to.queued += len(waiting)
-	t.shares.changed(to)
+	t.groups.changed(to)
 }
 
 // entered and left count a block that the tree gets and loses.
 func (tn *tenant) entered() {
 	tn.blocks++
-	tn.share.blocks++
-	tn.share.t.shares.changed(tn.share)
+	tn.group.blocks++
+	tn.group.t.groups.changed(tn.group)
 }
 
 func (tn *tenant) left() {
 	tn.blocks--
-	tn.share.blocks--
-	tn.share.t.shares.changed(tn.share)
+	tn.group.blocks--
+	tn.group.t.groups.changed(tn.group)
 }
 
 // trim evicts what a share has above its quota and nobody uses.
-func (t *Tree) trim(s *share) {
+func (t *Tree) trim(s *evictionGroup) {
 	for s.limits.Quota > 0 && s.blocks > s.limits.Quota && t.evictFrom(s) {
 	}
 }
 
-// admit makes room for one more block of a tenant, within his quota.
+// admit makes room for one more block of a tenant, within its quota.
 func (t *Tree) admit(tn *tenant) bool {
-	s := tn.share
+	s := tn.group
 	return s.limits.Quota == 0 || s.blocks < s.limits.Quota || t.evictFrom(s)
 }
 
 func (t *Tree) makeTenant(key Key) *tenant {
 	tn := t.tenants[key]
 	if tn == nil {
-		tn = &tenant{key: key, share: t.shares.common}
+		tn = &tenant{key: key, group: t.groups.common}
 		t.tenants[key] = tn
 	}
 	return tn

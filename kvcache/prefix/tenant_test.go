@@ -65,7 +65,7 @@ func TestTenantsComeAndGo(t *testing.T) {
 	require.Len(t, r.tree.roots, len(r.tree.tenants))
 	require.NoError(t, r.tree.Clear(false))
 	require.Empty(t, r.tree.tenants)
-	require.Equal(t, slices.Repeat([]uint32{none}, len(r.tree.firsts)), []uint32(r.tree.firsts))
+	require.Equal(t, slices.Repeat([]uint32{none}, len(r.tree.firstBlocks)), []uint32(r.tree.firstBlocks))
 }
 
 // At the quota a tenant's new blocks displace his own, and what he uses counts.
@@ -188,7 +188,7 @@ func TestLimitArguments(t *testing.T) {
 	require.NoError(t, r.tree.SetLimits(b, Limits{Quota: math.MaxInt - 1, Floor: 4}))
 	require.NoError(t, r.tree.SetLimits(a, Limits{Floor: 5})) // his own floor does not count twice
 	require.ErrorIs(t, r.tree.SetLimits(a, Limits{Floor: 7}), ErrArgument{})
-	require.Equal(t, 5, r.tree.tenants[a.tenant].share.limits.Floor)
+	require.Equal(t, 5, r.tree.tenants[a.tenant].group.limits.Floor)
 }
 
 // Thousands of tenants with floors and quotas: a victim is found among their fronts
@@ -207,15 +207,15 @@ func TestThousandsOfFloors(t *testing.T) {
 		spare += 3 - i%3
 	}
 	require.Equal(t, spare, r.tree.Evictable(r.root))
-	require.Len(t, r.tree.shares.heap.items, tenants)
+	require.Len(t, r.tree.groups.heap.items, tenants)
 	require.True(t, r.tree.Evict(spare, r.root))
 	r.check()
 	for i := range tenants {
 		require.Equal(t, i%3, r.tree.SaltStats(salted(fmt.Sprint(i))).Blocks)
 	}
-	require.Empty(t, r.tree.shares.heap.items)
+	require.Empty(t, r.tree.groups.heap.items)
 	// What was promised goes whoever's floor it is, in the order of release.
-	require.Equal(t, tenants-(tenants+2)/3, len(r.tree.shares.floored.items))
+	require.Equal(t, tenants-(tenants+2)/3, len(r.tree.groups.floored.items))
 	require.False(t, r.tree.Evict(1, r.root))
 	require.True(t, r.tree.EvictAny(3))
 	r.check()

@@ -10,27 +10,26 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Config says how a tree works. BlockSize is required.
+// Config configures a tree. BlockSize is required.
 type Config struct {
 	BlockSize int              // tokens of a block, 1 or more
 	Policy    Policy           // what is evicted first; unset: Adaptive
 	MinPrefix int              // tokens; a shorter match is a miss
 	Now       func() time.Time // the clock of leases and lifetimes, safe for concurrent use; nil: time.Now
 
-	// MaxAway is the most entries that stay while their blocks are away; 0: none do. At
-	// the bound the end of a path goes that was used least recently.
-	MaxAway int
-	// Demote is asked about every full block that is evicted, by Evict, EvictAny or a quota,
-	// just before it becomes free: true says that its content is to be found elsewhere under
-	// its key, so that its entry stays, away. It is called under the lock that guards the
-	// allocator and that of the tree: it must not call the tree, and may read the block until
-	// the call that evicts returns. It is required where MaxAway is not 0, and else not called.
+	// MaxOffloaded is the most offloaded entries that the tree keeps; 0: none. At the limit the end
+	// of the least recently used path is dropped.
+	MaxOffloaded int
+	// Demote is called for every full block that is evicted, by Evict, EvictAny or a quota, before
+	// it becomes free. true says that its content is stored elsewhere under its key, so that its
+	// entry stays, offloaded. Demote is called with the locks of the allocator and of the tree
+	// held: it must not call the tree. It may read the block until the call that evicts returns.
+	// Required when MaxOffloaded is not 0, and not called otherwise.
 	Demote func(b block.Block, key Key) bool
 }
 
-// Tree maps prefixes to blocks of an allocator. Of its methods those that change
-// something are called under the lock that guards the allocator; the others are safe
-// at any time. It must not be copied.
+// Tree maps prefixes to blocks of an allocator. Methods that change something must be called under
+// the lock that guards the allocator; the others are safe at any time. A Tree must not be copied.
 type Tree struct {
 	alloc     *block.BlockAllocator
 	blockSize int
@@ -38,31 +37,31 @@ type Tree struct {
 	now       func() time.Time
 	policy    Policy
 
-	mu      sync.RWMutex
-	entries []entry // by block number
-	roots   map[Key]*root
-	tenants map[Key]*tenant
-	shares  shares
-	waiting links // places of blocks in queues
-	firsts  firsts
-	ghosts  ghosts
-	expiry  expiry
-	leases  heap[*Lease]
-	hub     hub
+	mu          sync.RWMutex
+	entries     []entry // by block number
+	roots       map[Key]*root
+	tenants     map[Key]*tenant
+	groups      evictionGroups
+	waiting     links // places of blocks in queues
+	firstBlocks firstBlocks
+	ghosts      ghosts
+	expiry      expiry
+	leases      heap[*Lease]
+	hub         hub
 
-	version uint64 // of the structure: a Match of another one is out of date
-	clock   uint64 // counts releases
-	nodes   int
-	blocks  int // of the allocator, in the tree
-	queued  int // of them, without an owner
-	pinned  int // owned by leases, a block counted for each
-	stats   counters
-	away    awayTable // entries without a block of the allocator
+	version   uint64 // of the structure: a Match of another one is out of date
+	clock     uint64 // counts releases
+	nodes     int
+	blocks    int // of the allocator, in the tree
+	queued    int // of them, without an owner
+	pinned    int // owned by leases, a block counted for each
+	stats     counters
+	offloaded offloadTable // entries without a block of the allocator
 }
 
-// New returns an empty tree over the blocks of alloc. From here on the tree
-// decides which cached block goes first: the owner calls Evict before it allocates
-// more than is free. ErrArgument for a configuration that cannot be.
+// New returns an empty tree over the blocks of alloc. From now on the tree decides which cached
+// block is evicted: call Evict before allocating more than is free. ErrArgument for an invalid
+// configuration.
 func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 	switch {
 	case alloc == nil:
@@ -73,10 +72,10 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("a shortest prefix of %d tokens: need 0 or more", cfg.MinPrefix)}
 	case cfg.Policy > lastPolicy:
 		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("policy %d is none", cfg.Policy)}
-	case cfg.MaxAway < 0 || cfg.MaxAway > mostAway:
-		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("%d entries away: need 0 to %d", cfg.MaxAway, mostAway)}
-	case cfg.MaxAway > 0 && cfg.Demote == nil:
-		return nil, ErrArgument{Op: "new", Why: "entries may stay away, and Demote is nil"}
+	case cfg.MaxOffloaded < 0 || cfg.MaxOffloaded > maxOffloaded:
+		return nil, ErrArgument{Op: "new", Why: fmt.Sprintf("%d offloaded entries: need 0 to %d", cfg.MaxOffloaded, maxOffloaded)}
+	case cfg.MaxOffloaded > 0 && cfg.Demote == nil:
+		return nil, ErrArgument{Op: "new", Why: "MaxOffloaded is set, and Demote is nil"}
 	}
 	t := &Tree{
 		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy,
@@ -89,11 +88,11 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		t.now = time.Now
 	}
 	t.entries = make([]entry, alloc.Total())
-	t.away = t.newAwayTable(cfg)
+	t.offloaded = t.newOffloadTable(cfg)
 	t.expiry, t.leases = t.newExpiry(), newLeases()
-	t.shares.heap, t.shares.floored = newShareHeap(), newShareHeap()
+	t.groups.heap, t.groups.floored = newGroupHeap(), newGroupHeap()
 	t.waiting = func(id uint32) *link { return &t.entries[id].neighbours }
-	t.shares.common = t.newShare(Limits{})
+	t.groups.common = t.newGroup(Limits{})
 	if err := t.fit("new"); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 const (
 	initial = 0.1       // hazard of return in an octave where nothing is known
 	weight  = 1.0 / 256 // of what is assumed, in capacities of hits
-	memory  = 16        // counts fade over so many capacities of blocks
+	memory  = 16        // counts fade over that many capacities of blocks
 	trust   = 2         // turnovers after which half of what was learned is believed
 )
 

@@ -1,10 +1,10 @@
-// Package quant holds a sequence's keys and values in few bits, in host memory, and lets
-// go of those that an eviction policy can spare: for programs that compute
-// attention themselves. Its blocks are those of package host, its codecs those of the paged pools.
+// Package quant stores a sequence's keys and values quantized, in host memory, and evicts those
+// that a policy can spare: for programs that compute attention themselves. Its blocks are those of
+// package host, its codecs those of the paged pools.
 //
-// A number is a code of 2, 3, 4 or 8 bits, bit-packed, in groups that share a scale and a
-// zero point of 4 bytes together (see backend/quant.Affine): a head is one group at 8
-// bits, as in the pools' int8asym, and groups of 32 at fewer, as in their int4.
+// A number is stored as a code of 2, 3, 4 or 8 bits. Codes are bit-packed, in groups that share a
+// scale and a zero point, 4 bytes together (see backend/quant.Affine). With 8 bits the group is a
+// head, as in int8asym of the pools; with fewer bits a group has 32 numbers, as in int4.
 package quant
 
 import (
@@ -15,12 +15,11 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/memory"
 )
 
-// CacheManager is the quantized keys and values of one sequence, layer by layer, made by
-// New. Layer
-// gives one of the layers; the calls on the manager that concern one layer's tokens are
-// for caches of a single one, and an ErrShape on others.
+// CacheManager is the quantized keys and values of one sequence, layer by layer. Layer returns one
+// of the layers. The methods of the manager itself that concern one layer's tokens are for caches
+// of a single layer, and ErrArgument on others.
 //
-// It may be used by one goroutine at a time, with all its layers. It must not be copied.
+// It may be used, with all its layers, by one goroutine at a time. It must not be copied.
 type CacheManager struct {
 	cfg    KVCacheConfig
 	format format
@@ -36,8 +35,8 @@ type CacheManager struct {
 	scratch evict.Scratch
 }
 
-// New returns an empty cache. It allocates next to nothing: a block of 16 tokens is
-// allocated when a layer first needs it. The error is a backend.ErrConfig.
+// New returns an empty cache. A block of 16 tokens is allocated when a layer first needs it.
+// backend.ErrConfig when cfg is not valid.
 func New(cfg KVCacheConfig) (*CacheManager, error) {
 	cfg, limits, err := cfg.resolved()
 	if err != nil {
@@ -59,12 +58,13 @@ func New(cfg KVCacheConfig) (*CacheManager, error) {
 // Config is the configuration with its defaults filled in.
 func (c *CacheManager) Config() KVCacheConfig { return c.cfg }
 
-// Layer is a view of one layer. ErrShape when there is no such layer.
+// Layer returns one layer of the cache, which shares its memory. ErrArgument when there is no such
+// layer.
 func (c *CacheManager) Layer(i int) (*Layer, error) { return c.layer("layer", i) }
 
 func (c *CacheManager) layer(op string, i int) (*Layer, error) {
 	if i < 0 || i >= len(c.layers) {
-		return nil, backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("layer %d: the cache has %d", i, len(c.layers))}
+		return nil, backend.ErrArgument{Package: "quant", Op: op, What: fmt.Sprintf("layer %d: the cache has %d", i, len(c.layers))}
 	}
 	return &c.layers[i], nil
 }
@@ -72,7 +72,7 @@ func (c *CacheManager) layer(op string, i int) (*Layer, error) {
 // only is the layer of a cache that has one.
 func (c *CacheManager) only(op string) (*Layer, error) {
 	if len(c.layers) != 1 {
-		return nil, backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("the cache has %d layers; call it on one of them: see Layer", len(c.layers))}
+		return nil, backend.ErrArgument{Package: "quant", Op: op, What: fmt.Sprintf("the cache has %d layers; call it on one of them: see Layer", len(c.layers))}
 	}
 	return &c.layers[0], nil
 }
@@ -89,7 +89,7 @@ func (c *CacheManager) Len() int {
 // IsEmpty reports whether Len is 0.
 func (c *CacheManager) IsEmpty() bool { return c.Len() == 0 }
 
-// Append is Layer.Append on a layer.
+// Append appends a token to a layer; see Layer.Append.
 func (c *CacheManager) Append(key, value []float32, layer int) error {
 	l, err := c.layer("append", layer)
 	if err != nil {
@@ -143,17 +143,17 @@ func (c *CacheManager) UpdateAttentionScores(scores []float64) error {
 	return l.UpdateAttentionScores(scores)
 }
 
-// PyramidBudget is what PyramidKV gives a layer of a model with so many layers, if all
-// layers together may hold MaxSeqLen tokens; added up over the layers it is MaxSeqLen.
-// The budgets fall linearly: evict.PyramidKV says how, with the settings of this cache's
-// policy if that is one. 0 for a layer that there is not.
+// PyramidBudget is the budget that PyramidKV gives a layer of a model with totalLayers layers, when
+// all layers together may hold MaxSeqLen tokens. The budgets fall linearly: see evict.PyramidKV,
+// whose settings are those of the cache's policy if it is one. It is 0 for a layer that does not
+// exist.
 func (c *CacheManager) PyramidBudget(layer, totalLayers int) int {
 	p, _ := c.cfg.EvictionPolicy.(evict.PyramidKV)
 	return p.Budget(c.cfg.MaxSeqLen, layer, totalLayers)
 }
 
-// CompressionRatio is the bytes of a token in float32 over the bytes it is stored in, its
-// scales, zero points and the rounding of heads to whole bytes included.
+// CompressionRatio is the bytes of a token in float32, divided by the bytes that it is stored in,
+// including scales, zero points and padding to whole bytes.
 func (c *CacheManager) CompressionRatio() float64 {
 	if c.memory == nil {
 		return 0
@@ -161,9 +161,9 @@ func (c *CacheManager) CompressionRatio() float64 {
 	return float64(2*4*c.format.elements()) / float64(c.format.tokenBytes())
 }
 
-// MemoryBytes is the bytes of the blocks that hold the layers' tokens, 16 tokens each, with
-// their scales and zero points: as much as is allocated for them, for blocks that are not
-// needed any more are dropped. What a layer knows of a token, 24 bytes, is not counted.
+// MemoryBytes is the memory of the blocks that hold the layers' tokens, 16 tokens each, with their
+// scales and zero points. Blocks that are not needed any more are freed. The 24 bytes of each token
+// that describe it are not counted.
 func (c *CacheManager) MemoryBytes() int64 {
 	var bytes int64
 	for i := range c.layers {

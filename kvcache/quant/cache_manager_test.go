@@ -45,7 +45,7 @@ func TestEmpty(t *testing.T) {
 	require.Empty(t, keys)
 	require.Empty(t, values)
 	_, _, err = c.Get([]int{0})
-	require.ErrorIs(t, err, ErrPosition{Layer: 0, Position: 0, Appended: 0})
+	require.ErrorIs(t, err, ErrNotHeld{Layer: 0, Position: 0, Appended: 0})
 	require.Empty(t, held(t, c))
 }
 
@@ -72,8 +72,8 @@ func TestPositionsAreStable(t *testing.T) {
 	}
 	for _, missing := range []int{2, 41, 60, -1, math.MinInt, math.MaxInt} {
 		_, _, err := c.Get([]int{0, missing, 1})
-		require.ErrorIs(t, err, ErrPosition{Layer: 0, Position: missing, Appended: 60})
-		require.ErrorIs(t, err, ErrPosition{})
+		require.ErrorIs(t, err, ErrNotHeld{Layer: 0, Position: missing, Appended: 60})
+		require.ErrorIs(t, err, ErrNotHeld{})
 	}
 	_, _, err = c.Get([]int{5})
 	require.ErrorContains(t, err, "evicted")
@@ -90,8 +90,8 @@ func TestGetInto(t *testing.T) {
 	require.Equal(t, wantValue, values[:16])
 	wantKey, _ = one(t, c, 0)
 	require.Equal(t, wantKey, keys[16:])
-	require.ErrorIs(t, c.GetInto(keys[:31], values, []int{2, 0}), backend.ErrShape{})
-	require.ErrorIs(t, c.GetInto(keys, values, []int{2, 3}), ErrPosition{})
+	require.ErrorIs(t, c.GetInto(keys[:31], values, []int{2, 0}), backend.ErrArgument{})
+	require.ErrorIs(t, c.GetInto(keys, values, []int{2, 3}), ErrNotHeld{})
 	require.Equal(t, wantKey, keys[16:], "nothing was read")
 }
 
@@ -110,7 +110,7 @@ func TestH2OKeepsHeavyHitters(t *testing.T) {
 func TestScoresAreChecked(t *testing.T) {
 	c := filled(t, newCache(t, small(100, 4, evict.H2O{Recent: 1})), 4)
 	for _, bad := range [][]float64{{1, 2, 3}, {1, 2, 3, 4, 5}, nil, {9, 9, math.NaN(), 0}, {9, 9, 0, -1}, {9, math.Inf(1), 0, 0}} {
-		require.ErrorIs(t, c.UpdateAttentionScores(bad), backend.ErrShape{})
+		require.ErrorIs(t, c.UpdateAttentionScores(bad), backend.ErrArgument{})
 	}
 	for range 3 {
 		require.NoError(t, c.UpdateAttentionScores([]float64{0, 0, math.MaxFloat64, 0}), "a sum that overflows stays the largest")
@@ -207,7 +207,7 @@ func TestLayers(t *testing.T) {
 	require.True(t, last.IsEmpty())
 	require.Equal(t, 900, c.Len())
 	_, _, err = last.Get([]int{499})
-	require.ErrorIs(t, err, ErrPosition{Layer: 3, Position: 499, Appended: 500})
+	require.ErrorIs(t, err, ErrNotHeld{Layer: 3, Position: 499, Appended: 500})
 
 	even := cfg
 	even.EvictionPolicy = evict.H2O{}
@@ -221,14 +221,14 @@ func TestCallsWithoutALayer(t *testing.T) {
 	cfg.Layers = 2
 	c := newCache(t, cfg)
 	_, _, err := c.Get([]int{0})
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 	_, err = c.Positions(nil)
-	require.ErrorIs(t, err, backend.ErrShape{})
-	require.ErrorIs(t, c.GetInto(nil, nil, nil), backend.ErrShape{})
-	require.ErrorIs(t, c.Evict(1), backend.ErrShape{})
-	require.ErrorIs(t, c.UpdateAttentionScores(nil), backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
+	require.ErrorIs(t, c.GetInto(nil, nil, nil), backend.ErrArgument{})
+	require.ErrorIs(t, c.Evict(1), backend.ErrArgument{})
+	require.ErrorIs(t, c.UpdateAttentionScores(nil), backend.ErrArgument{})
 	for _, layer := range []int{-1, 2, math.MaxInt} {
-		require.ErrorIs(t, c.Append(filledWith(0, c), filledWith(0, c), layer), backend.ErrShape{})
+		require.ErrorIs(t, c.Append(filledWith(0, c), filledWith(0, c), layer), backend.ErrArgument{})
 		_, err := c.Layer(layer)
 		require.ErrorContains(t, err, "the cache has 2")
 	}
@@ -258,7 +258,7 @@ func TestWrongPoliciesAreFound(t *testing.T) {
 	}
 	_, err := New(small(4, 4, short{}))
 	require.ErrorContains(t, err, "budgets for 0 of 1 layers")
-	require.ErrorIs(t, filled(t, newCache(t, small(4, 4, nil)), 4).Evict(-1), backend.ErrShape{})
+	require.ErrorIs(t, filled(t, newCache(t, small(4, 4, nil)), 4).Evict(-1), backend.ErrArgument{})
 }
 
 // A cache that was full once appends, counts, evicts and reads without an allocation.

@@ -10,28 +10,27 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 )
 
-// DefaultBits is the width of a code where a config says none: what costs a model nothing
-// that can be measured. Fewer are a decision.
+// DefaultBits is the width of a code when a config does not say. It costs a model nothing that can
+// be measured.
 const DefaultBits = 8
 
-// KVCacheConfig says what a CacheManager holds. MaxSeqLen, NumHeads and HeadDim are
-// required.
+// KVCacheConfig configures a CacheManager. MaxSeqLen, NumHeads and HeadDim are required.
 type KVCacheConfig struct {
-	// MaxSeqLen is the most tokens a layer may hold. Under a policy that gives layers
-	// different budgets, PyramidKV, it is what all layers together may hold.
+	// MaxSeqLen is the most tokens of a layer. Under a policy with different budgets for layers
+	// (PyramidKV) it is the most tokens of all layers together.
 	MaxSeqLen int
 	// NumHeads and HeadDim are the shape of a token's keys, and of its values:
 	// [NumHeads, HeadDim].
 	NumHeads, HeadDim int
-	// QuantizationBits of a stored number: 2, 3, 4 or 8; 0: DefaultBits.
+	// QuantizationBits is the bits of a stored number: 2, 3, 4 or 8; 0: DefaultBits.
 	QuantizationBits int
-	// EvictionPolicy says which tokens stay when a layer is full; nil: evict.Recency. One
-	// that looks at scores sees the sums of what UpdateAttentionScores was given.
+	// EvictionPolicy decides which tokens stay when a layer is full; nil: evict.Recency. Policies
+	// that read scores get the sums of those passed to UpdateAttentionScores.
 	EvictionPolicy evict.Policy
-	// Layers of the model; 0: 1.
+	// Layers is the number of layers; 0: 1.
 	Layers int
-	// Saturate stores values that are not finite as finite ones, an infinity as the
-	// largest of its group and NaN as 0. Without it they are an error.
+	// Saturate stores values that are not finite as finite ones: an infinity as the largest of its
+	// group, NaN as 0. Without it they are an error.
 	Saturate bool
 }
 

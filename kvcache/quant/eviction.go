@@ -8,17 +8,16 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/evict"
 )
 
-// Evict leaves at most budget tokens, those that the policy keeps, in their order, and
-// gives blocks that are not needed any more back. ErrShape for a negative budget,
-// backend.ErrConfig if a policy of the caller's answers what it may not; the layer is
-// then as it was.
+// Evict reduces the layer to at most budget tokens, those that the policy keeps, and frees blocks
+// that are not needed any more. ErrArgument for a negative budget, backend.ErrConfig when a policy
+// returns an invalid answer; the layer is then as it was.
 func (l *Layer) Evict(budget int) error {
 	if err := l.made("evict"); err != nil {
 		return err
 	}
 	c := l.cache
 	if budget < 0 {
-		return backend.ErrShape{Package: "quant", Op: "evict", What: fmt.Sprintf("a budget of %d tokens, need at least 0", budget)}
+		return backend.ErrArgument{Package: "quant", Op: "evict", What: fmt.Sprintf("a budget of %d tokens, need at least 0", budget)}
 	}
 	about := evict.Layer{Len: len(l.entries), Scratch: &c.scratch}
 	if c.cfg.EvictionPolicy.NeedsScores() {

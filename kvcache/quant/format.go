@@ -11,7 +11,7 @@ const blockSize = 16
 // rows are stored keys and values, of a token or of one head.
 type rows = memory.Rows[byte]
 
-// format is how a token's keys and values are stored: each head by itself, keys before
+// format is how a token's keys and values are stored: each head separately, keys before
 // values.
 type format struct {
 	codec.Affine

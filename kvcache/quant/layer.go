@@ -10,10 +10,10 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
 
-// Layer is one layer's tokens in a CacheManager.
+// Layer is one layer of a CacheManager.
 //
-// A token's position is the number of tokens that were appended to the layer before it. It
-// is the token's name for good: eviction changes no position.
+// A token's position is the number of tokens that were appended to the layer before it. Eviction
+// does not change it.
 type Layer struct {
 	cache        *CacheManager
 	index, limit int
@@ -31,14 +31,14 @@ type entry struct {
 	score    float64
 }
 
-// ErrPosition is a position that a layer does not hold. errors.Is(err, ErrPosition{})
+// ErrNotHeld is a position that a layer does not hold. errors.Is(err, ErrNotHeld{})
 // matches any.
-type ErrPosition struct {
+type ErrNotHeld struct {
 	Layer, Position int
 	Appended        int // tokens the layer was given; Position is below if it was evicted
 }
 
-func (e ErrPosition) Error() string {
+func (e ErrNotHeld) Error() string {
 	why := "it was evicted"
 	if e.Position < 0 || e.Position >= e.Appended {
 		why = fmt.Sprintf("%d tokens were appended so far", e.Appended)
@@ -47,15 +47,15 @@ func (e ErrPosition) Error() string {
 }
 
 // Is matches the same error and the zero value.
-func (e ErrPosition) Is(target error) bool {
-	t, ok := target.(ErrPosition)
-	return ok && (t == e || t == ErrPosition{})
+func (e ErrNotHeld) Is(target error) bool {
+	t, ok := target.(ErrNotHeld)
+	return ok && (t == e || t == ErrNotHeld{})
 }
 
-// made is ErrShape of a layer that is no cache's.
+// made is ErrArgument of a layer that is no cache's.
 func (l *Layer) made(op string) error {
 	if l.cache == nil {
-		return backend.ErrShape{Package: "quant", Op: op, What: "the layer was not made by New; CacheManager.Layer gives one"}
+		return backend.ErrArgument{Package: "quant", Op: op, What: "the layer was not made by New; CacheManager.Layer gives one"}
 	}
 	return nil
 }
@@ -66,10 +66,10 @@ func (l *Layer) Len() int { return len(l.entries) }
 // IsEmpty reports whether Len is 0.
 func (l *Layer) IsEmpty() bool { return len(l.entries) == 0 }
 
-// Limit is the most tokens the layer holds: MaxSeqLen, or less if the policy says so.
+// Limit is the most tokens of the layer: MaxSeqLen, or less when the policy has a lower limit.
 func (l *Layer) Limit() int { return l.limit }
 
-// Positions appends the positions held to dst, rising: the order of attention scores.
+// Positions appends the positions of the tokens held to dst, in rising order.
 func (l *Layer) Positions(dst []int) []int {
 	for _, e := range l.entries {
 		dst = append(dst, e.position)
@@ -77,7 +77,7 @@ func (l *Layer) Positions(dst []int) []int {
 	return dst
 }
 
-// MemoryBytes is CacheManager.MemoryBytes of the layer.
+// MemoryBytes is CacheManager.MemoryBytes of this layer.
 func (l *Layer) MemoryBytes() int64 {
 	if l.cache == nil {
 		return 0
@@ -85,19 +85,18 @@ func (l *Layer) MemoryBytes() int64 {
 	return int64(len(l.table)) * int64(l.cache.format.blockBytes())
 }
 
-// Append stores the next token's key and value, [NumHeads, HeadDim] each, and does not
-// retain them. A full layer first evicts, so that the new token is never the one that
-// goes, and Len never exceeds Limit. ErrShape for another length, ErrNonFinite for a
-// value that is infinite or NaN unless the cache saturates; the layer is then as it was.
-// Magnitudes above 2^127 may be read as infinities.
-// It allocates nothing but a block, when the layer needs one that the cache never had.
+// Append stores a copy of the next token's key and value, [NumHeads, HeadDim] each. When the layer
+// is full it first evicts other tokens, so the new token always stays and Len never exceeds Limit.
+// ErrArgument for another length, ErrNonFinite for an infinity or NaN without Saturate; the layer is
+// then as it was. Magnitudes above 2^127 may be read as infinities. It allocates only blocks that
+// the cache never had.
 func (l *Layer) Append(key, value []float32) error {
 	if err := l.made("append"); err != nil {
 		return err
 	}
 	c, n := l.cache, l.cache.format.elements()
 	if len(key) != n || len(value) != n {
-		return backend.ErrShape{Package: "quant", Op: "append", What: fmt.Sprintf("key and value: %d and %d elements, need %d", len(key), len(value), n)}
+		return backend.ErrArgument{Package: "quant", Op: "append", What: fmt.Sprintf("key and value: %d and %d elements, need %d", len(key), len(value), n)}
 	}
 	if err := c.encode(key, false, l.index); err != nil {
 		return err
@@ -148,8 +147,8 @@ func (l *Layer) token(slot int) rows {
 	return l.cache.memory.Rows(l.table[slot/blockSize], slot%blockSize, slot%blockSize+1)
 }
 
-// Get reads the keys and values at the given positions, in any order, [NumHeads, HeadDim]
-// each. ErrPosition names the first that the layer does not hold; nothing is read then.
+// Get returns the keys and values at the given positions, in their order, [NumHeads, HeadDim] each.
+// ErrNotHeld for the first position that the layer does not hold.
 func (l *Layer) Get(positions []int) (keys, values [][]float32, err error) {
 	if err := l.made("get"); err != nil {
 		return nil, nil, err
@@ -170,15 +169,15 @@ func (l *Layer) Get(positions []int) (keys, values [][]float32, err error) {
 	return keys, values, nil
 }
 
-// GetInto is Get into memory of the caller, [len(positions), NumHeads, HeadDim] for keys
-// and for values. ErrShape for another length. It allocates nothing.
+// GetInto is Get into the caller's memory, [len(positions), NumHeads, HeadDim] for keys and for
+// values. ErrArgument for another length. It allocates nothing.
 func (l *Layer) GetInto(keys, values []float32, positions []int) error {
 	if err := l.made("get"); err != nil {
 		return err
 	}
 	n := l.cache.format.elements()
 	if want, ok := backend.Mul(len(positions), n); !ok || len(keys) != want || len(values) != want {
-		return backend.ErrShape{Package: "quant", Op: "get", What: fmt.Sprintf("keys and values: %d and %d elements, need %d for each of %d positions", len(keys), len(values), n, len(positions))}
+		return backend.ErrArgument{Package: "quant", Op: "get", What: fmt.Sprintf("keys and values: %d and %d elements, need %d for each of %d positions", len(keys), len(values), n, len(positions))}
 	}
 	if err := l.holds(positions); err != nil {
 		return err
@@ -189,11 +188,11 @@ func (l *Layer) GetInto(keys, values []float32, positions []int) error {
 	return nil
 }
 
-// holds is an ErrPosition for the first position that is not held.
+// holds is an ErrNotHeld for the first position that is not held.
 func (l *Layer) holds(positions []int) error {
 	for _, p := range positions {
 		if _, ok := l.find(p); !ok {
-			return ErrPosition{Layer: l.index, Position: p, Appended: l.appended}
+			return ErrNotHeld{Layer: l.index, Position: p, Appended: l.appended}
 		}
 	}
 	return nil
@@ -212,21 +211,21 @@ func (l *Layer) find(position int) (int, bool) {
 	return slices.BinarySearchFunc(l.entries, position, func(e entry, p int) int { return cmp.Compare(e.position, p) })
 }
 
-// UpdateAttentionScores adds to the score of each token held, in the order of Positions,
-// the attention it was given since: a policy that looks at scores keeps the highest,
-// compared as float32. ErrShape for another number than Len, or one that is
-// negative, infinite or NaN; no score has changed then.
+// UpdateAttentionScores adds new attention scores to those of the tokens held, in the order of
+// Positions. Policies that read scores keep the tokens with the highest, compared as float32.
+// ErrArgument when there are not Len scores or one is negative, infinite or NaN; no score has changed
+// then.
 func (l *Layer) UpdateAttentionScores(scores []float64) error {
 	const op = "update attention scores"
 	if err := l.made(op); err != nil {
 		return err
 	}
 	if len(scores) != len(l.entries) {
-		return backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("%d scores for %d tokens", len(scores), len(l.entries))}
+		return backend.ErrArgument{Package: "quant", Op: op, What: fmt.Sprintf("%d scores for %d tokens", len(scores), len(l.entries))}
 	}
 	for i, s := range scores {
 		if !(s >= 0 && s <= math.MaxFloat64) {
-			return backend.ErrShape{Package: "quant", Op: op, What: fmt.Sprintf("score %d is %g, need a finite number, at least 0", i, s)}
+			return backend.ErrArgument{Package: "quant", Op: op, What: fmt.Sprintf("score %d is %g, need a finite number, at least 0", i, s)}
 		}
 	}
 	for i, s := range scores {

@@ -74,8 +74,8 @@ func (m *machine) refuse(l int) {
 	bad[m.rng.IntN(len(bad))] = float32(math.NaN())
 	require.ErrorIs(m.t, m.c.Append(bad, good, l), backend.ErrNonFinite{})
 	require.ErrorIs(m.t, m.c.Append(good, bad, l), backend.ErrNonFinite{})
-	require.ErrorIs(m.t, m.c.Append(good, good[1:], l), backend.ErrShape{})
-	require.ErrorIs(m.t, m.c.Append(append(good, 0), good, l), backend.ErrShape{})
+	require.ErrorIs(m.t, m.c.Append(good, good[1:], l), backend.ErrArgument{})
+	require.ErrorIs(m.t, m.c.Append(append(good, 0), good, l), backend.ErrArgument{})
 }
 
 func (m *machine) score(l int) {
@@ -107,7 +107,7 @@ func (m *machine) agree() {
 		for p := -1; p <= m.appended[i]; p++ {
 			if !present[p] {
 				_, _, err := l.Get([]int{p})
-				require.ErrorIs(m.t, err, ErrPosition{Layer: i, Position: p, Appended: m.appended[i]})
+				require.ErrorIs(m.t, err, ErrNotHeld{Layer: i, Position: p, Appended: m.appended[i]})
 			}
 		}
 	}

@@ -10,6 +10,6 @@ import (
 func TestZeroValues(t *testing.T) {
 	zerotest.Check(t, zerotest.Types{
 		Made:  []any{&CacheManager{}, &Layer{}},
-		Plain: []any{&ErrPosition{}},
+		Plain: []any{&ErrNotHeld{}},
 	})
 }

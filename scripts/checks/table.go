@@ -33,7 +33,7 @@ var table = []check{
 		command: []string{"make", "asm-check"}},
 	{name: "golden", what: "make run prints the model's text", when: always, alone: program, takes: 3 * time.Second,
 		command: []string{"scripts/check-golden"}},
-	{name: "outside", what: "a module elsewhere builds and runs what it is promised", when: always, alone: program, takes: time.Minute,
+	{name: "outside", what: "a module elsewhere builds and runs what it is promised, the examples included", when: always, alone: program, takes: 90 * time.Second,
 		command: []string{"scripts/outside"}},
 	{name: "kernels-sources", what: "the compiled CUDA kernels against sources and MANIFEST", when: always, takes: time.Second,
 		command: []string{"go", "run", "./scripts/kernels", "check"}},
@@ -95,6 +95,6 @@ var table = []check{
 		command: []string{"scripts/cuda-simt", "bench"}},
 	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: atNight, alone: metalPlain, takes: 30 * time.Second,
 		command: []string{"scripts/metal-simt", "bench"}},
-	{name: "quality", what: "every figure of docs/quality.md, measured again", when: atNight, takes: 3 * time.Minute,
+	{name: "quality", what: "every figure of docs/quality.md, measured again", when: atNight, takes: 5 * time.Minute,
 		command: []string{"make", "quality"}},
 }

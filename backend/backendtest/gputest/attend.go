@@ -23,7 +23,7 @@ func testSplits[B launch.Buffer](t *testing.T, d *Device[B]) {
 		backend.Format{Act: backend.F32, K: backend.FP8E4M3, V: backend.Int4}) {
 		for name, see := range map[string]plan.Visibility{
 			"causal": {}, "noncausal": {NonCausal: true}, "window": {Window: 270, SinkTokens: 50},
-			"older": {Part: backend.OlderKeys, Recent: 10}, "recent": {Part: backend.RecentKeys, Recent: 270},
+			"older": {Part: backend.OlderKeys, Residual: 10}, "recent": {Part: backend.ResidualKeys, Residual: 270},
 		} {
 			t.Run(fmt.Sprint(f.Act, " ", f.K, " ", name), func(t *testing.T) {
 				c := newScene(t, be, f, see)
@@ -115,7 +115,7 @@ func testGarbage[B launch.Buffer](t *testing.T, d *Device[B]) {
 			see = plan.Visibility{}
 		}
 		spoilAttend(t, newScene(t, be, f, see))
-		spoilAttend(t, newScene(t, be, f, plan.Visibility{Part: backend.OlderKeys, Recent: 10}))
+		spoilAttend(t, newScene(t, be, f, plan.Visibility{Part: backend.OlderKeys, Residual: 10}))
 	}
 }
 

@@ -77,7 +77,7 @@ func Exercise[B backend.Buffer](be backend.Backend[B]) (err error) {
 }
 
 // Each kind of failure happens once wherever the work meets it, until there are no more
-// places. After each the device does its work again, a lost one when it was opened anew,
+// places. After each the device does its work again, a lost one when it was opened again,
 // and nothing is left of it.
 func testFailures[B launch.Buffer](t *testing.T, d *Device[B]) {
 	c := d.standin(t)

@@ -43,6 +43,15 @@ func testFreedInGraph[B launch.Buffer](t *testing.T, d *Device[B]) {
 	}
 	require.Equal(t, uint32(1), words(t, be, s, owner)[99], "the caller's memory is still there")
 
+	whole := alloc()
+	part, err := be.SubBuffer(whole, 8, backend.U32, 50)
+	require.NoError(t, err)
+	ofPart := fillGraph(t, be, s, part, 1)
+	require.NoError(t, ofPart.Launch())
+	require.NoError(t, be.Free(whole), "and its part with it")
+	require.ErrorIs(t, ofPart.Launch(), backend.ErrFreed)
+	require.NoError(t, ofPart.Close())
+
 	step := newStep(t, be, launch.Formats[0])
 	g, err := backend.Capture(be, step.s, step.all)
 	require.NoError(t, err)

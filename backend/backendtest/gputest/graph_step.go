@@ -38,11 +38,11 @@ func (c *step[B]) next(t testing.TB, n uint64) {
 		}
 		require.NoError(t, backend.Upload(c.be, c.s, b, 0, row))
 	}
-	rope := make([]float32, c.append.Rope.Table.Buf.Len())
+	rope := make([]float32, c.append.Rotary.Table.Buf.Len())
 	for i := range rope {
 		rope[i] = rng.Float32()
 	}
-	require.NoError(t, backend.Upload(c.be, c.s, c.append.Rope.Table.Buf, 0, rope))
+	require.NoError(t, backend.Upload(c.be, c.s, c.append.Rotary.Table.Buf, 0, rope))
 	shape := c.shape
 	shape.ContextLens = slices.Clone(shape.ContextLens)
 	var slots []int64

@@ -42,13 +42,13 @@ func testImport[B launch.Buffer](t *testing.T, d *Device[B]) {
 		"no type":       {h, backend.Invalid, 1},
 		"nothing":       {backend.Handle{}, backend.F32, 1},
 	} {
-		require.ErrorIs(t, second(be.Import(c.h, c.dt, c.n)), backend.ErrShape{}, name)
+		require.ErrorIs(t, second(be.Import(c.h, c.dt, c.n)), backend.ErrArgument{}, name)
 	}
 	err = second(be.Import(backend.HostHandle(make([]float32, 4)), backend.F32, 4))
 	if be.Info().HostVisible {
 		require.ErrorIs(t, err, backend.ErrUnsupported{}, "a slice of the host's")
 	} else {
-		require.ErrorIs(t, err, backend.ErrShape{}, "a slice of the host's")
+		require.ErrorIs(t, err, backend.ErrArgument{}, "a slice of the host's")
 	}
 	require.Equal(t, 1, be.Info().Buffers)
 }
@@ -80,8 +80,8 @@ func testImportStream[B launch.Buffer](t *testing.T, d *Device[B]) {
 		require.NoError(t, s.Sync())
 	}
 	require.NoError(t, runner.Sync(), "still there")
-	require.ErrorIs(t, second(be.ImportStream(backend.Handle{Host: make([]byte, 1)})), backend.ErrShape{})
-	require.ErrorIs(t, second(be.ImportStream(backend.Handle{Addr: runner.Handle().Addr, Offset: 1})), backend.ErrShape{})
+	require.ErrorIs(t, second(be.ImportStream(backend.Handle{Host: make([]byte, 1)})), backend.ErrArgument{})
+	require.ErrorIs(t, second(be.ImportStream(backend.Handle{Addr: runner.Handle().Addr, Offset: 1})), backend.ErrArgument{})
 }
 
 // Memory and streams of another device are told apart at run time.
@@ -98,10 +98,10 @@ func testAnotherDevice[B launch.Buffer](t *testing.T, d *Device[B]) {
 	b := bufferOf(t, other, s, backend.F32, []float32{1, 2})
 	h, err := other.Handle(b)
 	require.NoError(t, err)
-	require.ErrorIs(t, second(be.Import(h, backend.F32, 2)), backend.ErrForeign)
-	require.ErrorIs(t, second(be.ImportStream(s.Handle())), backend.ErrForeign)
-	require.ErrorIs(t, be.Free(b), backend.ErrForeign)
-	require.ErrorIs(t, be.Fill(s, b, 0, 1, 0), backend.ErrForeign)
+	require.ErrorIs(t, second(be.Import(h, backend.F32, 2)), backend.ErrOtherDevice)
+	require.ErrorIs(t, second(be.ImportStream(s.Handle())), backend.ErrOtherDevice)
+	require.ErrorIs(t, be.Free(b), backend.ErrOtherDevice)
+	require.ErrorIs(t, be.Fill(s, b, 0, 1, 0), backend.ErrOtherDevice)
 	require.Equal(t, backend.BytesOf([]float32{1, 2}), content(t, other, s, b))
 }
 
@@ -111,7 +111,7 @@ func testTwoBackends[B launch.Buffer](t *testing.T, d *Device[B]) {
 	s, theirs := newStream(t, b), newStream(t, a)
 	buf := bufferOf(t, a, theirs, backend.U32, []uint32{7})
 	require.NoError(t, theirs.Sync(), "events of one Backend do not order the other's streams")
-	require.ErrorIs(t, b.Fill(s, buf, 0, 1, 0), backend.ErrForeign)
+	require.ErrorIs(t, b.Fill(s, buf, 0, 1, 0), backend.ErrOtherDevice)
 	h, err := a.Handle(buf)
 	require.NoError(t, err)
 	mine, err := b.Import(h, backend.U32, 1)

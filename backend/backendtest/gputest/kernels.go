@@ -57,7 +57,7 @@ func BenchmarkKernels[B launch.Buffer](b *testing.B, d bench.Device[B], p Probes
 		}, float64(blocks) * float64(rounds) * probeWarps * probeProducts * p.ProductFlops, err
 	}
 	g, err := bench.NewGPU(d)
-	if errors.Is(err, backend.ErrOutOfMemory) {
+	if errors.Is(err, backend.ErrOutOfMemory{}) {
 		b.Skip(err)
 	}
 	require.NoError(b, err)
@@ -76,7 +76,7 @@ func BenchmarkKernels[B launch.Buffer](b *testing.B, d bench.Device[B], p Probes
 func measure[B launch.Buffer](b *testing.B, t *bench.GPUTrial[B]) {
 	defer func() { require.NoError(b, t.Close()) }()
 	err := t.Prepare()
-	if errors.Is(err, backend.ErrOutOfMemory) || errors.Is(err, bench.ErrNothing) {
+	if errors.Is(err, backend.ErrOutOfMemory{}) || errors.Is(err, bench.ErrNothing) {
 		b.Skip(err)
 	}
 	require.NoError(b, err)

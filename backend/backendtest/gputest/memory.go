@@ -39,14 +39,14 @@ func testAlloc[B launch.Buffer](t *testing.T, d *Device[B]) {
 func testAllocErrors[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
 	for _, n := range []int{-1, math.MinInt} {
-		require.ErrorIs(t, second(be.Alloc(backend.U32, n)), backend.ErrShape{})
+		require.ErrorIs(t, second(be.Alloc(backend.U32, n)), backend.ErrArgument{})
 	}
-	require.ErrorIs(t, second(be.Alloc(backend.I64, math.MaxInt/4)), backend.ErrShape{}, "bytes overflow")
-	require.ErrorIs(t, second(be.Alloc(backend.Invalid, 1)), backend.ErrShape{})
+	require.ErrorIs(t, second(be.Alloc(backend.I64, math.MaxInt/4)), backend.ErrArgument{}, "bytes overflow")
+	require.ErrorIs(t, second(be.Alloc(backend.Invalid, 1)), backend.ErrArgument{})
 	err := second(be.Alloc(backend.Int8, math.MaxInt))
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.ErrorContains(t, err, "alloc: 9223372036854775807 bytes")
-	require.ErrorIs(t, second(be.Alloc(backend.Int8, int(be.Info().TotalMemory)+1)), backend.ErrOutOfMemory)
+	require.ErrorIs(t, second(be.Alloc(backend.Int8, int(be.Info().TotalMemory)+1)), backend.ErrOutOfMemory{})
 	require.Zero(t, be.Info().Buffers)
 	require.Zero(t, be.Info().Allocated)
 }

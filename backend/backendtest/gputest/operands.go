@@ -14,7 +14,7 @@ func testOperands[B launch.Buffer](t *testing.T, d *Device[B]) {
 	be := d.open(t)
 	c := newStep(t, be, launch.Formats[0])
 	shape := func(err error, words string) {
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 		require.ErrorContains(t, err, words)
 	}
 	// imported wraps a buffer from a byte within it on.

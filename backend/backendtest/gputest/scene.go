@@ -29,9 +29,9 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.s.Close()) })
 	const blocks, block, dim, kvHeads, qHeads = 50, 16, 64, 2, 4
-	c.shape = backend.AttendShape{QHeads: qHeads, KVHeads: kvHeads, KDim: dim, VDim: dim, BlockSize: block, Format: f, Mass: true,
+	c.shape = backend.AttendShape{QHeads: qHeads, KVHeads: kvHeads, KDim: dim, VDim: dim, BlockSize: block, Format: f, Scores: true,
 		ContextLens: []uint32{300, 600, 280, 0}, QueryLens: []uint32{1, 5, 20, 1},
-		NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens, Part: see.Part, Recent: see.Recent}
+		NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens, Part: see.Part, Residual: see.Residual}
 	const tokens, stride, common = 27, 38, 16
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range c.shape.ContextLens { // blocks are shared: only the mass is the worse for it
@@ -53,11 +53,11 @@ func newScene[B launch.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	}
 	c.attend = backend.AttendParams[B]{Cache: cache, Q: backend.Dense(c.random(rng, f.Act, tokens*qHeads*dim)), QHeads: qHeads, Scale: 0.125,
 		Mask: backend.Mask[B]{NonCausal: see.NonCausal, Window: see.Window, SinkTokens: see.SinkTokens,
-			Part: see.Part, Recent: see.Recent, SinkLogits: backend.Some(c.random(rng, backend.F32, qHeads))},
+			Part: see.Part, Residual: see.Residual, SinkLogits: backend.Some(c.random(rng, backend.F32, qHeads))},
 		Batch: backend.Ragged[B]{Seqs: 4, Tokens: tokens, Table: backend.Some(c.words(c.table)), TableStride: stride,
 			ContextLens: c.words(c.shape.ContextLens), QueryOffsets: backend.Some(c.words([]uint32{0, 1, 6, 26, 27}))},
 		Out: backend.Outputs[B]{Rows: backend.Dense(c.alloc(f.Act, tokens*qHeads*dim)), LSE: backend.Some(c.alloc(backend.F32, tokens*qHeads)),
-			Mass: backend.Some(c.alloc(backend.F32, blocks*kvHeads*block))}}
+			Scores: backend.Some(c.alloc(backend.F32, blocks*kvHeads*block))}}
 	return c
 }
 
@@ -143,7 +143,7 @@ func (c *scene[B]) call(blocks int) backend.AttendParams[B] {
 	for _, b := range []B{call.Out.Rows.Buf, call.Out.LSE.Buf, call.Workspace.Buf} {
 		require.NoError(c.t, c.be.Fill(c.s, b, 0, b.Len(), math.NaN()))
 	}
-	require.NoError(c.t, c.be.Fill(c.s, call.Out.Mass.Buf, 0, call.Out.Mass.Buf.Len(), 0))
+	require.NoError(c.t, c.be.Fill(c.s, call.Out.Scores.Buf, 0, call.Out.Scores.Buf.Len(), 0))
 	return call
 }
 
@@ -152,5 +152,5 @@ type result struct{ rows, lse, mass []float32 }
 
 func (c *scene[B]) run(call backend.AttendParams[B]) result {
 	require.NoError(c.t, c.be.Attend(c.s, call))
-	return result{c.floats(call.Out.Rows.Buf), c.floats(call.Out.LSE.Buf), c.floats(call.Out.Mass.Buf)}
+	return result{c.floats(call.Out.Rows.Buf), c.floats(call.Out.LSE.Buf), c.floats(call.Out.Scores.Buf)}
 }

@@ -69,11 +69,11 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 		return backend.CacheView[B]{K: plane(k), V: plane(v), Blocks: stepBlocks, KVHeads: stepHeads, BlockSize: stepBlock}
 	}
 	cache := cacheOf(f.K, f.V)
-	rope := backend.Rope[B]{Table: backend.Some(alloc(backend.F32, 100*stepDim)), Positions: 100, Dims: stepDim, Magnitude: 1}
+	rope := backend.RotaryTable[B]{Table: backend.Some(alloc(backend.F32, 100*stepDim)), Positions: 100, Dims: stepDim, Magnitude: 1}
 	dense := func(heads int) backend.Rows[B] { return backend.Dense(alloc(f.Act, stepSeqs*heads*stepDim)) }
 	positions, none := alloc(backend.U32, stepSeqs), alloc(backend.I64, 2*stepSeqs)
 	c.append = backend.AppendParams[B]{Cache: cache, Tokens: stepSeqs, K: dense(stepHeads), V: dense(stepHeads), Slots: none,
-		Rope: rope, Positions: backend.Some(positions), QHeads: c.shape.QHeads, Q: dense(c.shape.QHeads)}
+		Rotary: rope, Positions: backend.Some(positions), QHeads: c.shape.QHeads, Q: dense(c.shape.QHeads)}
 	c.attend = backend.AttendParams[B]{Cache: cache, Q: c.append.Q, QHeads: c.shape.QHeads, Scale: 1, Plan: plan, Work: backend.Some(u32(plan.Work)),
 		Batch: backend.Ragged[B]{Seqs: stepSeqs, Tokens: stepSeqs, Table: backend.Some(u32(table)), TableStride: 4, ContextLens: u32(c.shape.ContextLens)},
 		Out:   backend.Outputs[B]{Rows: dense(c.shape.QHeads), LSE: backend.Some(alloc(backend.F32, stepSeqs*c.shape.QHeads))}}
@@ -91,7 +91,7 @@ func newStep[B backend.Buffer](t testing.TB, be backend.Backend[B], f backend.Fo
 	c.copy = backend.CopyBlocksParams[B]{From: cache, To: cache, Pairs: u32([]uint32{0, 1, 2, 3}), N: 2}
 	c.move = backend.MoveSlotsParams[B]{Cache: cache, Pairs: none, N: 1}
 	c.convert = backend.ConvertBlocksParams[B]{From: cacheOf(f.Act, f.Act), To: cacheOf(backend.Int8, backend.Int8), Pairs: c.copy.Pairs, N: 2}
-	c.rotate = backend.RotateParams[B]{Cache: cache, Slots: none, Deltas: alloc(backend.I32, 1), N: 1, Rope: rope}
+	c.rotate = backend.RotateParams[B]{Cache: cache, Slots: none, Deltas: alloc(backend.I32, 1), N: 1, Rotary: rope}
 	require.NoError(t, s.Sync())
 	return c
 }

@@ -59,7 +59,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 
 // Each code stands for the error of package backend that a caller acts on.
 func TestErrorKinds(t *testing.T) {
-	kinds := map[int]error{2: backend.ErrOutOfMemory,
+	kinds := map[int]error{2: backend.ErrOutOfMemory{},
 		214: backend.ErrLost, 220: backend.ErrLost, 700: backend.ErrLost, 702: backend.ErrLost, 709: backend.ErrLost,
 		710: backend.ErrLost, 714: backend.ErrLost, 715: backend.ErrLost, 716: backend.ErrLost, 717: backend.ErrLost, 718: backend.ErrLost,
 		719: backend.ErrLost, 810: backend.ErrLost, 911: backend.ErrLost,
@@ -68,7 +68,7 @@ func TestErrorKinds(t *testing.T) {
 		900: backend.ErrCapture{}, 901: backend.ErrCapture{}, 905: backend.ErrCapture{}, 906: backend.ErrCapture{}, 907: backend.ErrCapture{}}
 	for code := range 1200 {
 		err := fmt.Errorf("wrapped: %w", Error{Call: "cuCall", Code: code, Name: "CUDA_ERROR_X", Text: "words"})
-		for _, kind := range []error{backend.ErrOutOfMemory, backend.ErrLost, backend.ErrUnavailable{}, backend.ErrCapture{}} {
+		for _, kind := range []error{backend.ErrOutOfMemory{}, backend.ErrLost, backend.ErrUnavailable{}, backend.ErrCapture{}} {
 			require.Equal(t, kinds[code] == kind, errors.Is(err, kind), "code %d, %v", code, kind)
 		}
 	}
@@ -149,7 +149,7 @@ func TestMemory(t *testing.T) {
 	require.GreaterOrEqual(t, total, free)
 
 	_, err = ctx.Alloc(1 << 50)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	_, err = ctx.Describe(0x10)
 	require.Error(t, err)
 	if pool != 0 {

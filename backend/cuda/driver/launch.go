@@ -51,7 +51,7 @@ func (c *Context) Launch(l *Launch) error {
 }
 
 // LaunchAll is Launch for one after another, with one call from Go to C and one change of
-// the thread's context. None is tried behind one that was refused.
+// the thread's context. None is tried after one that was refused.
 func (c *Context) LaunchAll(launches []Launch) error {
 	if len(launches) == 0 {
 		return nil

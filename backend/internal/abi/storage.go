@@ -24,9 +24,9 @@ var StorageBits = [...]StorageBit{
 	{"BY_HEAD", "all elements of a head have a word", func(c *backend.Coding) bool { return c.Scope == backend.ByHead }},
 	{"EXPONENTS", "a word is four bytes, the first group's lowest, that are the exponents of powers of two", func(c *backend.Coding) bool { return c.Scale == backend.Exponents }},
 	{"FACTORS", "a word is an f32 that codes are multiplied with", func(c *backend.Coding) bool { return c.Scale == backend.Factor }},
-	{"F32", "elements are f32: no codes, and no words", func(c *backend.Coding) bool { return c.Act && c.Code == backend.Binary && c.Bits == 32 }},
-	{"F16", "elements are f16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.Binary && c.Bits == 16 }},
-	{"BF16", "elements are bf16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.Brain }},
+	{"F32", "elements are f32: no codes, and no words", func(c *backend.Coding) bool { return c.Act && c.Code == backend.IEEEFloat && c.Bits == 32 }},
+	{"F16", "elements are f16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.IEEEFloat && c.Bits == 16 }},
+	{"BF16", "elements are bf16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.BrainFloat }},
 }
 
 // ShareShift is where in a storage word the logarithm of the octets stands, runs of 8 elements of a
@@ -38,7 +38,7 @@ const ShareShift = 28
 const mostDim = 256
 
 // storages is the words of all types.
-var storages = func() (words [backend.DTypes]uint32) {
+var storages = func() (words [backend.NumDTypes]uint32) {
 	for dt := range words {
 		words[dt] = describe(backend.DType(dt))
 	}

@@ -26,11 +26,11 @@ func described(word uint32) backend.Coding {
 	}
 	switch {
 	case has("F32"):
-		return backend.Coding{Bits: 32, Code: backend.Binary, Act: true}
+		return backend.Coding{Bits: 32, Code: backend.IEEEFloat, Act: true}
 	case has("F16"):
-		return backend.Coding{Bits: 16, Code: backend.Binary, Act: true}
+		return backend.Coding{Bits: 16, Code: backend.IEEEFloat, Act: true}
 	case has("BF16"):
-		return backend.Coding{Bits: 16, Code: backend.Brain, Act: true}
+		return backend.Coding{Bits: 16, Code: backend.BrainFloat, Act: true}
 	}
 	c := backend.Coding{Bits: int(pick("NIBBLES", 4, 8)), Code: backend.Unsigned, Scope: backend.ByGroup, Scale: backend.StepZero}
 	switch {
@@ -61,7 +61,7 @@ func described(word uint32) backend.Coding {
 // A word says all of a type's coding that a kernel needs, and types of no plane have none.
 func TestStorageIsTheCoding(t *testing.T) {
 	words := map[uint32]backend.DType{}
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		word := Storage(dt)
 		require.NotZero(t, word, "%s", dt)
 		require.NotContains(t, words, word, "%s", dt)
@@ -78,7 +78,7 @@ func TestStorageIsTheCoding(t *testing.T) {
 
 // Rows of every head dim have as many words as the types say.
 func TestStorageShare(t *testing.T) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.ScaleWords(mostDim) == 0 {
 			continue
 		}

@@ -52,7 +52,7 @@ func scaleBuffers(v backend.CacheView[*fake]) []*fake {
 
 func appendParams(f backend.Format) backend.AppendParams[*fake] {
 	return backend.AppendParams[*fake]{Cache: view(f), Tokens: 3, K: dense(f.Act, 3*16), V: dense(f.Act, 3*12), Slots: buf(backend.I64, 3),
-		Rope:      backend.Rope[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4, Magnitude: 1},
+		Rotary:    backend.RotaryTable[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4, Magnitude: 1},
 		Positions: some(backend.U32, 3), QHeads: 4, Q: backend.Rows[*fake]{Buf: buf(f.Act, 5+2*40+32), Offset: 5, Stride: 40}}
 }
 
@@ -60,9 +60,15 @@ func attendParams(f backend.Format) backend.AttendParams[*fake] {
 	return backend.AttendParams[*fake]{Cache: view(f), QHeads: 4, Scale: 1, Q: dense(f.Act, 3*32),
 		Batch: backend.Ragged[*fake]{Seqs: 2, Tokens: 3, Table: some(backend.U32, 2*3), TableStride: 3, ContextLens: buf(backend.U32, 2), QueryOffsets: some(backend.U32, 3)},
 		Mask:  backend.Mask[*fake]{Window: 9, SinkTokens: 2, SoftCap: 3, ALiBi: some(backend.F32, 4), SinkLogits: some(backend.F32, 4)},
-		Out:   backend.Outputs[*fake]{Rows: dense(f.Act, 3*24), LSE: some(backend.F32, 2+12), LSEOffset: 2, Mass: some(backend.F32, 5*2*4)},
-		Plan:  backend.AttendPlan{Work: make([]uint32, 9), Items: 1, Workspace: 11, Mass: true},
+		Out:   backend.Outputs[*fake]{Rows: dense(f.Act, 3*24), LSE: some(backend.F32, 2+12), LSEOffset: 2, Scores: some(backend.F32, 5*2*4)},
+		Plan:  backend.AttendPlan{Work: make([]uint32, 9), Items: 1, Workspace: 11, Scores: true},
 		Work:  some(backend.U32, 9), Workspace: some(backend.F32, 11)}
+}
+
+func attendMassParams(f backend.Format) backend.AttendScoresParams[*fake] {
+	p := attendParams(f)
+	return backend.AttendScoresParams[*fake]{Cache: p.Cache, Batch: p.Batch, Q: p.Q, QHeads: p.QHeads, Scale: p.Scale, Mask: p.Mask,
+		LSE: p.Out.LSE.Buf, LSEOffset: p.Out.LSEOffset, Scores: p.Out.Scores.Buf, Plan: p.Plan, Work: p.Work}
 }
 
 func mergeParams() backend.MergeParams[*fake] {
@@ -76,30 +82,30 @@ func gatherParams(f backend.Format) backend.GatherParams[*fake] {
 		k = backend.F32
 	}
 	return backend.GatherParams[*fake]{Cache: view(f), Table: some(backend.U32, 1+3), TableOffset: 1, Begin: 3, Len: 6,
-		K: some(k, 2*6*8), V: some(backend.F32, 2*6*6), Mass: some(backend.F32, 5*2*4), Scores: some(backend.F32, 1+2*6), ScoresOffset: 1}
+		K: some(k, 2*6*8), V: some(backend.F32, 2*6*6), CacheScores: some(backend.F32, 5*2*4), Scores: some(backend.F32, 1+2*6), ScoresOffset: 1}
 }
 
-func clearParams() backend.ClearMassParams[*fake] {
-	return backend.ClearMassParams[*fake]{Mass: buf(backend.F32, 5*2*4), Blocks: 5, KVHeads: 2, BlockSize: 4, Slots: buf(backend.I64, 3), N: 3}
+func clearParams() backend.ClearScoresParams[*fake] {
+	return backend.ClearScoresParams[*fake]{Scores: buf(backend.F32, 5*2*4), Blocks: 5, KVHeads: 2, BlockSize: 4, Slots: buf(backend.I64, 3), N: 3}
 }
 
 func rotateParams(f backend.Format) backend.RotateParams[*fake] {
 	return backend.RotateParams[*fake]{Cache: view(f), Slots: buf(backend.I64, 3), Deltas: buf(backend.I32, 3), N: 3,
-		Rope: backend.Rope[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4}}
+		Rotary: backend.RotaryTable[*fake]{Table: some(backend.F32, 7*4), Positions: 7, Dims: 4}}
 }
 
-// copyParams and moveParams also carry the attention mass of the slots.
+// copyParams and moveParams also carry the attention scores of the slots.
 func copyParams(f backend.Format) backend.CopyBlocksParams[*fake] {
-	return backend.CopyBlocksParams[*fake]{From: view(f), To: view(f), FromMass: some(backend.F32, 5*2*4), ToMass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
+	return backend.CopyBlocksParams[*fake]{From: view(f), To: view(f), FromScores: some(backend.F32, 5*2*4), ToScores: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
 }
 
 func moveParams(f backend.Format) backend.MoveSlotsParams[*fake] {
-	return backend.MoveSlotsParams[*fake]{Cache: view(f), Mass: some(backend.F32, 5*2*4), Pairs: buf(backend.I64, 6), N: 3}
+	return backend.MoveSlotsParams[*fake]{Cache: view(f), Scores: some(backend.F32, 5*2*4), Pairs: buf(backend.I64, 6), N: 3}
 }
 
 // convertParams quantizes blocks of a cache that stores what is computed with.
 func convertParams() backend.ConvertBlocksParams[*fake] {
-	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), FromMass: some(backend.F32, 5*2*4), ToMass: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
+	return backend.ConvertBlocksParams[*fake]{From: view(f16), To: view(i8), FromScores: some(backend.F32, 5*2*4), ToScores: some(backend.F32, 5*2*4), Pairs: buf(backend.U32, 6), N: 3}
 }
 
 // exact runs a valid call, then with every buffer in turn one element short and of
@@ -110,7 +116,7 @@ func exact(t *testing.T, name string, call func() error, bufs ...*fake) {
 	for i, b := range bufs {
 		was := *b
 		b.n--
-		require.ErrorIs(t, call(), backend.ErrShape{}, "%s: buffer %d is short", name, i)
+		require.ErrorIs(t, call(), backend.ErrArgument{}, "%s: buffer %d is short", name, i)
 		*b = was
 		for dt := backend.Invalid; dt <= backend.I64; dt++ {
 			if b.dt = dt; dt != was.dt {
@@ -127,20 +133,23 @@ func TestBuffersFitExactly(t *testing.T) {
 	for _, f := range []backend.Format{f16, i8} {
 		a := appendParams(f)
 		exact(t, "append", func() error { return Append(&caps, &a) }, append(scaleBuffers(a.Cache),
-			a.Cache.K.Data, a.Cache.V.Data, a.K.Buf, a.V.Buf, a.Q.Buf, a.Slots, a.Positions.Buf, a.Rope.Table.Buf)...)
+			a.Cache.K.Data, a.Cache.V.Data, a.K.Buf, a.V.Buf, a.Q.Buf, a.Slots, a.Positions.Buf, a.Rotary.Table.Buf)...)
 		p := attendParams(f)
 		exact(t, "attend", func() error { return Attend(&caps, &p) }, append(scaleBuffers(p.Cache),
-			p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Mass.Buf, p.Batch.Table.Buf, p.Batch.ContextLens,
+			p.Cache.K.Data, p.Cache.V.Data, p.Q.Buf, p.Out.Rows.Buf, p.Out.LSE.Buf, p.Out.Scores.Buf, p.Batch.Table.Buf, p.Batch.ContextLens,
 			p.Batch.QueryOffsets.Buf, p.Mask.ALiBi.Buf, p.Mask.SinkLogits.Buf, p.Work.Buf, p.Workspace.Buf)...)
+		w := attendMassParams(f)
+		exact(t, "attend scores", func() error { return AttendScores(&caps, &w) }, append(scaleBuffers(w.Cache),
+			w.Cache.K.Data, w.Cache.V.Data, w.Q.Buf, w.LSE, w.Scores, w.Batch.Table.Buf, w.Batch.ContextLens, w.Batch.QueryOffsets.Buf, w.Work.Buf)...)
 		r := rotateParams(f)
-		exact(t, "rotate", func() error { return Rotate(&caps, &r) }, append(scaleBuffers(r.Cache), r.Cache.K.Data, r.Slots, r.Deltas, r.Rope.Table.Buf)...)
+		exact(t, "rotate", func() error { return Rotate(&caps, &r) }, append(scaleBuffers(r.Cache), r.Cache.K.Data, r.Slots, r.Deltas, r.Rotary.Table.Buf)...)
 		g := gatherParams(f)
-		exact(t, "gather", func() error { return Gather(&caps, &g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf, g.Mass.Buf, g.Scores.Buf)...)
+		exact(t, "gather", func() error { return Gather(&caps, &g) }, append(scaleBuffers(g.Cache), g.Cache.K.Data, g.Table.Buf, g.CacheScores.Buf, g.Scores.Buf)...)
 		c := copyParams(f)
 		exact(t, "copy blocks", func() error { return CopyBlocks(&caps, &c) }, append(append(scaleBuffers(c.From), scaleBuffers(c.To)...),
-			c.From.V.Data, c.To.K.Data, c.FromMass.Buf, c.ToMass.Buf, c.Pairs)...)
+			c.From.V.Data, c.To.K.Data, c.FromScores.Buf, c.ToScores.Buf, c.Pairs)...)
 		m := moveParams(f)
-		exact(t, "move slots", func() error { return MoveSlots(&caps, &m) }, append(scaleBuffers(m.Cache), m.Cache.V.Data, m.Mass.Buf, m.Pairs)...)
+		exact(t, "move slots", func() error { return MoveSlots(&caps, &m) }, append(scaleBuffers(m.Cache), m.Cache.V.Data, m.Scores.Buf, m.Pairs)...)
 	}
 	for _, back := range []bool{false, true} {
 		p := convertParams()
@@ -148,10 +157,10 @@ func TestBuffersFitExactly(t *testing.T) {
 			p.From, p.To = p.To, p.From
 		}
 		exact(t, "convert blocks", func() error { return ConvertBlocks(&caps, &p) }, append(append(scaleBuffers(p.From), scaleBuffers(p.To)...),
-			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.FromMass.Buf, p.ToMass.Buf, p.Pairs)...)
+			p.From.K.Data, p.From.V.Data, p.To.K.Data, p.To.V.Data, p.FromScores.Buf, p.ToScores.Buf, p.Pairs)...)
 	}
 	z := clearParams()
-	exact(t, "clear mass", func() error { return ClearMass(&caps, &z) }, z.Mass, z.Slots)
+	exact(t, "clear scores", func() error { return ClearScores(&caps, &z) }, z.Scores, z.Slots)
 	m := mergeParams()
 	exact(t, "merge", func() error { return Merge(&caps, &m) }, m.LSE, m.OutLSE.Buf)
 }
@@ -167,6 +176,11 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		spoil(&p)
 		return Attend(&caps, &p)
 	}
+	spoilMass := func(spoil func(p *backend.AttendScoresParams[*fake])) error {
+		p := attendMassParams(f16)
+		spoil(&p)
+		return AttendScores(&caps, &p)
+	}
 	spoilMerge := func(spoil func(p *backend.MergeParams[*fake])) error {
 		p := mergeParams()
 		spoil(&p)
@@ -180,6 +194,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	type (
 		app = *backend.AppendParams[*fake]
 		att = *backend.AttendParams[*fake]
+		wei = *backend.AttendScoresParams[*fake]
 		mer = *backend.MergeParams[*fake]
 		gat = *backend.GatherParams[*fake]
 	)
@@ -200,13 +215,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"k: the number of elements is negative":                    spoilAppend(func(p app) { p.K.Stride = math.MaxInt }),
 		"query heads: have 3, need a multiple":                     spoilAppend(func(p app) { p.QHeads = 3 }),
 		"query heads: have -2":                                     spoilAppend(func(p app) { p.QHeads = -2 }),
-		"rope dims: have 3":                                        spoilAppend(func(p app) { p.Rope.Dims = 3 }),
-		"rope dims: have 10":                                       spoilAppend(func(p app) { p.Rope.Dims = 10 }),
-		"rope pairing: 2":                                          spoilAppend(func(p app) { p.Rope.Pairing = 2 }),
-		"rope positions: have 0":                                   spoilAppend(func(p app) { p.Rope.Positions = 0 }),
-		"rope magnitude: have 0":                                   spoilAppend(func(p app) { p.Rope.Magnitude = 0 }),
+		"rope dims: have 3":                                        spoilAppend(func(p app) { p.Rotary.Dims = 3 }),
+		"rope dims: have 10":                                       spoilAppend(func(p app) { p.Rotary.Dims = 10 }),
+		"rope pairing: 2":                                          spoilAppend(func(p app) { p.Rotary.Pairing = 2 }),
+		"rope positions: have 0":                                   spoilAppend(func(p app) { p.Rotary.Positions = 0 }),
+		"rope magnitude: have 0":                                   spoilAppend(func(p app) { p.Rotary.Magnitude = 0 }),
 		"positions: missing":                                       spoilAppend(func(p app) { p.Positions.Set = false }),
-		"positions: set without a rope table":                      spoilAppend(func(p app) { p.Rope.Table.Set = false }),
+		"positions: set without a rope table":                      spoilAppend(func(p app) { p.Rotary.Table.Set = false }),
 		"keys: f16 has no scales":                                  spoilAppend(func(p app) { p.Cache.K.Scales = some(backend.F32, 999) }),
 		"append is not supported: keys of f16 with values of f32":  spoilAppend(func(p app) { p.Cache.V.Data.dt = backend.F32 }),
 		"append is not supported: heads of 6 key and 6 value dims": spoilAppend(func(p app) { p.Cache.K.Dim = 6 }),
@@ -224,10 +239,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"sink tokens: have -1":                   spoilAttend(func(p att) { p.Mask.SinkTokens = -1 }),
 		"not supported: a window or sink tokens": spoilAttend(func(p att) { p.Mask.NonCausal = true }),
 		"part: have 3":                           spoilAttend(func(p att) { p.Mask.Part = 3 }),
-		"recent tokens: have 5 with all keys":    spoilAttend(func(p att) { p.Mask.Recent = 5 }),
+		"recent tokens: have 5 with all keys":    spoilAttend(func(p att) { p.Mask.Residual = 5 }),
 		"recent tokens: have 0, need at least 1": spoilAttend(func(p att) { p.Mask.Part = backend.OlderKeys }),
 		"keys without a causal mask": spoilAttend(func(p att) {
-			p.Mask = backend.Mask[*fake]{NonCausal: true, Part: backend.OlderKeys, Recent: 5}
+			p.Mask = backend.Mask[*fake]{NonCausal: true, Part: backend.OlderKeys, Residual: 5}
 		}),
 		"sequences: have -1":                   spoilAttend(func(p att) { p.Batch.Seqs = -1 }),
 		"table stride: have 0":                 spoilAttend(func(p att) { p.Batch.TableStride = 0 }),
@@ -237,7 +252,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a block table over blocks of 2 slots": spoilAttend(func(p att) { p.Cache.BlockSize = 2 }),
 		"log-sum-exp offset: have -1":          spoilAttend(func(p att) { p.Out.LSEOffset = -1 }),
 		"log-sum-exp: the number of elements":  spoilAttend(func(p att) { p.Out.LSEOffset = math.MaxInt }),
-		"plan: was not made for a call with":   spoilAttend(func(p att) { p.Plan.Mass = false }),
+		"plan: was not made for a call with":   spoilAttend(func(p att) { p.Plan.Scores = false }),
 		"plan: has no work for 3 tokens":       spoilAttend(func(p att) { p.Plan.Items = 0 }),
 		"plan workspace: have -1":              spoilAttend(func(p att) { p.Plan.Workspace = -1 }),
 		"work: missing":                        spoilAttend(func(p att) { p.Work.Set = false }),
@@ -245,6 +260,16 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"out: overlaps q in one buffer":        spoilAttend(func(p att) { p.Out.Rows.Buf = p.Q.Buf; p.Out.Rows.Offset = 8 }),
 		"out: is memory of the cache":          spoilAttend(func(p att) { p.Out.Rows.Buf = p.Cache.K.Data }),
 		"attend: query heads: have 0":          spoilAttend(func(p att) { p.QHeads = 0 }),
+
+		"attend scores: query heads: have 0":                            spoilMass(func(p wei) { p.QHeads = 0 }),
+		"attend scores: log-sum-exp offset: have -1":                    spoilMass(func(p wei) { p.LSEOffset = -1 }),
+		"attend scores: log-sum-exp: 14 elements, need 15":              spoilMass(func(p wei) { p.LSEOffset = 3 }),
+		"attend scores: log-sum-exp: the number":                        spoilMass(func(p wei) { p.LSEOffset = math.MaxInt }),
+		"attend scores: log-sum-exp: is memory of the attention scores": spoilMass(func(p wei) { p.LSE = p.Scores }),
+		"attend scores: plan: was not made for a call with attention":   spoilMass(func(p wei) { p.Plan.Scores = false }),
+		"attend scores: plan: has no work for 3 tokens":                 spoilMass(func(p wei) { p.Plan.Items = 0 }),
+		"attend scores: work: missing":                                  spoilMass(func(p wei) { p.Work.Set = false }),
+		"attend scores is not supported: queries rounded to int8 with ": spoilMass(func(p wei) { p.Int8Query = true }),
 
 		"parts: have 0":         spoilMerge(func(p mer) { p.Parts = 0 }),
 		"dim: have 0":           spoilMerge(func(p mer) { p.Dim = 0 }),
@@ -256,9 +281,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			p.Out = backend.Rows[*fake]{Buf: p.In, Offset: 143}
 		}),
 
-		"scores: set without attention mass": spoilGather(func(p gat) { p.Mass.Set = false }),
-		"scores offset: have -1":             spoilGather(func(p gat) { p.ScoresOffset = -1 }),
-		"scores: the number of elements":     spoilGather(func(p gat) { p.ScoresOffset = math.MaxInt }),
+		"scores: set without cache scores": spoilGather(func(p gat) { p.CacheScores.Set = false }),
+		"scores offset: have -1":           spoilGather(func(p gat) { p.ScoresOffset = -1 }),
+		"scores: the number of elements":   spoilGather(func(p gat) { p.ScoresOffset = math.MaxInt }),
 
 		"begin: have -1":        spoilGather(func(p gat) { p.Begin = -1 }),
 		"length: have -1":       spoilGather(func(p gat) { p.Len = -1 }),
@@ -378,9 +403,9 @@ func TestCopiedCaches(t *testing.T) {
 		"keys of f16 and values of f16 in one, turned keys of int8 and":   func(p cop) { p.From = view(f16) },
 		"of int4 in one, turned keys of int8 and":                         func(p cop) { p.From.K.Hadamard = false },
 		"turned keys of int8 and values of int4 in one, keys of int8 and": func(p cop) { p.To.K.Hadamard = false },
-		"attention mass: of one cache, need that of both":                 func(p cop) { p.FromMass.Set = false },
-		"attention mass: of one cache, need that of both or none":         func(p cop) { p.ToMass.Set = false },
-		"from mass: 40 elements, need 48": func(p cop) {
+		"attention scores: of one cache, need that of both":               func(p cop) { p.FromScores.Set = false },
+		"attention scores: of one cache, need that of both or none":       func(p cop) { p.ToScores.Set = false },
+		"from scores: 40 elements, need 48": func(p cop) {
 			p.From.Blocks = 6
 			p.From.K.Data.n, p.From.V.Data.n = 999, 999
 			p.From.K.Scales.Buf.n, p.From.V.Scales.Buf.n = 99, 99
@@ -393,6 +418,19 @@ func TestCopiedCaches(t *testing.T) {
 	p := copyParams(i8)
 	p.To.Blocks = 3
 	require.NoError(t, CopyBlocks(&caps, &p))
+}
+
+// The mass alone may go between caches of different types.
+func TestCopiedMass(t *testing.T) {
+	p := copyParams(f16)
+	p.To = view(i8)
+	require.ErrorContains(t, CopyBlocks(&caps, &p), "convert the blocks")
+	p.ScoresOnly = true
+	require.NoError(t, CopyBlocks(&caps, &p))
+	p.FromScores.Set, p.ToScores.Set = false, false
+	require.ErrorContains(t, CopyBlocks(&caps, &p), "attention scores: missing")
+	p.FromScores.Set = true
+	require.ErrorContains(t, CopyBlocks(&caps, &p), "of one cache")
 }
 
 func TestConvertedCaches(t *testing.T) {
@@ -409,8 +447,8 @@ func TestConvertedCaches(t *testing.T) {
 		"int8 and int4 to int8 and int4":            func(p con) { p.From = view(i8) },
 		"keys of f32 with values of f16":            func(p con) { p.From.K.Data = buf(backend.F32, 999) },
 		"heads of 6 key and 6 value dims":           func(p con) { p.From.K.Dim = 6 },
-		"attention mass: of one cache":              func(p con) { p.FromMass.Set = false },
-		"attention mass: of both caches in one":     func(p con) { p.ToMass = p.FromMass },
+		"attention scores: of one cache":            func(p con) { p.FromScores.Set = false },
+		"attention scores: of both caches in one":   func(p con) { p.ToScores = p.FromScores },
 	} {
 		p := convertParams()
 		spoil(&p)
@@ -447,10 +485,10 @@ func TestPlan(t *testing.T) {
 		"activations: are invalid":  func(s *backend.AttendShape) { s.Format.Act = backend.Invalid },
 		"query lengths: 0 sequence": func(s *backend.AttendShape) { s.QueryLens = nil },
 		"without a causal mask":     func(s *backend.AttendShape) { s.NonCausal, s.SinkTokens = true, 1 },
-		"recent tokens: have 0":     func(s *backend.AttendShape) { s.Part = backend.RecentKeys },
-		"recent tokens: have -1":    func(s *backend.AttendShape) { s.Recent = -1 },
-		"part: have 9":              func(s *backend.AttendShape) { s.Part, s.Recent = 9, 4 },
-		"keys without a causal":     func(s *backend.AttendShape) { s.NonCausal, s.Part, s.Recent = true, backend.RecentKeys, 4 },
+		"recent tokens: have 0":     func(s *backend.AttendShape) { s.Part = backend.ResidualKeys },
+		"recent tokens: have -1":    func(s *backend.AttendShape) { s.Residual = -1 },
+		"part: have 9":              func(s *backend.AttendShape) { s.Part, s.Residual = 9, 4 },
+		"keys without a causal":     func(s *backend.AttendShape) { s.NonCausal, s.Part, s.Residual = true, backend.ResidualKeys, 4 },
 	} {
 		s := good
 		spoil(&s)
@@ -466,7 +504,7 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, 4, size)
 	for _, n := range []int{-1, math.MaxInt} {
 		_, err := Size("alloc", backend.F32, n)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	b := buf(backend.U32, 10)
 	lo, hi, err := Span("fill", "destination", b, 3, 7)
@@ -474,31 +512,31 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, [2]int{12, 40}, [2]int{lo, hi})
 	for _, c := range [][2]int{{3, 8}, {11, 0}, {-1, 1}, {1, -1}, {math.MaxInt, math.MaxInt}} {
 		_, _, err := Span("fill", "destination", b, c[0], c[1])
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	other := buf(backend.U32, 8)
 	to, toEnd, from, err := Copied(b, 2, other, 1, 7)
 	require.NoError(t, err)
 	require.Equal(t, [3]int{8, 36, 4}, [3]int{to, toEnd, from})
 	for _, err := range []error{last(Copied(b, 0, other, 2, 7)), last(Copied(b, 4, other, 0, 7)), last(Copied(b, 0, buf(backend.I32, 8), 0, 1))} {
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	at, err := Transfer("upload", "destination", b, 9, 4)
 	require.NoError(t, err)
 	require.Equal(t, 36, at)
 	for _, c := range [][2]int{{9, 8}, {0, 5}, {-1, 4}, {0, 44}} {
 		_, err := Transfer("upload", "destination", b, c[0], c[1])
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 }
 
 func TestChecksThatPassDoNotAllocate(t *testing.T) {
-	a, p, m, g, r := appendParams(i8), attendParams(i8), mergeParams(), gatherParams(i8), rotateParams(i8)
+	a, p, w, m, g, r := appendParams(i8), attendParams(i8), attendMassParams(i8), mergeParams(), gatherParams(i8), rotateParams(i8)
 	c, v, b, z := copyParams(i8), moveParams(i8), convertParams(), clearParams()
 	var err error
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		for _, e := range [...]error{Append(&caps, &a), Attend(&caps, &p), Merge(&caps, &m), Gather(&caps, &g), Rotate(&caps, &r),
-			CopyBlocks(&caps, &c), MoveSlots(&caps, &v), ConvertBlocks(&caps, &b), ClearMass(&caps, &z)} {
+		for _, e := range [...]error{Append(&caps, &a), Attend(&caps, &p), AttendScores(&caps, &w), Merge(&caps, &m), Gather(&caps, &g), Rotate(&caps, &r),
+			CopyBlocks(&caps, &c), MoveSlots(&caps, &v), ConvertBlocks(&caps, &b), ClearScores(&caps, &z)} {
 			if e != nil {
 				err = e
 			}

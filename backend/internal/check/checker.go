@@ -3,7 +3,7 @@
 // device's capabilities. It looks at shapes and types only, never at the contents of device memory.
 //
 // A check that passes allocates nothing. One that fails says which operand is
-// wrong, what it has and what it needs, as backend.ErrShape, or as
+// wrong, what it has and what it needs, as backend.ErrArgument, or as
 // backend.ErrUnsupported for a valid request that the device cannot do.
 package check
 
@@ -24,7 +24,7 @@ type checker struct {
 
 func (c *checker) shape(format string, args ...any) {
 	if c.err == nil {
-		c.err = backend.ErrShape{Op: c.op, What: fmt.Sprintf(format, args...)}
+		c.err = backend.ErrArgument{Op: c.op, What: fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *checker) visibility(nonCausal bool, window, sinkTokens int, part backen
 // part checks which part of its keys a query sees, where it is not all of them.
 func (c *checker) part(nonCausal bool, part backend.Part, recent int) {
 	switch {
-	case part > backend.RecentKeys:
+	case part > backend.ResidualKeys:
 		c.shape("part: have %d, need all, older or recent keys", part)
 	case part == backend.AllKeys:
 		c.shape("recent tokens: have %d with all keys, need 0", recent)

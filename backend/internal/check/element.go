@@ -10,7 +10,7 @@ import (
 
 // Element is v as one element of dt, in the first bytes of what it returns: the
 // value of a fill, rounded to the type. An integer type, signed codes
-// among them, must be able to hold it (ErrShape); other codes take 0 only (ErrUnsupported).
+// among them, must be able to hold it (ErrArgument); other codes take 0 only (ErrUnsupported).
 func Element(op string, dt backend.DType, v float64) (element [8]byte, err error) {
 	c := checker{op: op}
 	switch dt {

@@ -17,7 +17,7 @@ func (o *Operands[B, O]) ragged(p *backend.Ragged[B]) {
 	o.opt("query offsets", p.QueryOffsets)
 }
 
-func (o *Operands[B, O]) rope(p *backend.Rope[B]) {
+func (o *Operands[B, O]) rotaryTable(p *backend.RotaryTable[B]) {
 	o.opt("rope table", p.Table)
 }
 
@@ -29,7 +29,7 @@ func (o *Operands[B, O]) mask(p *backend.Mask[B]) {
 func (o *Operands[B, O]) outputs(p *backend.Outputs[B]) {
 	o.Buf("out", p.Rows.Buf)
 	o.opt("log-sum-exp", p.LSE)
-	o.opt("attention mass", p.Mass)
+	o.opt("attention scores", p.Scores)
 }
 
 // Append checks the operands of Backend.Append.
@@ -42,7 +42,7 @@ func (o *Operands[B, O]) Append(p *backend.AppendParams[B]) error {
 	o.Buf("k", p.K.Buf)
 	o.Buf("v", p.V.Buf)
 	o.Buf("slots", p.Slots)
-	o.rope(&p.Rope)
+	o.rotaryTable(&p.Rotary)
 	o.opt("positions", p.Positions)
 	if p.QHeads != 0 {
 		o.Buf("q", p.Q.Buf)
@@ -80,6 +80,29 @@ func (o *Operands[B, O]) Attend(p *backend.AttendParams[B]) error {
 	return nil
 }
 
+// AttendScores checks the operands of Backend.AttendScores.
+func (o *Operands[B, O]) AttendScores(p *backend.AttendScoresParams[B]) error {
+	known := o.Owner.Known()
+	if known.HasAttendScores(p) {
+		return nil
+	}
+	o.cacheView(&p.Cache)
+	o.ragged(&p.Batch)
+	o.Buf("q", p.Q.Buf)
+	o.mask(&p.Mask)
+	o.Buf("log-sum-exp", p.LSE)
+	o.Buf("attention scores", p.Scores)
+	o.opt("work", p.Work)
+	if o.Err != nil {
+		return o.Err
+	}
+	if err := AttendScores(o.Owner.Caps(), p); err != nil {
+		return err
+	}
+	known.AddAttendScores(p)
+	return nil
+}
+
 // Merge checks the operands of Backend.Merge.
 func (o *Operands[B, O]) Merge(p *backend.MergeParams[B]) error {
 	o.Buf("in", p.In)
@@ -98,7 +121,7 @@ func (o *Operands[B, O]) Gather(p *backend.GatherParams[B]) error {
 	o.opt("block table", p.Table)
 	o.opt("k", p.K)
 	o.opt("v", p.V)
-	o.opt("attention mass", p.Mass)
+	o.opt("cache scores", p.CacheScores)
 	o.opt("scores", p.Scores)
 	if o.Err != nil {
 		return o.Err
@@ -106,22 +129,22 @@ func (o *Operands[B, O]) Gather(p *backend.GatherParams[B]) error {
 	return Gather(o.Owner.Caps(), p)
 }
 
-// ClearMass checks the operands of Backend.ClearMass.
-func (o *Operands[B, O]) ClearMass(p *backend.ClearMassParams[B]) error {
-	o.Buf("attention mass", p.Mass)
+// ClearScores checks the operands of Backend.ClearScores.
+func (o *Operands[B, O]) ClearScores(p *backend.ClearScoresParams[B]) error {
+	o.Buf("attention scores", p.Scores)
 	o.Buf("slots", p.Slots)
 	if o.Err != nil {
 		return o.Err
 	}
-	return ClearMass(o.Owner.Caps(), p)
+	return ClearScores(o.Owner.Caps(), p)
 }
 
 // CopyBlocks checks the operands of Backend.CopyBlocks.
 func (o *Operands[B, O]) CopyBlocks(p *backend.CopyBlocksParams[B]) error {
 	o.cacheView(&p.From)
 	o.cacheView(&p.To)
-	o.opt("from mass", p.FromMass)
-	o.opt("to mass", p.ToMass)
+	o.opt("from scores", p.FromScores)
+	o.opt("to scores", p.ToScores)
 	o.Buf("pairs", p.Pairs)
 	if o.Err != nil {
 		return o.Err
@@ -132,7 +155,7 @@ func (o *Operands[B, O]) CopyBlocks(p *backend.CopyBlocksParams[B]) error {
 // MoveSlots checks the operands of Backend.MoveSlots.
 func (o *Operands[B, O]) MoveSlots(p *backend.MoveSlotsParams[B]) error {
 	o.cacheView(&p.Cache)
-	o.opt("attention mass", p.Mass)
+	o.opt("attention scores", p.Scores)
 	o.Buf("pairs", p.Pairs)
 	if o.Err != nil {
 		return o.Err
@@ -144,8 +167,8 @@ func (o *Operands[B, O]) MoveSlots(p *backend.MoveSlotsParams[B]) error {
 func (o *Operands[B, O]) ConvertBlocks(p *backend.ConvertBlocksParams[B]) error {
 	o.cacheView(&p.From)
 	o.cacheView(&p.To)
-	o.opt("from mass", p.FromMass)
-	o.opt("to mass", p.ToMass)
+	o.opt("from scores", p.FromScores)
+	o.opt("to scores", p.ToScores)
 	o.Buf("pairs", p.Pairs)
 	if o.Err != nil {
 		return o.Err
@@ -158,7 +181,7 @@ func (o *Operands[B, O]) Rotate(p *backend.RotateParams[B]) error {
 	o.cacheView(&p.Cache)
 	o.Buf("slots", p.Slots)
 	o.Buf("deltas", p.Deltas)
-	o.rope(&p.Rope)
+	o.rotaryTable(&p.Rotary)
 	if o.Err != nil {
 		return o.Err
 	}

@@ -15,6 +15,7 @@ type Known[B backend.Buffer] struct {
 	mu      sync.Mutex // never waited for: who does not get it checks
 	appends calls[backend.AppendParams[B]]
 	attends calls[backend.AttendParams[B]]
+	masses  calls[backend.AttendScoresParams[B]]
 }
 
 // HasAppend reports whether p is known. It is nobody's while another goroutine asks, and of
@@ -52,12 +53,30 @@ func (k *Known[B]) AddAttend(p *backend.AttendParams[B]) {
 	}
 }
 
+// HasAttendScores is HasAppend of the third.
+func (k *Known[B]) HasAttendScores(p *backend.AttendScoresParams[B]) bool {
+	if k == nil || !k.mu.TryLock() {
+		return false
+	}
+	defer k.mu.Unlock()
+	return k.masses.has(p)
+}
+
+// AddAttendScores makes p known.
+func (k *Known[B]) AddAttendScores(p *backend.AttendScoresParams[B]) {
+	if k != nil && k.mu.TryLock() {
+		defer k.mu.Unlock()
+		k.masses.add(p)
+	}
+}
+
 // Forget has to be called when a buffer ends: calls that name it are right no longer.
 func (k *Known[B]) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.appends.forget()
 	k.attends.forget()
+	k.masses.forget()
 }
 
 // mostKnown bounds what is looked through: the layers of one large model, or of several small ones.

@@ -45,13 +45,14 @@ func change(t *testing.T, v reflect.Value) {
 
 // A call is asked about once. One that differs in anything is another.
 func TestKnownCallsAreCheckedOnce(t *testing.T) {
-	a, p := appendParams(i8), attendParams(i8)
+	a, p, w := appendParams(i8), attendParams(i8), attendMassParams(i8)
 	for op, c := range map[string]struct {
 		params any
 		check  func(o *Operands[*fake, asking]) error
 	}{
 		"append": {&a, func(o *Operands[*fake, asking]) error { return o.Append(&a) }},
 		"attend": {&p, func(o *Operands[*fake, asking]) error { return o.Attend(&p) }},
+		"mass":   {&w, func(o *Operands[*fake, asking]) error { return o.AttendScores(&w) }},
 	} {
 		known := &Known[*fake]{}
 		asked := func() int {
@@ -87,9 +88,9 @@ func TestWrongCallsAreNotKnown(t *testing.T) {
 	p.Scale = float32(math.NaN())
 	for range 3 {
 		o := Operands[*fake, asking]{Owner: asking{known: known}, Op: "attend"}
-		require.ErrorIs(t, o.Attend(&p), backend.ErrShape{})
+		require.ErrorIs(t, o.Attend(&p), backend.ErrArgument{})
 		foreign := Operands[*fake, asking]{Owner: asking{known: known, foreign: p.Q.Buf}, Op: "attend"}
-		require.ErrorIs(t, foreign.Attend(&p), backend.ErrForeign)
+		require.ErrorIs(t, foreign.Attend(&p), backend.ErrOtherDevice)
 	}
 	require.Empty(t, known.attends.all)
 }
@@ -140,11 +141,11 @@ func TestKnownIsNotWaitedFor(t *testing.T) {
 }
 
 func TestKnownCallsAllocateNothing(t *testing.T) {
-	known, a, p := &Known[*fake]{}, appendParams(i8), attendParams(i8)
+	known, a, p, w := &Known[*fake]{}, appendParams(i8), attendParams(i8), attendMassParams(i8)
 	o := Operands[*fake, asking]{Owner: asking{known: known}, Op: "step"}
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		a.Tokens ^= 1 // three and two: another call each time
-		if o.Append(&a) != nil || o.Attend(&p) != nil {
+		if o.Append(&a) != nil || o.Attend(&p) != nil || o.AttendScores(&w) != nil {
 			t.Fail()
 		}
 	}))

@@ -18,6 +18,25 @@ func Size(op string, dt backend.DType, n int) (int, error) {
 	return int(bytes), nil
 }
 
+// SubBuffer is the bytes of n elements of dt from a byte of b on, where b lies at that address:
+// of a device whose memory has none, at that offset in what is aligned to every element.
+func SubBuffer[B backend.Buffer](b B, address uint64, offset int64, dt backend.DType, n int) (int, error) {
+	const op = "sub-buffer"
+	size, err := Size(op, dt, n)
+	if err != nil {
+		return 0, err
+	}
+	c := checker{op: op}
+	align := uint64(max(dt.Bits()/8, 1))
+	switch {
+	case offset < 0 || offset > b.Bytes() || int64(size) > b.Bytes()-offset:
+		c.shape("offset %d: %d elements of %s have %d bytes, the buffer has %d", offset, n, dt, size, b.Bytes())
+	case (address+uint64(offset))%align != 0:
+		c.shape("offset %d: is not aligned to the %d bytes of %s", offset, align, dt)
+	}
+	return size, c.err
+}
+
 // Span is the bytes [lo, hi) of n elements of b from element off on. For a type
 // of less than a byte, off must lie at a byte's start; an odd n ends within the
 // last byte of the span.
@@ -66,7 +85,7 @@ func Transfer[B backend.Buffer](op, name string, b B, off, bytes int) (int, erro
 // [to, toEnd), and from which byte on it reads.
 func Copied[B backend.Buffer](dst B, dstOff int, src B, srcOff, n int) (to, toEnd, from int, err error) {
 	if dst.DType() != src.DType() {
-		return 0, 0, 0, backend.ErrShape{Op: "copy", What: fmt.Sprintf("source: elements are %s, need %s", src.DType(), dst.DType())}
+		return 0, 0, 0, backend.ErrArgument{Op: "copy", What: fmt.Sprintf("source: elements are %s, need %s", src.DType(), dst.DType())}
 	}
 	if to, toEnd, err = Span("copy", "destination", dst, dstOff, n); err != nil {
 		return 0, 0, 0, err

@@ -142,7 +142,7 @@ func slotwise[B backend.Buffer](c *checker, v *backend.CacheView[B]) {
 }
 
 // rope checks a rotation that is set.
-func rope[B backend.Buffer](c *checker, r backend.Rope[B], kDim int) {
+func rope[B backend.Buffer](c *checker, r backend.RotaryTable[B], kDim int) {
 	if r.Dims < 2 || r.Dims%2 != 0 || r.Dims > kDim {
 		c.shape("rope dims: have %d, need an even number from 2 to the key dim %d", r.Dims, kDim)
 	}

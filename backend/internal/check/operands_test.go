@@ -24,7 +24,7 @@ func (d asking) Owns(op, name string, b *fake) error {
 		*d.asked, *d.names = append(*d.asked, b), append(*d.names, name)
 	}
 	if b == d.foreign {
-		return fmt.Errorf("test: %s: %s %w", op, name, backend.ErrForeign)
+		return fmt.Errorf("test: %s: %s %w", op, name, backend.ErrOtherDevice)
 	}
 	return nil
 }
@@ -45,17 +45,20 @@ func checkedCalls() map[string]checked {
 	cache := []string{"keys", "key scales", "values", "value scales"}
 	with := func(names ...string) []string { return append(slices.Clone(cache), names...) }
 	a, t, m, g := appendParams(i8), attendParams(i8), mergeParams(), gatherParams(i8)
+	w := attendMassParams(i8)
 	b, s, c, r, z := copyParams(i8), moveParams(i8), convertParams(), rotateParams(i8), clearParams()
 	return map[string]checked{
 		"append": {&a, func(o *Operands[*fake, asking]) error { return o.Append(&a) }, with("k", "v", "slots", "rope table", "positions", "q")},
 		"attend": {&t, func(o *Operands[*fake, asking]) error { return o.Attend(&t) }, with("block table", "context lengths", "query offsets",
-			"q", "ALiBi slopes", "sink logits", "out", "log-sum-exp", "attention mass", "work", "workspace")},
+			"q", "ALiBi slopes", "sink logits", "out", "log-sum-exp", "attention scores", "work", "workspace")},
+		"attend scores": {&w, func(o *Operands[*fake, asking]) error { return o.AttendScores(&w) }, with("block table", "context lengths", "query offsets",
+			"q", "ALiBi slopes", "sink logits", "log-sum-exp", "attention scores", "work")},
 		"merge":          {&m, func(o *Operands[*fake, asking]) error { return o.Merge(&m) }, []string{"in", "log-sum-exp", "out", "out log-sum-exp"}},
-		"gather":         {&g, func(o *Operands[*fake, asking]) error { return o.Gather(&g) }, with("block table", "k", "v", "attention mass", "scores")},
-		"clear mass":     {&z, func(o *Operands[*fake, asking]) error { return o.ClearMass(&z) }, []string{"attention mass", "slots"}},
-		"copy blocks":    {&b, func(o *Operands[*fake, asking]) error { return o.CopyBlocks(&b) }, with(append(slices.Clone(cache), "from mass", "to mass", "pairs")...)},
-		"move slots":     {&s, func(o *Operands[*fake, asking]) error { return o.MoveSlots(&s) }, with("attention mass", "pairs")},
-		"convert blocks": {&c, func(o *Operands[*fake, asking]) error { return o.ConvertBlocks(&c) }, append([]string{"keys", "values"}, with("from mass", "to mass", "pairs")...)},
+		"gather":         {&g, func(o *Operands[*fake, asking]) error { return o.Gather(&g) }, with("block table", "k", "v", "cache scores", "scores")},
+		"clear scores":   {&z, func(o *Operands[*fake, asking]) error { return o.ClearScores(&z) }, []string{"attention scores", "slots"}},
+		"copy blocks":    {&b, func(o *Operands[*fake, asking]) error { return o.CopyBlocks(&b) }, with(append(slices.Clone(cache), "from scores", "to scores", "pairs")...)},
+		"move slots":     {&s, func(o *Operands[*fake, asking]) error { return o.MoveSlots(&s) }, with("attention scores", "pairs")},
+		"convert blocks": {&c, func(o *Operands[*fake, asking]) error { return o.ConvertBlocks(&c) }, append([]string{"keys", "values"}, with("from scores", "to scores", "pairs")...)},
 		"rotate":         {&r, func(o *Operands[*fake, asking]) error { return o.Rotate(&r) }, with("slots", "deltas", "rope table")},
 	}
 }
@@ -87,7 +90,7 @@ func TestEveryOperandHasToFit(t *testing.T) {
 			was := b.n
 			require.NoError(t, c.check(&o))
 			b.n = 0
-			require.ErrorIs(t, c.check(&o), backend.ErrShape{}, "%s of %s", c.want[i], op)
+			require.ErrorIs(t, c.check(&o), backend.ErrArgument{}, "%s of %s", c.want[i], op)
 			b.n = was
 		}
 	}
@@ -106,8 +109,8 @@ func TestEveryOperandIsAskedFor(t *testing.T) {
 		for i, b := range all {
 			require.Same(t, b, asked[i], "%s of %s", names[i], op)
 			err := c.check(&Operands[*fake, asking]{Owner: asking{foreign: b}, Op: op})
-			require.ErrorIs(t, err, backend.ErrForeign)
-			require.EqualError(t, err, fmt.Sprintf("test: %s: %s %v", op, names[i], backend.ErrForeign))
+			require.ErrorIs(t, err, backend.ErrOtherDevice)
+			require.EqualError(t, err, fmt.Sprintf("test: %s: %s %v", op, names[i], backend.ErrOtherDevice))
 		}
 	}
 }
@@ -115,7 +118,7 @@ func TestEveryOperandIsAskedFor(t *testing.T) {
 // What is not set is not asked for, and buffers come before shapes.
 func TestOrder(t *testing.T) {
 	p := appendParams(f16)
-	p.Rope, p.Positions, p.QHeads = backend.Rope[*fake]{}, backend.Opt[*fake]{}, 0
+	p.Rotary, p.Positions, p.QHeads = backend.RotaryTable[*fake]{}, backend.Opt[*fake]{}, 0
 	var asked []*fake
 	var names []string
 	o := Operands[*fake, asking]{Owner: asking{asked: &asked, names: &names}, Op: "append"}
@@ -124,9 +127,9 @@ func TestOrder(t *testing.T) {
 
 	p.Tokens = -1
 	o = Operands[*fake, asking]{Owner: asking{foreign: p.Slots}, Op: "append"}
-	require.ErrorIs(t, o.Append(&p), backend.ErrForeign)
+	require.ErrorIs(t, o.Append(&p), backend.ErrOtherDevice)
 	o = Operands[*fake, asking]{Op: "append"}
-	require.ErrorIs(t, o.Append(&p), backend.ErrShape{})
+	require.ErrorIs(t, o.Append(&p), backend.ErrArgument{})
 }
 
 func TestOperandsAllocateNothing(t *testing.T) {

@@ -2,8 +2,6 @@ package check
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -31,9 +29,9 @@ func Append[B backend.Buffer](caps *backend.Caps, p *backend.AppendParams[B]) er
 		apart(c, "q", p.Q, qWidth, "v", p.V, vWidth, p.Tokens)
 	}
 	operand(c, "slots", p.Slots, backend.I64, p.Tokens)
-	if p.Rope.Table.Set {
-		rope(c, p.Rope, dim)
-		c.positive("rope magnitude", p.Rope.Magnitude)
+	if p.Rotary.Table.Set {
+		rope(c, p.Rotary, dim)
+		c.positive("rope magnitude", p.Rotary.Magnitude)
 		required(c, "positions", p.Positions, backend.U32, p.Tokens)
 	} else if p.Positions.Set {
 		c.shape("positions: set without a rope table")
@@ -49,7 +47,7 @@ func Plan(caps backend.Caps, s backend.AttendShape) error {
 	c.heads(s.QHeads, s.KVHeads)
 	c.dims(&caps, s.KDim, s.VDim)
 	c.format(&caps, s.Format)
-	c.visibility(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Recent)
+	c.visibility(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Residual)
 	if len(s.ContextLens) != len(s.QueryLens) {
 		c.shape("query lengths: %d sequences, need %d as in context lengths", len(s.QueryLens), len(s.ContextLens))
 	}
@@ -76,104 +74,6 @@ func table(c *checker, s *backend.AttendShape) {
 			c.shape("table: sequence %d has %d tokens, a row of %d blocks of %d tokens has fewer", i, n, s.TableStride, s.BlockSize)
 		}
 	}
-}
-
-// leastFactor bounds scale and soft-cap so that kernels may divide by them and fold
-// constants into them without leaving f32.
-const leastFactor = float32(1e-30)
-
-// Attend checks p against its buffers and caps.
-func Attend[B backend.Buffer](caps *backend.Caps, p *backend.AttendParams[B]) error {
-	c := &checker{op: "attend"}
-	act := p.Q.Buf.DType()
-	c.format(caps, formatOf(act, &p.Cache))
-	cache(c, caps, &p.Cache)
-	c.heads(p.QHeads, p.Cache.KVHeads)
-	batch(c, caps, &p.Batch, &p.Cache)
-	c.positive("scale", p.Scale)
-	c.visibility(p.Mask.NonCausal, p.Mask.Window, p.Mask.SinkTokens, p.Mask.Part, p.Mask.Recent)
-	if m := p.Mask.SoftCap; !(m >= 0) || math.IsInf(float64(m), 0) || m > 0 && m < leastFactor {
-		c.shape("soft-cap: have %v, need 0 or a finite number from %v", m, leastFactor)
-	}
-	if p.Scale > 1/leastFactor {
-		c.shape("scale: have %v, need at most %v", p.Scale, 1/leastFactor)
-	}
-	optional(c, "ALiBi slopes", p.Mask.ALiBi, backend.F32, p.QHeads)
-	optional(c, "sink logits", p.Mask.SinkLogits, backend.F32, p.QHeads)
-	if c.err != nil {
-		return c.err
-	}
-	tokens, kWidth, vWidth := p.Batch.Tokens, c.product("q", p.QHeads, p.Cache.K.Dim), c.product("out", p.QHeads, p.Cache.V.Dim)
-	rows(c, "q", p.Q, tokens, kWidth, act)
-	rows(c, "out", p.Out.Rows, tokens, vWidth, act)
-	apart(c, "out", p.Out.Rows, vWidth, "q", p.Q, kWidth, tokens)
-	if out := any(p.Out.Rows.Buf); out == any(p.Cache.K.Data) || out == any(p.Cache.V.Data) {
-		c.shape("out: is memory of the cache")
-	}
-	c.least("log-sum-exp offset", p.Out.LSEOffset, 0)
-	if p.Out.LSE.Set && c.err == nil {
-		operand(c, "log-sum-exp", p.Out.LSE.Buf, backend.F32,
-			c.sum("log-sum-exp", p.Out.LSEOffset, c.product("log-sum-exp", tokens, p.QHeads)))
-	}
-	mass(c, "attention mass", p.Out.Mass, &p.Cache)
-	if k := p.Cache.K.Data.DType(); p.Int8Query && !slices.Contains(caps.Int8Query, k) {
-		c.unsupported("queries rounded to int8 with keys of %s", k)
-	}
-	if p.Out.Mass.Set && !p.Plan.Mass {
-		c.shape("plan: was not made for a call with attention mass")
-	}
-	return plan(c, p)
-}
-
-// plan checks that a call brings what its plan asked for.
-func plan[B backend.Buffer](c *checker, p *backend.AttendParams[B]) error {
-	if p.Batch.Tokens == 0 {
-		return c.err // nothing to do needs no plan
-	}
-	if p.Plan.Items < 1 {
-		c.shape("plan: has no work for %d tokens; call PlanAttend for this batch", p.Batch.Tokens)
-	}
-	if len(p.Plan.Work) > 0 {
-		required(c, "work", p.Work, backend.U32, len(p.Plan.Work))
-	}
-	if c.least("plan workspace", p.Plan.Workspace, 0); p.Plan.Workspace > 0 {
-		required(c, "workspace", p.Workspace, backend.F32, p.Plan.Workspace)
-	}
-	return c.err
-}
-
-// batch checks the operands that name a call's sequences.
-func batch[B backend.Buffer](c *checker, caps *backend.Caps, r *backend.Ragged[B], v *backend.CacheView[B]) {
-	c.least("sequences", r.Seqs, 0)
-	c.least("tokens", r.Tokens, 0)
-	if c.err != nil {
-		return
-	}
-	if r.Table.Set {
-		c.least("table stride", r.TableStride, 1)
-		required(c, "block table", r.Table, backend.U32, c.product("block table", r.Seqs, r.TableStride))
-		if r.TableStride > 1 && !blockSize(caps, v.BlockSize) {
-			c.unsupported("a block table over blocks of %d slots", v.BlockSize)
-		}
-	} else if r.Seqs > v.Blocks {
-		c.shape("sequences: %d without a block table, need at most the %d blocks", r.Seqs, v.Blocks)
-	}
-	operand(c, "context lengths", r.ContextLens, backend.U32, r.Seqs)
-	if r.QueryOffsets.Set {
-		operand(c, "query offsets", r.QueryOffsets.Buf, backend.U32, c.sum("query offsets", r.Seqs, 1))
-	} else if r.Tokens != r.Seqs {
-		c.shape("tokens: have %d without query offsets, need one for each of %d sequences", r.Tokens, r.Seqs)
-	}
-}
-
-// blockSize reports whether the device takes paged blocks of n slots.
-func blockSize(caps *backend.Caps, n int) bool {
-	for _, have := range caps.BlockSizes {
-		if have == n {
-			return true
-		}
-	}
-	return caps.BlockSizes == nil && n&(n-1) == 0
 }
 
 // Merge checks p against its buffers. No device does it for some sizes only.
@@ -229,24 +129,24 @@ func Gather[B backend.Buffer](caps *backend.Caps, p *backend.GatherParams[B]) er
 	}
 	gathered(c, "k", p.K, &p.Cache, &p.Cache.K, p.Len)
 	gathered(c, "v", p.V, &p.Cache, &p.Cache.V, p.Len)
-	mass(c, "attention mass", p.Mass, &p.Cache)
+	mass(c, "cache scores", p.CacheScores, &p.Cache)
 	if c.least("scores offset", p.ScoresOffset, 0); p.Scores.Set && c.err == nil {
-		if !p.Mass.Set {
-			c.shape("scores: set without attention mass")
+		if !p.CacheScores.Set {
+			c.shape("scores: set without cache scores")
 		}
 		operand(c, "scores", p.Scores.Buf, backend.F32, c.sum("scores", p.ScoresOffset, c.product("scores", p.Cache.KVHeads, p.Len)))
 	}
 	return c.err
 }
 
-// ClearMass checks p against its buffers. No device does it for some sizes only.
-func ClearMass[B backend.Buffer](_ *backend.Caps, p *backend.ClearMassParams[B]) error {
-	c := &checker{op: "clear mass"}
+// ClearScores checks p against its buffers. No device does it for some sizes only.
+func ClearScores[B backend.Buffer](_ *backend.Caps, p *backend.ClearScoresParams[B]) error {
+	c := &checker{op: "clear scores"}
 	c.least("blocks", p.Blocks, 1)
 	c.least("KV heads", p.KVHeads, 1)
 	c.least("block size", p.BlockSize, 1)
 	c.least("slots", p.N, 0)
-	operand(c, "attention mass", p.Mass, backend.F32, c.volume("attention mass", p.Blocks, p.KVHeads, p.BlockSize))
+	operand(c, "attention scores", p.Scores, backend.F32, c.volume("attention scores", p.Blocks, p.KVHeads, p.BlockSize))
 	operand(c, "slots", p.Slots, backend.I64, p.N)
 	return c.err
 }
@@ -272,10 +172,14 @@ func CopyBlocks[B backend.Buffer](caps *backend.Caps, p *backend.CopyBlocksParam
 	cache(c, caps, &p.To)
 	from, to := &p.From, &p.To
 	sameBlocks(c, from, to)
-	if from.K.Data.DType() != to.K.Data.DType() || from.V.Data.DType() != to.V.Data.DType() || from.K.Hadamard != to.K.Hadamard {
+	if p.ScoresOnly {
+		if !p.FromScores.Set {
+			c.shape("attention scores: missing, and nothing else is to be copied")
+		}
+	} else if from.K.Data.DType() != to.K.Data.DType() || from.V.Data.DType() != to.V.Data.DType() || from.K.Hadamard != to.K.Hadamard {
 		c.shape("caches: %s in one, %s in the other, need equal ones; convert the blocks", holding(from), holding(to))
 	}
-	masses(c, p.FromMass, p.ToMass, from, to)
+	masses(c, p.FromScores, p.ToScores, from, to)
 	pairs(c, p.Pairs, backend.U32, p.N)
 	return c.err
 }
@@ -297,13 +201,13 @@ func sameBlocks[B backend.Buffer](c *checker, from, to *backend.CacheView[B]) {
 	}
 }
 
-// masses checks the attention mass of two caches' slots, which both have or none.
+// masses checks the attention scores of two caches' slots, which both have or none.
 func masses[B backend.Buffer](c *checker, fromMass, toMass backend.Opt[B], from, to *backend.CacheView[B]) {
 	if fromMass.Set != toMass.Set {
-		c.shape("attention mass: of one cache, need that of both or none")
+		c.shape("attention scores: of one cache, need that of both or none")
 	}
-	mass(c, "from mass", fromMass, from)
-	mass(c, "to mass", toMass, to)
+	mass(c, "from scores", fromMass, from)
+	mass(c, "to scores", toMass, to)
 }
 
 // MoveSlots checks p against its buffers and caps.
@@ -311,7 +215,7 @@ func MoveSlots[B backend.Buffer](caps *backend.Caps, p *backend.MoveSlotsParams[
 	c := &checker{op: "move slots"}
 	cache(c, caps, &p.Cache)
 	slotwise(c, &p.Cache)
-	mass(c, "attention mass", p.Mass, &p.Cache)
+	mass(c, "attention scores", p.Scores, &p.Cache)
 	pairs(c, p.Pairs, backend.I64, p.N)
 	return c.err
 }
@@ -321,7 +225,7 @@ func pairs[B backend.Buffer](c *checker, b B, dt backend.DType, n int) {
 	operand(c, "pairs", b, dt, c.product("pairs", max(n, 0), 2))
 }
 
-// mass checks the attention mass of a cache's slots.
+// mass checks the attention scores of a cache's slots.
 func mass[B backend.Buffer](c *checker, name string, o backend.Opt[B], v *backend.CacheView[B]) {
 	if o.Set {
 		operand(c, name, o.Buf, backend.F32, c.volume(name, v.Blocks, v.KVHeads, v.BlockSize))
@@ -339,9 +243,9 @@ func ConvertBlocks[B backend.Buffer](caps *backend.Caps, p *backend.ConvertBlock
 	}
 	from, to := &p.From, &p.To
 	sameBlocks(c, from, to)
-	masses(c, p.FromMass, p.ToMass, from, to)
-	if p.FromMass.Set && any(p.FromMass.Buf) == any(p.ToMass.Buf) {
-		c.shape("attention mass: of both caches in one buffer")
+	masses(c, p.FromScores, p.ToScores, from, to)
+	if p.FromScores.Set && any(p.FromScores.Buf) == any(p.ToScores.Buf) {
+		c.shape("attention scores: of both caches in one buffer")
 	}
 	plain, packed := from, to
 	if from.K.Data.DType().Quantized() {
@@ -364,6 +268,6 @@ func Rotate[B backend.Buffer](caps *backend.Caps, p *backend.RotateParams[B]) er
 	c.least("slots", p.N, 0)
 	operand(c, "slots", p.Slots, backend.I64, p.N)
 	operand(c, "deltas", p.Deltas, backend.I32, p.N)
-	rope(c, p.Rope, p.Cache.K.Dim)
+	rope(c, p.Rotary, p.Cache.K.Dim)
 	return c.err
 }

@@ -17,11 +17,22 @@ type Buffer struct {
 	place    launch.Place // none when empty
 	freed    bool         // guarded by the Device
 	imported bool
+	parent   *Buffer // of a sub-buffer; else nil
+	subs     int     // live sub-buffers; guarded by the Device
 }
 
 // NewBuffer returns n elements, size bytes, at a place. Imported memory is the caller's.
 func NewBuffer(dt backend.DType, n, size int, place launch.Place, imported bool) Buffer {
 	return Buffer{dt: dt, n: n, size: size, place: place, imported: imported}
+}
+
+// NewSubBuffer returns n elements, size bytes, from a byte of parent's memory on.
+func NewSubBuffer(parent *Buffer, offset int64, dt backend.DType, n, size int) Buffer {
+	b := Buffer{dt: dt, n: n, size: size, parent: parent}
+	if size > 0 {
+		b.place = launch.Place{Memory: parent.place.Memory, At: parent.place.At + uint64(offset)}
+	}
+	return b
 }
 
 // Len is the number of elements.
@@ -52,7 +63,10 @@ func (b *Buffer) Bytes() int64 {
 func (b *Buffer) Place() launch.Place { return b.place }
 
 // Owned reports whether there is memory that the buffer's Device gives back.
-func (b *Buffer) Owned() bool { return b.place != launch.Place{} && !b.imported }
+func (b *Buffer) Owned() bool { return b.place != launch.Place{} && !b.imported && b.parent == nil }
+
+// Part reports whether the memory is that of another buffer.
+func (b *Buffer) Part() bool { return b.parent != nil }
 
 func (b *Buffer) common() *Buffer { return b }
 
@@ -70,7 +84,10 @@ func (d *Device[B, S, E, R]) AddBuffer(b B) {
 	own := b.common()
 	own.owner = d
 	d.buffers[b] = struct{}{}
-	if !own.imported {
+	switch {
+	case own.parent != nil:
+		own.parent.subs++
+	case !own.imported:
 		d.allocated += int64(own.size)
 	}
 }
@@ -81,9 +98,9 @@ func (d *Device[B, S, E, R]) Owns(op, name string, b B) error {
 	var none B
 	switch {
 	case b == none:
-		return backend.ErrShape{Op: op, What: name + ": holds no buffer"}
+		return backend.ErrArgument{Op: op, What: name + ": holds no buffer"}
 	case b.common().owner != any(d):
-		return fmt.Errorf("%s: %s: %s %w", d.name, op, name, backend.ErrForeign)
+		return fmt.Errorf("%s: %s: %s %w", d.name, op, name, backend.ErrOtherDevice)
 	case b.common().freed:
 		return fmt.Errorf("%s: %s: %s: %w", d.name, op, name, backend.ErrFreed)
 	}
@@ -102,7 +119,15 @@ func (d *Device[B, S, E, R]) BeginBuffer(op string, b B) error {
 	return err
 }
 
-// Forget makes b unusable, before its memory is given back; the caller holds Lock. Where
+// LockedBuffer reports whether b is a live buffer of the device; the caller holds Lock, so that it
+// stays one.
+func (d *Device[B, S, E, R]) LockedBuffer(op string, b B) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.Owns(op, "buffer", b)
+}
+
+// Forget makes b and its sub-buffers unusable, before its memory is given back; the caller holds Lock. Where
 // the driver's memory does not by itself outlive the work that uses it, after tells it
 // for each stream to wait for what is enqueued there; nil elsewhere. b stays usable
 // when that fails.
@@ -124,12 +149,28 @@ func (d *Device[B, S, E, R]) Forget(b B, after func(s S) error) error {
 			}
 		}
 	}
-	own.freed = true
 	d.known.Forget()
+	d.end(b)
+	return nil
+}
+
+// end is Forget of a live buffer and of those that share its memory.
+func (d *Device[B, S, E, R]) end(b B) {
+	own := b.common()
+	own.freed = true
 	delete(d.buffers, b)
 	d.forget(b)
-	if !own.imported {
+	if own.subs > 0 {
+		for sub := range d.buffers {
+			if sub.common().parent == own {
+				d.end(sub)
+			}
+		}
+	}
+	switch {
+	case own.parent != nil:
+		own.parent.subs--
+	case !own.imported:
 		d.allocated -= int64(own.size)
 	}
-	return nil
 }

@@ -120,7 +120,7 @@ func TestWhoseIsIt(t *testing.T) {
 	theirs, theirEvent, theirBuffer := other.stream(t, "b"), other.event(t), other.alloc(t, 256, false)
 	require.NoError(t, g.fill(s, b))
 	require.NoError(t, s.Record(e))
-	shape, foreign := error(backend.ErrShape{}), backend.ErrForeign
+	shape, foreign := error(backend.ErrArgument{}), backend.ErrOtherDevice
 	for _, c := range []struct {
 		err, want error
 		text      string
@@ -142,7 +142,7 @@ func TestWhoseIsIt(t *testing.T) {
 	}
 	require.NoError(t, e.Close())
 	require.NoError(t, s.Close())
-	require.ErrorIs(t, theirs.Record(e), backend.ErrForeign)
+	require.ErrorIs(t, theirs.Record(e), backend.ErrOtherDevice)
 	for _, err := range []error{e.Close(), second(e.Done()), e.Sync(), s.Close(), g.fill(s, b), s.Sync()} {
 		require.ErrorIs(t, err, backend.ErrClosed)
 	}
@@ -195,7 +195,7 @@ func TestTransfer(t *testing.T) {
 	require.ErrorIs(t, tr.Begin(), backend.ErrFreed)
 	tr.Stream.Release()
 	for _, c := range []struct{ off, bytes int }{{0, 3}, {9, 8}, {-1, 4}} {
-		require.ErrorIs(t, second(g.Transfer("upload", s, "destination", g.alloc(t, 256, false), c.off, c.bytes)), backend.ErrShape{})
+		require.ErrorIs(t, second(g.Transfer("upload", s, "destination", g.alloc(t, 256, false), c.off, c.bytes)), backend.ErrArgument{})
 	}
 	require.NoError(t, g.close(), "nobody holds the stream")
 }
@@ -304,11 +304,11 @@ func TestOperations(t *testing.T) {
 	require.Len(t, g.log, 3)
 
 	merge.Tokens = 100
-	require.ErrorIs(t, g.Merge(s, &merge), backend.ErrShape{})
+	require.ErrorIs(t, g.Merge(s, &merge), backend.ErrArgument{})
 	merge.In = theirs
-	require.ErrorIs(t, g.Merge(s, &merge), backend.ErrForeign)
-	require.ErrorIs(t, g.Copy(s, b, 0, theirs, 0, 1), backend.ErrForeign)
-	require.ErrorIs(t, g.Fill(s, b, 0, 11, 1), backend.ErrShape{})
+	require.ErrorIs(t, g.Merge(s, &merge), backend.ErrOtherDevice)
+	require.ErrorIs(t, g.Copy(s, b, 0, theirs, 0, 1), backend.ErrOtherDevice)
+	require.ErrorIs(t, g.Fill(s, b, 0, 11, 1), backend.ErrArgument{})
 	for name, err := range map[string]error{
 		"append": g.Append(s, &backend.AppendParams[*buf]{}), "attend": g.Attend(s, &backend.AttendParams[*buf]{}),
 		"gather": g.Gather(s, &backend.GatherParams[*buf]{}), "copy blocks": g.CopyBlocks(s, &backend.CopyBlocksParams[*buf]{}),

@@ -38,6 +38,20 @@ func (d *Device[B, S, E, R]) Attend(s backend.Stream, p *backend.AttendParams[B]
 	return d.run(op, own, launch.Attend(own.Calls(), p))
 }
 
+// AttendScores is Backend.AttendScores. It does not retain p.
+func (d *Device[B, S, E, R]) AttendScores(s backend.Stream, p *backend.AttendScoresParams[B]) error {
+	const op = "attend scores"
+	ops, own, err := d.Begin(op, s)
+	if err != nil {
+		return err
+	}
+	defer d.End()
+	if err := ops.AttendScores(p); err != nil {
+		return err
+	}
+	return d.run(op, own, launch.AttendScores(own.Calls(), p))
+}
+
 // Merge is Backend.Merge. It does not retain p.
 func (d *Device[B, S, E, R]) Merge(s backend.Stream, p *backend.MergeParams[B]) error {
 	const op = "merge"
@@ -66,18 +80,18 @@ func (d *Device[B, S, E, R]) Gather(s backend.Stream, p *backend.GatherParams[B]
 	return d.run(op, own, launch.Gather(own.Calls(), p))
 }
 
-// ClearMass is Backend.ClearMass. It does not retain p.
-func (d *Device[B, S, E, R]) ClearMass(s backend.Stream, p *backend.ClearMassParams[B]) error {
-	const op = "clear mass"
+// ClearScores is Backend.ClearScores. It does not retain p.
+func (d *Device[B, S, E, R]) ClearScores(s backend.Stream, p *backend.ClearScoresParams[B]) error {
+	const op = "clear scores"
 	ops, own, err := d.Begin(op, s)
 	if err != nil {
 		return err
 	}
 	defer d.End()
-	if err := ops.ClearMass(p); err != nil {
+	if err := ops.ClearScores(p); err != nil {
 		return err
 	}
-	return d.run(op, own, launch.ClearMass(own.Calls(), p))
+	return d.run(op, own, launch.ClearScores(own.Calls(), p))
 }
 
 // CopyBlocks is Backend.CopyBlocks. It does not retain p.

@@ -68,9 +68,9 @@ func (s *set[T]) find(owner any, name, op string, x any) (T, error) {
 	own, ok := x.(T)
 	switch {
 	case x == nil || ok && own == none:
-		return none, backend.ErrShape{Op: op, What: s.kind + ": none given"}
+		return none, backend.ErrArgument{Op: op, What: s.kind + ": none given"}
 	case !ok || own.member().owner != owner:
-		return none, fmt.Errorf("%s: %s: %s %w", name, op, s.kind, backend.ErrForeign)
+		return none, fmt.Errorf("%s: %s: %s %w", name, op, s.kind, backend.ErrOtherDevice)
 	case own.member().closed:
 		return none, fmt.Errorf("%s: %s: %s %w", name, op, s.kind, backend.ErrClosed)
 	}

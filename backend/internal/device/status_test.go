@@ -56,9 +56,9 @@ func TestNonFiniteValuesAreReportedOnce(t *testing.T) {
 func TestStatusThatCannotBeHad(t *testing.T) {
 	g := open()
 	write, s := g.quantize(t), g.stream(t, "a")
-	g.fail["status a"] = refusal{backend.ErrOutOfMemory}
+	g.fail["status a"] = refusal{backend.ErrOutOfMemory{}}
 	err := write(s)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.ErrorContains(t, err, "test:0: append: refused: ")
 	require.NoError(t, s.Sync())
 	require.Equal(t, []string{"status a", "drain a"}, g.log)

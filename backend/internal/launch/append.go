@@ -5,9 +5,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Append writes new keys and values into the cache, rotated where Rope is set, in
-// one launch. A slot outside the cache is skipped, a position outside the rope table
-// is taken for its last. Sync reports values that could not be quantized.
+// Append writes new keys and values into the cache, in one launch. A slot outside the cache is
+// skipped; a position outside the rotary table is taken as its last one. Sync reports values that
+// could not be quantized.
 func Append[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	c.clear()
 	if p.Tokens == 0 {
@@ -29,7 +29,7 @@ func Append[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	buffers[abi.AppendV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
 	units := int64(v.KVHeads) * int64(v.K.Dim+v.V.Dim) // of a token: elements, or pairs that rotate
 	pairs := int64(0)
-	if r := &p.Rope; r.Table.Set {
+	if r := &p.Rotary; r.Table.Set {
 		pairs = int64(r.Dims / 2)
 		units -= int64(v.KVHeads) * pairs
 		args.Flags = abi.RoPE | pairing(r.Pairing)

@@ -35,10 +35,10 @@ func (a *arguments) heads(name string, n int) uint32 {
 }
 
 // aligned is a place that kernels read or write 16 bytes at a time, and so is
-// every step bytes behind it.
+// every step bytes after it.
 func (a *arguments) aligned(name string, p Place, step int64) Place {
 	if (p.At|uint64(step))%vectorBytes != 0 && a.err == nil {
-		a.err = backend.ErrShape{Op: a.op, What: fmt.Sprintf(
+		a.err = backend.ErrArgument{Op: a.op, What: fmt.Sprintf(
 			"%s: address %#x with rows of %d bytes, need multiples of %d", name, p.At, step, vectorBytes)}
 	}
 	return p

@@ -26,7 +26,7 @@ func TestArguments(t *testing.T) {
 	for _, c := range [][2]int64{{8, 0}, {0, 8}, {16, 24}} {
 		a = arguments{op: "append"}
 		a.aligned("keys", Place{At: uint64(c[0])}, c[1])
-		require.ErrorIs(t, a.err, backend.ErrShape{}, "%v", c)
+		require.ErrorIs(t, a.err, backend.ErrArgument{}, "%v", c)
 	}
 }
 

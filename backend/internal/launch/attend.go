@@ -5,6 +5,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
@@ -17,10 +18,9 @@ type attention struct {
 	buffers [abi.AttendBuffers]Place
 }
 
-// Attend computes softmax(q·K)·V: a launch for each kind of item that the plan has,
-// one that merges the tiles of several parts, and one for the attention mass. Blocks
-// outside the cache and lengths beyond a sequence's blocks lead to results that are
-// unspecified, never outside the operands.
+// Attend computes softmax(q·K)·V: one launch for each kind of item of the plan, one that merges
+// partial results, and one for attention scores. With blocks outside the cache, or lengths beyond a
+// sequence's blocks, results are unspecified; nothing outside the operands is accessed.
 func Attend[B Buffer](c *Calls, p *backend.AttendParams[B]) error {
 	c.clear()
 	if p.Batch.Tokens == 0 {
@@ -30,24 +30,60 @@ func Attend[B Buffer](c *Calls, p *backend.AttendParams[B]) error {
 	if err := bind(&t, p); err != nil {
 		return err
 	}
-	t.launch(c, p.Out.Mass.Set)
+	t.buffers[abi.AttendOut], t.args.OutStride = alignedRows(&t.arguments, "out", p.Out.Rows, p.Batch.Tokens, p.QHeads*p.Cache.V.Dim)
+	if p.Out.LSE.Set {
+		t.buffers[abi.AttendLSE] = element(p.Out.LSE.Buf, p.Out.LSEOffset)
+	}
+	if t.work.Space.Len > p.Plan.Workspace {
+		return backend.ErrArgument{Op: t.op, What: fmt.Sprintf("plan: a workspace of %d elements, its work needs %d", p.Plan.Workspace, t.work.Space.Len)}
+	}
+	if t.work.Space.Len > 0 {
+		t.divide(t.aligned("workspace", p.Workspace.Buf.Place(), 0), p.Out.Scores.Set)
+	}
+	if t.err != nil {
+		return t.err
+	}
+	t.attend(c)
+	if p.Out.Scores.Set {
+		t.weigh(c)
+	}
 	return nil
 }
 
-// bind resolves checked parameters.
+// AttendScores adds to the attention scores of keys, relative to given log-sum-exps, in one launch.
+// With blocks outside the cache, or lengths beyond a sequence's blocks, the scores are unspecified;
+// nothing outside the operands is accessed.
+func AttendScores[B Buffer](c *Calls, p *backend.AttendScoresParams[B]) error {
+	c.clear()
+	if p.Batch.Tokens == 0 {
+		return nil
+	}
+	t, weighed := attention{arguments: arguments{op: "attend scores"}}, check.Weighed(p)
+	if err := bind(&t, &weighed); err != nil {
+		return err
+	}
+	t.buffers[abi.AttendFinalLSE] = element(p.LSE, p.LSEOffset)
+	if t.work.Shared.Count > 0 { // kernels ask whether partial rows are there, and this one touches none
+		t.buffers[abi.AttendPartial], t.buffers[abi.AttendPartialLSE] = t.buffers[abi.AttendFinalLSE], t.buffers[abi.AttendFinalLSE]
+	}
+	if t.err != nil {
+		return t.err
+	}
+	t.weigh(c)
+	return nil
+}
+
+// bind resolves checked parameters, but for what attention writes beside the mass and its workspace.
 func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 	v, b, see := &p.Cache, &p.Batch, plan.Visible(&p.Mask, p.Cache.BlockSize)
 	t.format = backend.Format{Act: p.Q.Buf.DType(), K: v.K.Data.DType(), V: v.V.Data.DType()}
-	t.work, err = plan.Read(p.Plan.Work, plan.Call{QHeads: p.QHeads, KVHeads: v.KVHeads, KDim: v.K.Dim, VDim: v.V.Dim,
-		Format: t.format, Seqs: b.Seqs, Tokens: b.Tokens, See: see, Mass: p.Plan.Mass})
+	t.work, err = plan.Read(p.Plan.Work, plan.Call{Op: t.op, QHeads: p.QHeads, KVHeads: v.KVHeads, KDim: v.K.Dim, VDim: v.V.Dim,
+		Format: t.format, Seqs: b.Seqs, Tokens: b.Tokens, See: see, Mass: p.Plan.Scores})
 	if err != nil {
 		return err
 	}
 	if t.work.Shared.Count > 0 && (!b.Table.Set || b.TableStride < 2) {
-		return backend.ErrShape{Op: "attend", What: "plan: was made for sequences that share blocks; call with the table that it was made for"}
-	}
-	if t.work.Space.Len > p.Plan.Workspace {
-		return backend.ErrShape{Op: "attend", What: fmt.Sprintf("plan: a workspace of %d elements, its work needs %d", p.Plan.Workspace, t.work.Space.Len)}
+		return backend.ErrArgument{Op: t.op, What: "plan: was made for sequences that share blocks; call with the table that it was made for"}
 	}
 	t.args = abi.AttendArgs{
 		Seqs: t.count("sequences", b.Seqs), Tokens: t.count("tokens", b.Tokens),
@@ -55,7 +91,7 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 		Blocks: t.count("blocks", v.Blocks), BlockSize: t.count("block size", v.BlockSize), TableStride: 1,
 		Window: uint32(see.Window), SinkTokens: uint32(see.SinkTokens), Scale: p.Scale, Softcap: p.Mask.SoftCap,
 		PartialRows: int64(t.work.PartialRows), KStorage: abi.Storage(t.format.K), VStorage: abi.Storage(t.format.V),
-		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count, Recent: uint32(see.Recent),
+		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count, Recent: uint32(see.Residual),
 	}
 	if see.NonCausal {
 		t.args.Flags = abi.Noncausal
@@ -69,18 +105,11 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 	t.buffers = [abi.AttendBuffers]Place{
 		abi.AttendK: plane(&t.arguments, "keys", v.K), abi.AttendV: plane(&t.arguments, "values", v.V), abi.AttendTable: optional(b.Table),
 		abi.AttendContextLens: b.ContextLens.Place(), abi.AttendQueryOffsets: optional(b.QueryOffsets), abi.AttendWork: p.Work.Buf.Place(),
-		abi.AttendALiBi: optional(p.Mask.ALiBi), abi.AttendSinks: optional(p.Mask.SinkLogits), abi.AttendMass: optional(p.Out.Mass),
+		abi.AttendALiBi: optional(p.Mask.ALiBi), abi.AttendSinks: optional(p.Mask.SinkLogits), abi.AttendMass: optional(p.Out.Scores),
 		abi.AttendKscales: optional(v.K.Scales), abi.AttendVscales: optional(v.V.Scales),
 	}
 	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim)
-	t.buffers[abi.AttendOut], t.args.OutStride = alignedRows(&t.arguments, "out", p.Out.Rows, b.Tokens, p.QHeads*v.V.Dim)
-	if p.Out.LSE.Set {
-		t.buffers[abi.AttendLSE] = element(p.Out.LSE.Buf, p.Out.LSEOffset)
-	}
-	if t.work.Space.Len > 0 {
-		t.divide(t.aligned("workspace", p.Workspace.Buf.Place(), 0), p.Out.Mass.Set)
-	}
-	return t.err
+	return nil
 }
 
 // divide lays the workspace out, which starts at base.
@@ -94,29 +123,42 @@ func (t *attention) divide(base Place, withMass bool) {
 	}
 }
 
-// launch adds the calls, in the order in which one needs the other's results.
-func (t *attention) launch(c *Calls, withMass bool) {
-	kDim, vDim, layout := int(t.args.KDim), int(t.args.VDim), Contiguous
-	if t.args.TableStride > 1 {
-		layout = Paged
+// attend adds the calls that make the rows, in the order in which one needs the other's results.
+func (t *attention) attend(c *Calls) {
+	constants := t.constants()
+	for kind, list := range t.work.Kinds {
+		t.add(c, Attention(plan.Kind(kind), t.format, int(t.args.KDim), int(t.args.VDim), t.layout()), list, constants)
 	}
-	constants := constant(abi.Paged, layout == Paged) | constant(abi.WithSoftcap, t.args.Softcap > 0) |
+	t.add(c, Kernel{Op: OpAttendMerge, In: t.format.Act}, t.work.Merges, constants)
+}
+
+// weigh adds the call that adds to the attention scores, once the log-sum-exps are final.
+func (t *attention) weigh(c *Calls) {
+	t.add(c, attentionMass(t.format, int(t.args.KDim), int(t.args.VDim)), t.work.All, t.constants())
+}
+
+// layout is how the call's cache is addressed.
+func (t *attention) layout() Layout {
+	if t.args.TableStride > 1 {
+		return Paged
+	}
+	return Contiguous
+}
+
+// constants are the same for each call of an operation.
+func (t *attention) constants() uint32 {
+	return constant(abi.Paged, t.layout() == Paged) | constant(abi.WithSoftcap, t.args.Softcap > 0) |
 		with(abi.WithTable, t.buffers[abi.AttendTable]) | with(abi.WithOffsets, t.buffers[abi.AttendQueryOffsets]) |
 		with(abi.WithALiBi, t.buffers[abi.AttendALiBi]) | with(abi.WithSinks, t.buffers[abi.AttendSinks]) |
 		with(abi.WithLSE, t.buffers[abi.AttendLSE]) | with(abi.WithFinalLSE, t.buffers[abi.AttendFinalLSE]) |
 		with(abi.WithPartials, t.buffers[abi.AttendPartial])
-	add := func(k Kernel, list plan.List) {
-		if list.Count == 0 {
-			return
-		}
-		t.args.First, t.args.Items = list.First, list.Count
-		c.add(k, [3]uint32{list.Count, t.args.KVHeads, 1}, constants, t.args.Encode(), t.buffers[:]...)
+}
+
+// add adds a call for a list of items, if it has any.
+func (t *attention) add(c *Calls, k Kernel, list plan.List, constants uint32) {
+	if list.Count == 0 {
+		return
 	}
-	for kind, list := range t.work.Kinds {
-		add(Attention(plan.Kind(kind), t.format, kDim, vDim, layout), list)
-	}
-	add(Kernel{Op: OpAttendMerge, In: t.format.Act}, t.work.Merges)
-	if withMass {
-		add(attentionMass(t.format, kDim, vDim), t.work.All)
-	}
+	t.args.First, t.args.Items = list.First, list.Count
+	c.add(k, [3]uint32{list.Count, t.args.KVHeads, 1}, constants, t.args.Encode(), t.buffers[:]...)
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// CopyBlocks copies whole blocks within a cache, or from one to another of the same types, a
-// launch for the planes and others for scales and attention mass. A pair with a block outside
-// its cache is skipped.
+// CopyBlocks copies whole blocks within a cache, or between caches of the same types, in one launch
+// for the planes, one for scales and one for attention scores. A pair with a block outside its
+// cache is skipped.
 func CopyBlocks[B Buffer](c *Calls, p *backend.CopyBlocksParams[B]) error {
 	c.clear()
 	if p.N == 0 {
@@ -15,11 +15,14 @@ func CopyBlocks[B Buffer](c *Calls, p *backend.CopyBlocksParams[B]) error {
 	}
 	a := arguments{op: "copy blocks"}
 	copies := copiesOf(&a, p.Pairs, p.N, &p.From, &p.To)
-	from, to := cargoOf(&a, &p.From, p.FromMass, p.From.KVHeads, p.From.BlockSize), cargoOf(&a, &p.To, p.ToMass, p.To.KVHeads, p.To.BlockSize)
+	from, to := copyRegions(&a, &p.From, p.FromScores, p.From.KVHeads, p.From.BlockSize), copyRegions(&a, &p.To, p.ToScores, p.To.KVHeads, p.To.BlockSize)
 	if a.err != nil {
 		return a.err
 	}
 	for i := range from {
+		if p.ScoresOnly && i < scoresPair {
+			continue
+		}
 		copies.add(c, &from[i], &to[i])
 	}
 	return nil
@@ -35,8 +38,8 @@ func copiesOf[B Buffer](a *arguments, pairs B, n int, from, to *backend.CacheVie
 	return blockCopies{pairs.Place(), a.count("pairs", n), a.count("blocks", from.Blocks), a.count("blocks", to.Blocks)}
 }
 
-// add launches the copies of one couple, which both caches have or none.
-func (b *blockCopies) add(c *Calls, from, to *couple) {
+// add launches the copies of one kvPair, which both caches have or none.
+func (b *blockCopies) add(c *Calls, from, to *kvPair) {
 	if from.empty() {
 		return
 	}
@@ -51,8 +54,8 @@ func (b *blockCopies) add(c *Calls, from, to *couple) {
 	c.add(Kernel{Op: op}, grid, 0, args.Encode(), buffers[:]...)
 }
 
-// MoveSlots copies single slots within a cache, with the result of one after
-// another. A pair with a slot outside it is skipped.
+// MoveSlots copies single slots within a cache, as if in order. A pair with a slot outside of the
+// cache is skipped.
 func MoveSlots[B Buffer](c *Calls, p *backend.MoveSlotsParams[B]) error {
 	c.clear()
 	if p.N == 0 {
@@ -62,7 +65,7 @@ func MoveSlots[B Buffer](c *Calls, p *backend.MoveSlotsParams[B]) error {
 	a := arguments{op: "move slots"}
 	args := abi.MoveSlotsArgs{Pairs: int64(p.N), Slots: int64(v.Blocks) * int64(v.BlockSize), KVHeads: a.heads("KV heads", v.KVHeads),
 		BlockSize: a.count("block size", v.BlockSize)}
-	couples := cargoOf(&a, v, p.Mass, 1, 1)
+	couples := copyRegions(&a, v, p.Scores, 1, 1)
 	if a.err != nil {
 		return a.err
 	}

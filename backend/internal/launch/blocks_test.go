@@ -15,7 +15,7 @@ type moved struct {
 	k, v int64
 }
 
-// Scales and attention mass go along, what is not made of 16 bytes in narrow pieces. What
+// Scales and attention scores go along, what is not made of 16 bytes in narrow pieces. What
 // a head shares stays. Blocks have 2 heads of 16 slots here.
 func TestWhatMoves(t *testing.T) {
 	const blocks, narrowBlocks, slots, narrowSlots = OpCopyBlocks, OpCopyBlocksNarrow, OpMoveSlots, OpMoveSlotsNarrow
@@ -57,8 +57,8 @@ func TestWhatMoves(t *testing.T) {
 			}
 			return did
 		}
-		require.Equal(t, c.blocks, list(CopyBlocks(calls, &backend.CopyBlocksParams[*buffer]{From: cache, To: cache, FromMass: mass, ToMass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
-		require.Equal(t, c.slots, list(MoveSlots(calls, &backend.MoveSlotsParams[*buffer]{Cache: cache, Mass: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
+		require.Equal(t, c.blocks, list(CopyBlocks(calls, &backend.CopyBlocksParams[*buffer]{From: cache, To: cache, FromScores: mass, ToScores: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
+		require.Equal(t, c.slots, list(MoveSlots(calls, &backend.MoveSlotsParams[*buffer]{Cache: cache, Scores: mass, Pairs: pairs, N: 3})), "%s %s", c.k, c.v)
 	}
 }
 

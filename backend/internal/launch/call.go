@@ -19,7 +19,7 @@ type Place struct {
 	At     uint64
 }
 
-// Plus is the place bytes behind p.
+// Plus is the place bytes after p.
 func (p Place) Plus(bytes int64) Place {
 	p.At += uint64(bytes)
 	return p
@@ -52,7 +52,7 @@ func (c *Call) Buffers() []Place { return c.buffers[:c.count] }
 func (c *Call) Args() []byte { return c.args[:c.size] }
 
 // MaxCalls is the most calls of an operation: attention with a kernel for each kind
-// of item, one that merges and one for the attention mass.
+// of item, one that merges and one for the attention scores.
 const MaxCalls = int(plan.Kinds) + 2
 
 // Calls is what one operation launches, one after another. It is large: keep one for

@@ -37,6 +37,7 @@ type step struct {
 	last    uintptr
 	append  backend.AppendParams[*buffer]
 	attend  backend.AttendParams[*buffer]
+	mass    backend.AttendScoresParams[*buffer] // of attend
 	merge   backend.MergeParams[*buffer]
 	gather  backend.GatherParams[*buffer]
 	blocks  backend.CopyBlocksParams[*buffer]
@@ -70,7 +71,7 @@ func newStep(t rapid.TB, f backend.Format) *step {
 	dense := func() backend.Rows[*buffer] { return backend.Dense(s.buffer(act)) }
 	s.append = backend.AppendParams[*buffer]{Cache: cache, Tokens: 3, K: dense(), V: dense(), Slots: s.buffer(backend.I64)}
 	shape := backend.AttendShape{QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, BlockSize: 16, Format: f,
-		ContextLens: []uint32{1000, 20, 30}, QueryLens: []uint32{1, 8, 1}, Mass: true}
+		ContextLens: []uint32{1000, 20, 30}, QueryLens: []uint32{1, 8, 1}, Scores: true}
 	var asked []Kernel
 	planned, err := Plan(backend.Caps{Formats: Formats, HeadDims: HeadDims}, shape, func(k Kernel) (int, error) {
 		asked = append(asked, k)
@@ -80,7 +81,9 @@ func newStep(t rapid.TB, f backend.Format) *step {
 	require.Contains(t, asked, Attention(plan.Decode, shape.Format, 64, 64, Paged))
 	s.attend = backend.AttendParams[*buffer]{Cache: cache, Q: dense(), QHeads: 4, Scale: 1, Plan: planned, Work: s.some(backend.U32),
 		Batch: backend.Ragged[*buffer]{Seqs: 3, Tokens: 10, Table: s.some(backend.U32), TableStride: 64, ContextLens: s.buffer(backend.U32), QueryOffsets: s.some(backend.U32)},
-		Out:   backend.Outputs[*buffer]{Rows: dense(), Mass: s.some(backend.F32)}, Workspace: s.some(backend.F32)}
+		Out:   backend.Outputs[*buffer]{Rows: dense(), Scores: s.some(backend.F32)}, Workspace: s.some(backend.F32)}
+	s.mass = backend.AttendScoresParams[*buffer]{Cache: cache, Batch: s.attend.Batch, Q: s.attend.Q, QHeads: 4, Scale: 1,
+		LSE: s.buffer(backend.F32), LSEOffset: 3, Scores: s.attend.Out.Scores.Buf, Plan: planned, Work: s.attend.Work}
 	s.merge = backend.MergeParams[*buffer]{Parts: 2, Tokens: 3, Heads: 4, Dim: 64, In: s.buffer(backend.F32), LSE: s.buffer(backend.F32), Out: dense()}
 	s.gather = backend.GatherParams[*buffer]{Cache: cache, Table: s.some(backend.U32), TableOffset: 5, Len: 33, K: s.some(f.K), V: s.some(backend.F32)}
 	if f.K.Quantized() {
@@ -89,12 +92,12 @@ func newStep(t rapid.TB, f backend.Format) *step {
 	s.blocks = backend.CopyBlocksParams[*buffer]{From: cache, To: cache, Pairs: s.buffer(backend.U32), N: 2}
 	s.slots = backend.MoveSlotsParams[*buffer]{Cache: cache, Pairs: s.buffer(backend.I64), N: 2}
 	s.convert = backend.ConvertBlocksParams[*buffer]{From: s.cache(act, act, 64), To: s.cache(backend.Int8, backend.Int4, 64), Pairs: s.buffer(backend.U32), N: 2}
-	s.rotate = backend.RotateParams[*buffer]{Cache: cache, Slots: s.buffer(backend.I64), Deltas: s.buffer(backend.I32), N: 2, Rope: s.rope(64)}
+	s.rotate = backend.RotateParams[*buffer]{Cache: cache, Slots: s.buffer(backend.I64), Deltas: s.buffer(backend.I32), N: 2, Rotary: s.rope(64)}
 	return s
 }
 
-func (s *step) rope(dims int) backend.Rope[*buffer] {
-	return backend.Rope[*buffer]{Table: s.some(backend.F32), Positions: 100, Dims: dims, Magnitude: 1}
+func (s *step) rope(dims int) backend.RotaryTable[*buffer] {
+	return backend.RotaryTable[*buffer]{Table: s.some(backend.F32), Positions: 100, Dims: dims, Magnitude: 1}
 }
 
 // operations is every operation of the step.
@@ -103,6 +106,7 @@ func (s *step) operations(c *Calls) map[string]func() error {
 	return map[string]func() error{
 		"append":     func() error { return Append(c, &s.append) },
 		"attend":     func() error { return Attend(c, &s.attend) },
+		"mass":       func() error { return AttendScores(c, &s.mass) },
 		"merge":      func() error { return Merge(c, &s.merge) },
 		"gather":     func() error { return Gather(c, &s.gather) },
 		"blocks":     func() error { return CopyBlocks(c, &s.blocks) },
@@ -162,7 +166,7 @@ func TestAttendCalls(t *testing.T) {
 	// A contiguous call with everything else that is optional.
 	p := s.attend
 	p.Batch.Table.Set, p.Mask.SoftCap, p.Mask.ALiBi, p.Mask.SinkLogits = false, 30, s.some(backend.F32), s.some(backend.F32)
-	p.Out.LSE, p.Out.LSEOffset, p.Out.Mass.Set = s.some(backend.F32), 7, false
+	p.Out.LSE, p.Out.LSEOffset, p.Out.Scores.Set = s.some(backend.F32), 7, false
 	require.NoError(t, Attend(c, &p))
 	require.Len(t, c.List(), 3)
 	call := &c.List()[0]
@@ -179,6 +183,33 @@ func TestAttendCalls(t *testing.T) {
 
 	p.Plan.Workspace--
 	require.ErrorContains(t, Attend(c, &p), "plan: a workspace of")
+	require.Empty(t, c.List())
+}
+
+// The mass alone is the last launch of attention, with log-sum-exps that are not of its workspace.
+func TestAttendMassCall(t *testing.T) {
+	c := newCalls()
+	s := newStep(t, Formats[3])
+	require.NoError(t, Attend(c, &s.attend))
+	last := c.List()[len(c.List())-1]
+	kernel, args, grid := last.Kernel, argsOf[abi.AttendArgs](&last), last.Grid
+	args.OutStride = 0
+	want := append([]Place(nil), last.Buffers()...)
+	want[abi.AttendFinalLSE] = s.mass.LSE.at.Plus(12)
+	for _, i := range []int{abi.AttendOut, abi.AttendPartial, abi.AttendPartialLSE} {
+		want[i] = Place{}
+	}
+	require.NoError(t, AttendScores(c, &s.mass))
+	require.Len(t, c.List(), 1)
+	call := &c.List()[0]
+	require.Equal(t, kernel, call.Kernel)
+	require.Equal(t, grid, call.Grid)
+	require.Equal(t, args, argsOf[abi.AttendArgs](call))
+	require.Equal(t, want, call.Buffers())
+	require.Equal(t, bits(abi.Paged, abi.WithTable, abi.WithOffsets, abi.WithFinalLSE), call.Constants)
+
+	s.mass.QHeads = 2
+	require.ErrorContains(t, AttendScores(c, &s.mass), "attend scores: plan: was not made for these heads")
 	require.Empty(t, c.List())
 }
 
@@ -200,7 +231,7 @@ func TestGatherCalls(t *testing.T) {
 	require.Zero(t, c.List()[0].Constants)
 	require.EqualValues(t, 5, argsOf[abi.GatherArgs](&c.List()[0]).Block)
 	s.gather.Cache.K.Data.at.At = 8
-	require.ErrorIs(t, Gather(c, &s.gather), backend.ErrShape{})
+	require.ErrorIs(t, Gather(c, &s.gather), backend.ErrArgument{})
 	require.Empty(t, c.List())
 }
 
@@ -218,7 +249,7 @@ func TestAppendConstants(t *testing.T) {
 		w := 16 / min(elementSize(f.Act), elementSize(f.K))
 		wide := (int64(p.K.Offset)*elementSize(f.Act)|int64(p.V.Offset)*elementSize(f.Act))%16 == 0 && int64(p.K.Stride)%w == 0
 		if rope {
-			p.Rope, p.Positions = s.rope(dims), s.some(backend.U32)
+			p.Rotary, p.Positions = s.rope(dims), s.some(backend.U32)
 			want |= bits(abi.WithRoPE)
 			wide = wide && int64(dims/2)%w == 0
 			if q {
@@ -257,9 +288,9 @@ func TestWide(t *testing.T) {
 	is(false, Merge(c, &s.merge))
 
 	is(true, Rotate(c, &s.rotate))
-	s.rotate.Rope.Dims = 8 // 4 pairs, a run has 8
+	s.rotate.Rotary.Dims = 8 // 4 pairs, a run has 8
 	is(false, Rotate(c, &s.rotate))
-	s.rotate.Rope.Dims, s.rotate.Rope.Table.Buf.at.At = 16, 8
+	s.rotate.Rotary.Dims, s.rotate.Rotary.Table.Buf.at.At = 16, 8
 	is(false, Rotate(c, &s.rotate))
 
 	b := s.buffer(backend.F16)
@@ -278,7 +309,7 @@ func TestFillCalls(t *testing.T) {
 	call := &c.List()[0]
 	require.Equal(t, []Place{{3, 69}}, call.Buffers())
 	require.Equal(t, abi.FillArgs{Size: uint32(len(call.Args())), LastMask: 0x0f, Bytes: 4, Elem: 1}, argsOf[abi.FillArgs](call))
-	require.ErrorIs(t, Fill(c, b, 1, 2, 0), backend.ErrShape{})
+	require.ErrorIs(t, Fill(c, b, 1, 2, 0), backend.ErrArgument{})
 	require.Empty(t, c.List())
 }
 
@@ -287,8 +318,8 @@ func TestNothingToDo(t *testing.T) {
 	c := newCalls()
 	s := newStep(t, Formats[0])
 	do := s.operations(c)
-	s.append.Tokens, s.attend.Batch.Tokens, s.merge.Tokens, s.gather.Len, s.blocks.N, s.slots.N, s.convert.N, s.rotate.N = 0, 0, 0, 0, 0, 0, 0, 0
-	for _, name := range []string{"append", "attend", "merge", "gather", "blocks", "slots", "convert", "rotate"} {
+	s.append.Tokens, s.attend.Batch.Tokens, s.mass.Batch.Tokens, s.merge.Tokens, s.gather.Len, s.blocks.N, s.slots.N, s.convert.N, s.rotate.N = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	for _, name := range []string{"append", "attend", "mass", "merge", "gather", "blocks", "slots", "convert", "rotate"} {
 		Copy(c, Place{}, Place{}, 1) // what was there before
 		require.NoError(t, do[name](), name)
 		require.Empty(t, c.List(), name)
@@ -302,9 +333,9 @@ func TestUnfitOperands(t *testing.T) {
 	c := newCalls()
 	s := newStep(t, Formats[0])
 	s.append.Cache.K.Data.at.At, s.convert.To.K.Data.at.At = 8, 8 // the planes of all operations
-	for _, name := range []string{"append", "attend", "gather", "blocks", "slots", "convert", "rotate"} {
+	for _, name := range []string{"append", "attend", "mass", "gather", "blocks", "slots", "convert", "rotate"} {
 		err := s.operations(c)[name]()
-		require.ErrorIs(t, err, backend.ErrShape{}, name)
+		require.ErrorIs(t, err, backend.ErrArgument{}, name)
 		require.ErrorContains(t, err, "keys: address 0x8", name)
 		require.Empty(t, c.List(), name)
 	}

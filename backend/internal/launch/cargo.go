@@ -5,48 +5,51 @@ import "github.com/ferrumkv/ferrumkv/backend"
 // narrowBytes is what the kernels for narrow rows move at a time.
 const narrowBytes = 4
 
-// cargo is memory that goes along when blocks or slots move, and the bytes of it that
+// copyRegion is memory that goes along when blocks or slots move, and the bytes of it that
 // belong to one block, or to one head of a slot. 0: none does.
-type cargo struct {
+type copyRegion struct {
 	at    Place
 	bytes int64
 }
 
-// couple is what one launch moves: of keys and of values, or the first only.
-type couple [2]cargo
+// kvPair is what one launch moves: of keys and of values, or the first only.
+type kvPair [2]copyRegion
 
-func (c *couple) empty() bool { return c[0].bytes == 0 }
+func (c *kvPair) empty() bool { return c[0].bytes == 0 }
 
 // narrow reports whether kernels cannot move it 16 bytes at a time.
-func (c *couple) narrow() bool {
+func (c *kvPair) narrow() bool {
 	return (uint64(c[0].bytes|c[1].bytes)|c[0].at.At|c[1].at.At)%vectorBytes != 0
 }
 
-// cargoOf is all that moves in a cache, which has heads and slots in what moves at once:
-// the planes, their scales, and the attention mass.
-func cargoOf[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B], heads, slots int) (all [3]couple) {
+// scoresPair is the attention scores in what copyRegions returns.
+const scoresPair = 2
+
+// copyRegions is all that moves in a cache, which has heads and slots in what moves at once:
+// the planes, their scales, and the attention scores.
+func copyRegions[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B], heads, slots int) (all [3]kvPair) {
 	rows := int64(heads) * int64(slots)
-	all[0] = couple{{plane(a, "keys", v.K), rows * rowBytes(v.K)}, {plane(a, "values", v.V), rows * rowBytes(v.V)}}
-	all[1] = couple{scalesOf(v.K, heads, slots), scalesOf(v.V, heads, slots)}
+	all[0] = kvPair{{plane(a, "keys", v.K), rows * rowBytes(v.K)}, {plane(a, "values", v.V), rows * rowBytes(v.V)}}
+	all[1] = kvPair{scalesOf(v.K, heads, slots), scalesOf(v.V, heads, slots)}
 	all[0].fill()
 	all[1].fill()
-	all[2] = massOf(mass, heads, slots)
+	all[scoresPair] = massOf(mass, heads, slots)
 	return all
 }
 
-// massOf is the attention mass that moves, if there is any.
-func massOf[B Buffer](mass backend.Opt[B], heads, slots int) (c couple) {
+// massOf is the attention scores that move, if there are any.
+func massOf[B Buffer](mass backend.Opt[B], heads, slots int) (c kvPair) {
 	if mass.Set {
-		c[0] = cargo{mass.Buf.Place(), int64(heads) * int64(slots) * elementSize(backend.F32)}
+		c[0] = copyRegion{mass.Buf.Place(), int64(heads) * int64(slots) * elementSize(backend.F32)}
 	}
 	c.fill()
 	return c
 }
 
 // fill puts what there is first, and memory behind every argument, as Metal wants it.
-func (c *couple) fill() {
+func (c *kvPair) fill() {
 	if c[0].bytes == 0 {
-		c[0], c[1] = c[1], cargo{}
+		c[0], c[1] = c[1], copyRegion{}
 	}
 	if c[1].bytes == 0 {
 		c[1].at = c[0].at
@@ -54,13 +57,13 @@ func (c *couple) fill() {
 }
 
 // scalesOf is the scales of a plane that move with its data.
-func scalesOf[B Buffer](p backend.Plane[B], heads, slots int) cargo {
+func scalesOf[B Buffer](p backend.Plane[B], heads, slots int) copyRegion {
 	dt := p.Data.DType()
 	if scope := dt.Coding().Scope; scope == backend.Unscaled || scope == backend.ByHead { // whose blocks share them
-		return cargo{}
+		return copyRegion{}
 	}
 	words, n, _ := dt.Scales(1, heads, slots, p.Dim)
-	return cargo{p.Scales.Buf.Place(), int64(n) * elementSize(words)}
+	return copyRegion{p.Scales.Buf.Place(), int64(n) * elementSize(words)}
 }
 
 // rowBytes is the bytes of one head of a slot.

@@ -5,9 +5,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// ConvertBlocks copies whole blocks between caches of different storage types, a launch
-// for each plane and one for the attention mass. A pair with a block outside its cache is skipped. Sync reports values
-// that could not be quantized.
+// ConvertBlocks copies whole blocks between caches of different storage types, in one launch for
+// each plane and one for attention scores. A pair with a block outside its cache is skipped. Sync
+// reports values that could not be quantized.
 func ConvertBlocks[B Buffer](c *Calls, p *backend.ConvertBlocksParams[B]) error {
 	c.clear()
 	if p.N == 0 {
@@ -19,9 +19,9 @@ func ConvertBlocks[B Buffer](c *Calls, p *backend.ConvertBlocksParams[B]) error 
 	} else {
 		unpackBlocks(c, &a, p)
 	}
-	if p.FromMass.Set {
+	if p.FromScores.Set {
 		copies := copiesOf(&a, p.Pairs, p.N, &p.From, &p.To)
-		from, to := massOf(p.FromMass, p.From.KVHeads, p.From.BlockSize), massOf(p.ToMass, p.To.KVHeads, p.To.BlockSize)
+		from, to := massOf(p.FromScores, p.From.KVHeads, p.From.BlockSize), massOf(p.ToScores, p.To.KVHeads, p.To.BlockSize)
 		copies.add(c, &from, &to)
 	}
 	if a.err != nil {

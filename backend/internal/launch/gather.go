@@ -5,9 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Gather materialises one sequence as [heads, length, dim], a launch for each plane and one for its
-// attention mass.
-// Tokens in a block outside the cache are left out.
+// Gather copies one sequence to dense memory [heads, length, dim], in one launch for each plane and
+// one for attention scores. Tokens in a block outside the cache are left out.
 func Gather[B Buffer](c *Calls, p *backend.GatherParams[B]) error {
 	c.clear()
 	if p.Len == 0 {
@@ -30,7 +29,7 @@ func Gather[B Buffer](c *Calls, p *backend.GatherParams[B]) error {
 	gatherPlane(c, &args, v.K, keys, table, p.K)
 	gatherPlane(c, &args, v.V, values, table, p.V)
 	if p.Scores.Set { // a plane of one element a row
-		gatherAt(c, &args, backend.Plane[B]{Data: p.Mass.Buf, Dim: 1}, p.Mass.Buf.Place(), table, backend.F32, element(p.Scores.Buf, p.ScoresOffset))
+		gatherAt(c, &args, backend.Plane[B]{Data: p.CacheScores.Buf, Dim: 1}, p.CacheScores.Buf.Place(), table, backend.F32, element(p.Scores.Buf, p.ScoresOffset))
 	}
 	return nil
 }

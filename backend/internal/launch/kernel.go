@@ -138,7 +138,7 @@ func Attention(kind plan.Kind, f backend.Format, kDim, vDim int, l Layout) Kerne
 	return Kernel{Op: attendOps[kind], In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim), Layout: l}
 }
 
-// attentionMass is the kernel that adds the attention mass up.
+// attentionMass is the kernel that adds the attention scores up.
 func attentionMass(f backend.Format, kDim, vDim int) Kernel {
 	return Kernel{Op: OpAttendMass, In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim)}
 }

@@ -102,9 +102,9 @@ func TestMove(t *testing.T) {
 	d := &device{t: t}
 	for _, c := range []struct{ to, from, n int }{{-1, 0, 1}, {0, 5, 4}, {1, 0, 2}} {
 		b := &buffer{backend.Int4, 8, Place{Memory: 1}}
-		require.ErrorIs(t, Move(d, b, c.to, b, c.from, c.n), backend.ErrShape{})
+		require.ErrorIs(t, Move(d, b, c.to, b, c.from, c.n), backend.ErrArgument{})
 	}
-	require.ErrorIs(t, Move(d, &buffer{backend.F32, 8, Place{}}, 0, &buffer{backend.I32, 8, Place{}}, 0, 1), backend.ErrShape{})
+	require.ErrorIs(t, Move(d, &buffer{backend.F32, 8, Place{}}, 0, &buffer{backend.I32, 8, Place{}}, 0, 1), backend.ErrArgument{})
 }
 
 // move copies n elements of some bits, element by element by way of a copy.

@@ -25,7 +25,7 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	}
 	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim)
 	buffers[abi.AppendQuantV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
-	if r := &p.Rope; r.Table.Set {
+	if r := &p.Rotary; r.Table.Set {
 		args.Flags |= abi.RoPE | pairing(r.Pairing)
 		args.RoPEDims, args.RoPEPositions, args.Magnitude = uint32(r.Dims), a.count("rope positions", r.Positions), r.Magnitude
 		buffers[abi.AppendQuantRoPE], buffers[abi.AppendQuantPositions] = r.Table.Buf.Place(), p.Positions.Buf.Place()
@@ -54,13 +54,13 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	v := &p.Cache
 	a := arguments{op: "rotate"}
 	args := abi.RotateQuantArgs{
-		Flags: pairing(p.Rope.Pairing) | hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize), N: a.count("slots", p.N),
+		Flags: pairing(p.Rotary.Pairing) | hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize), N: a.count("slots", p.N),
 		KVHeads: a.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), BlockSize: a.count("block size", v.BlockSize),
-		RoPEDims: uint32(p.Rope.Dims), RoPEPositions: a.count("rope positions", p.Rope.Positions), Storage: abi.Storage(v.K.Data.DType()),
+		RoPEDims: uint32(p.Rotary.Dims), RoPEPositions: a.count("rope positions", p.Rotary.Positions), Storage: abi.Storage(v.K.Data.DType()),
 	}
 	buffers := [abi.RotateQuantBuffers]Place{
 		abi.RotateQuantK: plane(&a, "keys", v.K), abi.RotateQuantScales: wordsOf(v.K),
-		abi.RotateQuantSlots: p.Slots.Place(), abi.RotateQuantDeltas: p.Deltas.Place(), abi.RotateQuantRoPE: p.Rope.Table.Buf.Place(),
+		abi.RotateQuantSlots: p.Slots.Place(), abi.RotateQuantDeltas: p.Deltas.Place(), abi.RotateQuantRoPE: p.Rotary.Table.Buf.Place(),
 	}
 	if a.err != nil {
 		return a.err
@@ -70,7 +70,7 @@ func rotateQuant[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 }
 
 // wordsOf is the scales of a plane, or, where it has none, other memory, as Metal wants it
-// behind every argument.
+// after every argument.
 func wordsOf[B Buffer](p backend.Plane[B]) Place {
 	if p.Scales.Set {
 		return p.Scales.Buf.Place()

@@ -15,7 +15,7 @@ import (
 
 // Types that a word describes are those that no kernel has in its name.
 func TestStored(t *testing.T) {
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		require.Equal(t, dt.Quantized(), stored(dt) == Quant, "%s", dt)
 	}
 	require.Zero(t, Quant.Bits(), "no buffer is of it")
@@ -33,7 +33,7 @@ func TestFormats(t *testing.T) {
 		require.NotEqual(t, backend.Int4Channel, f.V)
 	}
 	pairs := 3 // of types with values of other types, chosen by hand
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Quantized() {
 			pairs++
 		}
@@ -65,15 +65,15 @@ func TestAppendQuantCalls(t *testing.T) {
 			want.Flags |= abi.Saturate
 		}
 		if rapid.Bool().Draw(rt, "rope") {
-			p.Rope, p.Positions = s.rope(32), s.some(backend.U32)
-			p.Rope.Pairing = backend.Interleaved
+			p.Rotary, p.Positions = s.rope(32), s.some(backend.U32)
+			p.Rotary.Pairing = backend.Interleaved
 			want.Flags |= abi.RoPE | abi.Interleaved
 			want.RoPEDims, want.RoPEPositions, want.Magnitude = 32, 100, 1
 			constants |= bits(abi.WithRoPE)
 		}
 		if rapid.Bool().Draw(rt, "queries") {
 			p.QHeads, p.Q = 4, backend.Dense(s.buffer(f.Act))
-			if p.Rope.Table.Set || p.Cache.K.Hadamard {
+			if p.Rotary.Table.Set || p.Cache.K.Hadamard {
 				want.QHeads, want.QStride = 4, 256
 				constants |= bits(abi.WithQueries)
 				grid[1] = 2
@@ -215,13 +215,13 @@ func TestConvertCalls(t *testing.T) {
 	p := s.convert
 	p.To.Blocks, p.To.K.Hadamard, p.Saturate = 5, true, true
 	packed := &p.To
-	p.FromMass, p.ToMass = s.some(backend.F32), s.some(backend.F32)
-	carried := func(from, to uint32) { // the attention mass, in a launch of its own
+	p.FromScores, p.ToScores = s.some(backend.F32), s.some(backend.F32)
+	carried := func(from, to uint32) { // the attention scores, in a launch of its own
 		require.Len(t, c.List(), 3)
 		call, want := &c.List()[2], abi.CopyBlocksArgs{Pairs: 2, KBytes: 2 * 16 * 4, FromBlocks: from, ToBlocks: to}
 		want.Encode()
 		require.Equal(t, want, argsOf[abi.CopyBlocksArgs](call))
-		require.Equal(t, []Place{p.FromMass.Buf.at, p.FromMass.Buf.at, p.ToMass.Buf.at, p.ToMass.Buf.at, p.Pairs.at}, call.Buffers())
+		require.Equal(t, []Place{p.FromScores.Buf.at, p.FromScores.Buf.at, p.ToScores.Buf.at, p.ToScores.Buf.at, p.Pairs.at}, call.Buffers())
 	}
 	require.NoError(t, ConvertBlocks(c, &p))
 	carried(8, 5)

@@ -22,7 +22,7 @@ func formats() []backend.Format {
 			all = append(all, backend.Format{Act: act, K: k, V: v})
 		}
 	}
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Quantized() {
 			add(dt, dt.Coding().Values)
 		}

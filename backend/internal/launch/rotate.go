@@ -5,8 +5,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 )
 
-// Rotate turns cached keys by a number of positions. A slot outside the cache, and a
-// distance outside the rope table, is skipped.
+// Rotate moves cached keys to other positions by rotating them. A slot outside the cache, or a
+// distance outside the rotary table, is skipped.
 func Rotate[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	c.clear()
 	if p.N == 0 {
@@ -18,17 +18,17 @@ func Rotate[B Buffer](c *Calls, p *backend.RotateParams[B]) error {
 	v, stored := &p.Cache, p.Cache.K.Data.DType()
 	a := arguments{op: "rotate"}
 	args := abi.RotateArgs{
-		Flags: pairing(p.Rope.Pairing), Slots: int64(v.Blocks) * int64(v.BlockSize), N: a.count("slots", p.N),
+		Flags: pairing(p.Rotary.Pairing), Slots: int64(v.Blocks) * int64(v.BlockSize), N: a.count("slots", p.N),
 		KVHeads: a.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), BlockSize: a.count("block size", v.BlockSize),
-		RoPEDims: uint32(p.Rope.Dims), RoPEPositions: a.count("rope positions", p.Rope.Positions),
+		RoPEDims: uint32(p.Rotary.Dims), RoPEPositions: a.count("rope positions", p.Rotary.Positions),
 	}
 	buffers := [abi.RotateBuffers]Place{
-		abi.RotateK: plane(&a, "keys", v.K), abi.RotateSlots: p.Slots.Place(), abi.RotateDeltas: p.Deltas.Place(), abi.RotateRoPE: p.Rope.Table.Buf.Place(),
+		abi.RotateK: plane(&a, "keys", v.K), abi.RotateSlots: p.Slots.Place(), abi.RotateDeltas: p.Deltas.Place(), abi.RotateRoPE: p.Rotary.Table.Buf.Place(),
 	}
 	if a.err != nil {
 		return a.err
 	}
-	pairs := int64(p.Rope.Dims / 2)
+	pairs := int64(p.Rotary.Dims / 2)
 	constants := wide(stored, stored, int64(v.K.Dim)|pairs, buffers[abi.RotateK], buffers[abi.RotateRoPE])
 	grid := gridOf(int64(p.N), 1, int64(v.KVHeads)*pairs, perRun(stored, stored)*UnitThreads)
 	c.add(Kernel{Op: OpRotate, In: stored}, grid, constants, args.Encode(), buffers[:]...)

@@ -63,7 +63,9 @@ func (s *Struct) Op() string { return strings.TrimSuffix(s.Name, suffix) }
 
 // EachLayer reports whether a step does an operation for each layer, with the same operands as
 // the last step: calls of these are remembered.
-func (s *Struct) EachLayer() bool { return s.Op() == "Append" || s.Op() == "Attend" }
+func (s *Struct) EachLayer() bool {
+	return s.Op() == "Append" || s.Op() == "Attend" || s.Op() == "AttendScores"
+}
 
 // Words is the name of an operation in errors.
 func (s *Struct) Words() string { return words(s.Op()) }

@@ -10,7 +10,7 @@ const (
 	maxWaves = 4
 )
 
-// chunk is how many keys a part of a kind's tiles has at most, on a device that runs so many
+// chunk is how many keys a part of a kind's tiles has at most, on a device that runs that many
 // items at once for each KV head. The fewer the better, as long as items do not cost more
 // than what the device has to wait for the last ones: of the lengths that fill it once, twice and
 // so on, the one that is bounded best.

@@ -43,7 +43,7 @@ func (p *planner) room(s *backend.AttendShape, capacity Capacity) (r room) {
 	return r
 }
 
-// pad appends zeros to a list of entries of so many words, which began at word first, until
+// pad appends zeros to a list of entries of that many words, which began at word first, until
 // it has room of them, and returns how many it has.
 func (p *planner) pad(first, words, room int) uint32 {
 	have := (len(p.work) - first) / words

@@ -24,7 +24,7 @@ func pays(s *backend.AttendShape, g Sizes) bool {
 	return g.Keys >= minKeys && saved >= leastSaved+cost
 }
 
-// groupKind is the kind of the tiles of a group of so many rows. In a plan of fixed size all
+// groupKind is the kind of the tiles of a group of that many rows. In a plan of fixed size all
 // groups have the largest tiles, so that they are one launch.
 func groupKind(f backend.Format, rows int, fixed bool) Kind {
 	if fixed {
@@ -35,7 +35,7 @@ func groupKind(f backend.Format, rows int, fixed bool) Kind {
 
 func (p *planner) kindOf(g *Group) Kind { return groupKind(p.format, g.Rows, p.fixed) }
 
-// cut divides the keys of the groups into parts of at most so many keys, by their kinds.
+// cut divides the keys of the groups into parts of at most that many keys, by their kinds.
 func (p *planner) cut(chunks *[Kinds]int) {
 	for i := range p.sharing.Groups {
 		g := &p.sharing.Groups[i]

@@ -42,7 +42,7 @@ func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error
 	p := planner{queries: s.QueryLens, contexts: s.ContextLens, format: s.Format, group: s.QHeads / s.KVHeads,
 		block: s.BlockSize, fixed: s.Fixed, see: Planned(&s)}
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
-		Seqs: len(s.QueryLens), See: p.see, Mass: s.Mass}
+		Seqs: len(s.QueryLens), See: p.see, Mass: s.Scores}
 	var err error
 	if c.Tokens, err = p.count(); err != nil {
 		return backend.AttendPlan{}, err
@@ -66,18 +66,18 @@ func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error
 	rows := max(p.partialRows, room.partialRows)
 	p.work[wordParts] = uint32(rows)
 	partial, ok := backend.Mul(rows, s.KVHeads)
-	space, fits := spaceOf(c.Tokens, s.QHeads, partial, s.VDim, s.Mass)
+	space, fits := spaceOf(c.Tokens, s.QHeads, partial, s.VDim, s.Scores)
 	if !ok || !fits || uint64(rows) > math.MaxUint32 {
 		return backend.AttendPlan{}, shapeError("workspace: %d tokens of %d heads are too many", c.Tokens, s.QHeads)
 	}
 	if uint64(len(p.work)) > math.MaxUint32 {
 		return backend.AttendPlan{}, shapeError("query lengths: %d tokens are too many for one step", c.Tokens)
 	}
-	return backend.AttendPlan{Work: p.work, Items: items, Parts: p.parts, Workspace: space.Len, Mass: s.Mass}, nil
+	return backend.AttendPlan{Work: p.work, Items: items, Parts: p.parts, Workspace: space.Len, Scores: s.Scores}, nil
 }
 
 func shapeError(format string, args ...any) error {
-	return backend.ErrShape{Op: "plan attend", What: fmt.Sprintf(format, args...)}
+	return backend.ErrArgument{Op: "plan attend", What: fmt.Sprintf(format, args...)}
 }
 
 // planner is a plan in the making.

@@ -26,7 +26,7 @@ func shapeOf(format backend.Format, qHeads, kvHeads int, contexts, queries []uin
 // callOf is the call that a plan for s serves.
 func callOf(s backend.AttendShape) Call {
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format, Seqs: len(s.QueryLens),
-		See: Planned(&s), Mass: s.Mass}
+		See: Planned(&s), Mass: s.Scores}
 	for _, n := range s.QueryLens {
 		c.Tokens += int(n)
 	}
@@ -46,7 +46,7 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 		queries = append(queries, rapid.SampledFrom([]uint32{0, 1, 1, 1, 2, 5, 16, 17, 65}).Draw(r, "queries"))
 	}
 	s := shapeOf(rapid.SampledFrom([]backend.Format{f16, f32, {Act: backend.F16, K: backend.Int4, V: backend.Int4}}).Draw(r, "format"), kvHeads*group, kvHeads, contexts, queries)
-	s.Mass = rapid.Bool().Draw(r, "mass")
+	s.Scores = rapid.Bool().Draw(r, "mass")
 	s.Fixed = rapid.Bool().Draw(r, "fixed")
 	if rapid.Bool().Draw(r, "tables") {
 		s.TableStride = 2000/16 + rapid.IntRange(1, 3).Draw(r, "stride")
@@ -59,7 +59,7 @@ func drawShape(r *rapid.T) (backend.AttendShape, Capacity) {
 		s.Window = rapid.SampledFrom([]int{0, 1, 300, 1000, math.MaxInt}).Draw(r, "window")
 		s.SinkTokens = rapid.SampledFrom([]int{0, 4, 500}).Draw(r, "sinks")
 		if s.Part = backend.Part(rapid.IntRange(0, 2).Draw(r, "part")); s.Part != backend.AllKeys {
-			s.Recent = rapid.SampledFrom([]int{1, 40, 300, math.MaxInt}).Draw(r, "recent")
+			s.Residual = rapid.SampledFrom([]int{1, 40, 300, math.MaxInt}).Draw(r, "recent")
 		}
 	}
 	capacity := rapid.SampledFrom([]int{0, 1, 8, 100, 1000})
@@ -107,7 +107,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 		if !s.NonCausal && rapid.Bool().Draw(r, "narrower") {
 			window, sinks := rapid.IntRange(1, 1000).Draw(r, "narrower window"), rapid.IntRange(0, s.SinkTokens).Draw(r, "fewer sinks")
 			if s.Window == 0 || window <= s.Window {
-				c.See = visible(false, window, sinks, s.Part, s.Recent, s.BlockSize)
+				c.See = visible(false, window, sinks, s.Part, s.Residual, s.BlockSize)
 			}
 		}
 		work, err := Read(plan.Work, c)
@@ -301,7 +301,7 @@ func TestTooMuch(t *testing.T) {
 	refused := func(what string, s backend.AttendShape) {
 		_, err := Attend(s, Capacity{100, 100, 100})
 		require.ErrorContains(t, err, what)
-		require.ErrorIs(t, err, backend.ErrShape{})
+		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
 	refused("rows", shapeOf(f16, 2, 1, []uint32{1}, []uint32{math.MaxUint32}))
 	refused("rows", shapeOf(f16, math.MaxInt, 1, []uint32{1}, []uint32{2}))
@@ -311,7 +311,7 @@ func TestTooMuch(t *testing.T) {
 	s.VDim = math.MaxInt / 64
 	refused("workspace", s)
 	s = shapeOf(f16, math.MaxInt/2, math.MaxInt/2, []uint32{1}, []uint32{3})
-	s.Mass = true
+	s.Scores = true
 	refused("workspace", s)
 }
 

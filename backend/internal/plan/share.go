@@ -14,7 +14,7 @@ const maxNested = 4
 // Rules are what a device says of sharing. Rows are a sequence's queries times the query heads
 // of a KV head, and a tile is as many of them as meet a key at once.
 type Rules struct {
-	// Tile is the rows of a tile of a sequence that has so many of them, GroupTile of a group
+	// Tile is the rows of a tile of a sequence that has that many of them, GroupTile of a group
 	// of sequences.
 	Tile, GroupTile func(s *backend.AttendShape, rows int) int
 	// Pays reports whether a group is to be, where the caller does not say how many keys pay.
@@ -71,7 +71,7 @@ type Sharing struct {
 // Shares reports whether a step may have groups. A window cuts off what is shared, as recent keys
 // do, and who lies in one block shares no whole one.
 func Shares(s *backend.AttendShape) bool {
-	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && s.Part != backend.RecentKeys && len(s.QueryLens) > 1
+	return s.Table != nil && s.TableStride > 1 && s.Window == 0 && s.Part != backend.ResidualKeys && len(s.QueryLens) > 1
 }
 
 // Find finds the groups of a step, of which nothing is retained.
@@ -172,7 +172,7 @@ func (sh *Sharing) meet(seqs []uint64, begin, depth int) {
 	sh.descend(seqs, begin, end)
 }
 
-// tilesOf is how many tiles a group of so many rows has.
+// tilesOf is how many tiles a group of that many rows has.
 func (sh *Sharing) tilesOf(rows int) int {
 	return ceilDiv(rows, sh.rules.GroupTile(&sh.step, rows))
 }
@@ -202,7 +202,7 @@ func (sh *Sharing) Cut(i, parts, size int) {
 
 // alike is how many elements a and b, which are as long, have in common from the start.
 func alike(a, b []uint32) int {
-	const step = 64 // so many at a time, as bytes
+	const step = 64 // that many at a time, as bytes
 	n := 0
 	for n+step <= len(a) && bytes.Equal(backend.BytesOf(a[n:n+step]), backend.BytesOf(b[n:n+step])) {
 		n += step

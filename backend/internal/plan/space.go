@@ -40,7 +40,7 @@ func spaceOf(tokens, qHeads, partialRows, vDim int, mass bool) (s Space, ok bool
 	return s, ok
 }
 
-// after is the first aligned element behind n elements from start on.
+// after is the first aligned element after n elements from start on.
 func after(start, n int) (int, bool) {
 	if n > math.MaxInt-start-(align-1) {
 		return 0, false

@@ -13,24 +13,24 @@ type Visibility struct {
 	NonCausal          bool
 	Part               backend.Part
 	Window, SinkTokens int
-	Recent, Block      int // 0 where Part is all keys
+	Residual, Block    int // 0 where Part is all keys
 }
 
-// Visible is a mask's visibility over blocks of so many slots, in numbers that the work of a plan
+// Visible is a mask's visibility over blocks of that many slots, in numbers that the work of a plan
 // can hold: no context is longer than a U32. The mask was checked.
 func Visible[B backend.Buffer](m *backend.Mask[B], block int) Visibility {
-	return visible(m.NonCausal, m.Window, m.SinkTokens, m.Part, m.Recent, block)
+	return visible(m.NonCausal, m.Window, m.SinkTokens, m.Part, m.Residual, block)
 }
 
 // Planned is the visibility that a shape, which was checked, asks a plan for.
 func Planned(s *backend.AttendShape) Visibility {
-	return visible(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Recent, s.BlockSize)
+	return visible(s.NonCausal, s.Window, s.SinkTokens, s.Part, s.Residual, s.BlockSize)
 }
 
 func visible(nonCausal bool, window, sinkTokens int, part backend.Part, recent, block int) Visibility {
 	v := Visibility{NonCausal: nonCausal, Window: bounded32(window), SinkTokens: bounded32(sinkTokens)}
 	if part != backend.AllKeys {
-		v.Part, v.Recent, v.Block = part, bounded32(recent), bounded32(block)
+		v.Part, v.Residual, v.Block = part, bounded32(recent), bounded32(block)
 	}
 	return v
 }
@@ -43,7 +43,7 @@ const VisibleWords = 5
 
 // Words is what the work of a plan says of v; a causal mask or none is part of fingerprints.
 func (v *Visibility) Words() [VisibleWords]uint32 {
-	return [...]uint32{uint32(v.Window), uint32(v.SinkTokens), uint32(v.Part), uint32(v.Recent), uint32(v.Block)}
+	return [...]uint32{uint32(v.Window), uint32(v.SinkTokens), uint32(v.Part), uint32(v.Residual), uint32(v.Block)}
 }
 
 // Within says what a plan, by its words, has not that v shows. It serves the same part of the
@@ -90,7 +90,7 @@ func (v *Visibility) part(k Keys, first, last int) Keys {
 
 // Edge is where the recent keys of a query at a position begin.
 func (v *Visibility) Edge(position int) int {
-	before := max(position+1-v.Recent, 0)
+	before := max(position+1-v.Residual, 0)
 	return before - before%v.Block
 }
 
@@ -98,7 +98,7 @@ func (v *Visibility) Edge(position int) int {
 // is recent shows none of them but sink tokens, however far apart the queries are.
 func (v *Visibility) older(k *Keys, edge int) {
 	k.Hi = min(k.Hi, edge)
-	if v.Window > 0 && (v.Window <= v.Recent || k.Lo >= k.Hi) {
+	if v.Window > 0 && (v.Window <= v.Residual || k.Lo >= k.Hi) {
 		k.Hi = min(v.SinkTokens, k.Hi)
 		k.Sinks, k.Lo = k.Hi, k.Hi
 	}

@@ -33,12 +33,12 @@ func TestVisible(t *testing.T) {
 
 // naive is the contract's words on who sees whom: a query at position p, and a key.
 func naive(v Visibility, p, key int) bool {
-	edge := max(p+1-v.Recent, 0)
+	edge := max(p+1-v.Residual, 0)
 	if v.Block > 0 {
 		edge = edge / v.Block * v.Block
 	}
 	return key <= p && (v.Window == 0 || key > p-v.Window || key < v.SinkTokens) &&
-		(v.Part != backend.OlderKeys || key < edge) && (v.Part != backend.RecentKeys || key >= edge)
+		(v.Part != backend.OlderKeys || key < edge) && (v.Part != backend.ResidualKeys || key >= edge)
 }
 
 // What queries see together is what one of them sees, to the block; what is in the keys of the first
@@ -86,8 +86,8 @@ func TestParts(t *testing.T) {
 // Numbers that no context has are those that show nothing more.
 func TestPartsOfHugeNumbers(t *testing.T) {
 	v := visible(false, 0, 0, backend.OlderKeys, math.MaxInt, math.MaxInt)
-	require.Equal(t, Visibility{Part: backend.OlderKeys, Recent: math.MaxUint32, Block: math.MaxUint32}, v)
+	require.Equal(t, Visibility{Part: backend.OlderKeys, Residual: math.MaxUint32, Block: math.MaxUint32}, v)
 	require.Zero(t, v.Of(math.MaxUint32, 1, 0, 1).Count())
-	v.Part = backend.RecentKeys
+	v.Part = backend.ResidualKeys
 	require.Equal(t, Keys{Hi: math.MaxUint32}, v.Of(math.MaxUint32, 1, 0, 1))
 }

@@ -29,6 +29,7 @@ var _ [abi.WorkHeader - headerEnd]struct{} // the header has room for all words
 
 // Call is what a plan and the calls that use it agree on.
 type Call struct {
+	Op                          string // that asks, in errors
 	QHeads, KVHeads, KDim, VDim int
 	Format                      backend.Format
 	Seqs, Tokens                int
@@ -72,12 +73,12 @@ func (c *Call) header(work []uint32) []uint32 {
 	return append(work, words[:]...)
 }
 
-// Read finds the lists of a plan's work, as the host has it. It is ErrShape where
+// Read finds the lists of a plan's work, as the host has it. It is ErrArgument where
 // the work was not made for c. The items are not looked at: they are read from
 // device memory, and kernels trust none of their fields.
 func Read(work []uint32, c Call) (Work, error) {
 	bad := func(format string, args ...any) (Work, error) {
-		return Work{}, backend.ErrShape{Op: "attend", What: fmt.Sprintf(format, args...)}
+		return Work{}, backend.ErrArgument{Op: c.Op, What: fmt.Sprintf(format, args...)}
 	}
 	sum := c.fingerprint()
 	if len(work) < abi.WorkHeader || work[wordMagic] != magic || work[wordSum] != uint32(sum) || work[wordSumHigh] != uint32(sum>>32) {

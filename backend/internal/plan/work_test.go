@@ -14,7 +14,7 @@ import (
 
 func splitPlan(t testing.TB) (backend.AttendPlan, Call) {
 	s := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
-	s.Window, s.SinkTokens, s.Mass = 4000, 4, true
+	s.Window, s.SinkTokens, s.Scores = 4000, 4, true
 	plan, err := Attend(s, Capacity{100, 100, 100})
 	require.NoError(t, err)
 	require.Positive(t, plan.Parts)
@@ -58,33 +58,33 @@ func TestReadRecognisesItsCall(t *testing.T) {
 		c := good
 		change(&c)
 		_, err := Read(plan.Work, c)
-		require.ErrorIs(t, err, backend.ErrShape{}, name)
+		require.ErrorIs(t, err, backend.ErrArgument{}, name)
 	}
 	for n := range len(plan.Work) {
 		_, err := Read(plan.Work[:n], good)
-		require.ErrorIs(t, err, backend.ErrShape{}, "%d words", n)
+		require.ErrorIs(t, err, backend.ErrArgument{}, "%d words", n)
 	}
 	shape := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
-	shape.Part, shape.Recent = backend.OlderKeys, 100
+	shape.Part, shape.Residual = backend.OlderKeys, 100
 	plan, err := Attend(shape, Capacity{100, 100, 100})
 	require.NoError(t, err)
 	_, err = Read(plan.Work, callOf(shape))
 	require.NoError(t, err)
 	for name, change := range map[string]func(*Visibility){
 		"all keys":      func(v *Visibility) { *v = Visibility{} },
-		"the other":     func(v *Visibility) { v.Part = backend.RecentKeys },
-		"fewer recent":  func(v *Visibility) { v.Recent-- },
-		"more recent":   func(v *Visibility) { v.Recent++ },
+		"the other":     func(v *Visibility) { v.Part = backend.ResidualKeys },
+		"fewer recent":  func(v *Visibility) { v.Residual-- },
+		"more recent":   func(v *Visibility) { v.Residual++ },
 		"larger blocks": func(v *Visibility) { v.Block *= 2 },
 	} {
 		c := callOf(shape)
 		change(&c.See)
 		_, err := Read(plan.Work, c)
-		require.ErrorIs(t, err, backend.ErrShape{}, name)
+		require.ErrorIs(t, err, backend.ErrArgument{}, name)
 	}
 	plan, good = splitPlan(t)
 	_, err = Read(append(slices.Clone(plan.Work), make([]uint32, abi.ItemWords)...), good)
-	require.ErrorIs(t, err, backend.ErrShape{})
+	require.ErrorIs(t, err, backend.ErrArgument{})
 }
 
 // Whatever the words are, what is read lies inside them.
@@ -105,7 +105,7 @@ func FuzzRead(f *testing.F) {
 		}
 		w, err := Read(words, call)
 		if err != nil {
-			require.ErrorIs(t, err, backend.ErrShape{})
+			require.ErrorIs(t, err, backend.ErrArgument{})
 			return
 		}
 		end := uint32(0)

@@ -1,5 +1,5 @@
 // Package staging moves bytes between the host and a device through a ring of
-// page-locked memory, which the device reads and writes by itself: an upload's
+// page-locked memory, which the device reads and writes on its own: an upload's
 // source may be reused at once, and a transfer of any size is copied by the host
 // and by the device at the same time.
 package staging

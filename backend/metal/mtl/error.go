@@ -33,11 +33,11 @@ func (e Error) Error() string {
 func (e Error) Unwrap() []error {
 	switch {
 	case e.Call == C.MTL_COMMAND && e.Code == C.MTL_COMMAND_OUT_OF_MEMORY:
-		return []error{backend.ErrLost, backend.ErrOutOfMemory}
+		return []error{backend.ErrLost, backend.ErrOutOfMemory{}}
 	case e.Call == C.MTL_COMMAND:
 		return []error{backend.ErrLost}
 	case e.Call == C.MTL_NEW_BUFFER:
-		return []error{backend.ErrOutOfMemory}
+		return []error{backend.ErrOutOfMemory{}}
 	}
 	return nil
 }

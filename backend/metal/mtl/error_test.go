@@ -15,14 +15,14 @@ import (
 func TestErrorKinds(t *testing.T) {
 	for e, want := range map[Error][]error{
 		{Call: "MTLCommandBuffer", Domain: "MTLCommandBufferErrorDomain", Code: 3}: {backend.ErrLost},
-		{Call: "MTLCommandBuffer", Domain: "MTLCommandBufferErrorDomain", Code: 8}: {backend.ErrLost, backend.ErrOutOfMemory},
+		{Call: "MTLCommandBuffer", Domain: "MTLCommandBufferErrorDomain", Code: 8}: {backend.ErrLost, backend.ErrOutOfMemory{}},
 		{Call: "MTLCommandBuffer", Text: "failed without a reason"}:                {backend.ErrLost},
-		{Call: "newBufferWithLength"}:                                              {backend.ErrOutOfMemory},
+		{Call: "newBufferWithLength"}:                                              {backend.ErrOutOfMemory{}},
 		{Call: "newLibraryWithSource", Domain: "MTLLibraryErrorDomain", Code: 3}:   nil,
 		{Call: "newLibraryWithSource", Domain: "MTLLibraryErrorDomain", Code: 8}:   nil,
 		{Call: "commandBuffer"}: nil,
 	} {
-		for _, kind := range []error{backend.ErrLost, backend.ErrOutOfMemory} {
+		for _, kind := range []error{backend.ErrLost, backend.ErrOutOfMemory{}} {
 			if slices.Contains(want, kind) {
 				require.ErrorIs(t, e, kind)
 			} else {

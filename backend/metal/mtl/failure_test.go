@@ -51,7 +51,7 @@ func TestFailureIsKeptUntilSync(t *testing.T) {
 	requireLost(t, m.Wait())
 }
 
-// What is enqueued behind a failure, as long as nobody has seen it, goes out all the same.
+// What is enqueued after a failure, as long as nobody has seen it, goes out all the same.
 func TestFirstFailureIsTold(t *testing.T) {
 	d := device(t)
 	q := newQueue(t, d)
@@ -70,7 +70,7 @@ func TestFirstFailureIsTold(t *testing.T) {
 	}
 	err = errors.Join(err, q.Sync())
 	requireLost(t, err)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	require.True(t, q.Idle(), "it was told")
 	require.NoError(t, q.Launch(l))
 	require.NoError(t, q.Sync())
@@ -223,7 +223,7 @@ func TestRemovedDevice(t *testing.T) {
 	defer metalsimt.Find(0)
 	requireLost(t, q.Sync())
 	_, err := d.NewBuffer(64)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	_, err = d.NewQueue()
 	require.ErrorContains(t, err, "newCommandQueue")
 	require.NoError(t, q.Sync(), "nothing is open")
@@ -232,7 +232,7 @@ func TestRemovedDevice(t *testing.T) {
 	require.NoError(t, q.Sync())
 }
 
-// A metallib, which for the stand-in is source behind a magic number.
+// A metallib, which for the stand-in is source after a magic number.
 func TestLoadLibrary(t *testing.T) {
 	d := device(t)
 	before := alive()

@@ -15,7 +15,7 @@ const (
 	MaxArgs    = C.MTL_LAUNCH_ARGS // bytes
 )
 
-// Launch is one launch of a kernel that takes Count buffers and then, at the index behind
+// Launch is one launch of a kernel that takes Count buffers and then, at the index after
 // them, a struct of Size bytes where that is not 0. C reads it where it lies, so a launch
 // allocates nothing; Metal has copied it when the call returns. It is large: keep one
 // and reuse it.

@@ -114,7 +114,7 @@ func TestBuffers(t *testing.T) {
 
 	for _, size := range []int{1 << 62, int(d.Info.MaxBuffer) + 1} {
 		_, err = d.NewBuffer(size)
-		require.ErrorIs(t, err, backend.ErrOutOfMemory)
+		require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 		require.NotErrorIs(t, err, backend.ErrLost)
 		require.ErrorContains(t, err, "largest buffer")
 	}

@@ -53,7 +53,7 @@ func (q *Queue) ID() uintptr { return uintptr(C.mtl_queue_id(q.c)) }
 func (q *Queue) Pending() int { return q.pending }
 
 // Open makes sure that the next Commit sends a command buffer, if only an empty one. Its mark
-// is then behind all that anybody has committed to the id<MTLCommandQueue> before:
+// is then after all that anybody has committed to the id<MTLCommandQueue> before:
 // https://developer.apple.com/documentation/metal/about-synchronization-events
 func (q *Queue) Open() error { return check(C.mtl_queue_open(q.c)) }
 

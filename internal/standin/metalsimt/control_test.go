@@ -21,7 +21,7 @@ func TestFailuresComeOnce(t *testing.T) {
 	b, err := d.NewBuffer(100)
 	require.NoError(t, err)
 	_, err = d.NewBuffer(100)
-	require.ErrorIs(t, err, backend.ErrOutOfMemory)
+	require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 	now := Count()
 	require.EqualValues(t, 1, now.Injected-before.Injected)
 	require.EqualValues(t, 100, now.Bytes-before.Bytes)

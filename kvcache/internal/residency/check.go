@@ -61,11 +61,11 @@ func (r *Blocks) Check(b *Books) error {
 	}
 	for owned, n := range b.Owners {
 		if refs, err := r.alloc.Refs(owned); err != nil || refs != n {
-			return fmt.Errorf("kvcache: check: block %d has %d owners, counted %d references (%v)", owned.ID, n, refs, err)
+			return fmt.Errorf("block %d has %d owners, counted %d references (%v)", owned.ID, n, refs, err)
 		}
 	}
 	if len(b.Owners) != r.alloc.Held() {
-		return fmt.Errorf("kvcache: check: %d blocks have owners, %d are held", len(b.Owners), r.alloc.Held())
+		return fmt.Errorf("%d blocks have owners, %d are held", len(b.Owners), r.alloc.Held())
 	}
 	return r.checkWriters(b)
 }
@@ -84,12 +84,12 @@ func (r *Blocks) checkWriters(b *Books) error {
 	}
 	for written, f := range last {
 		if r.Published(written) && r.writers[written.ID] != f {
-			return fmt.Errorf("kvcache: check: who reads block %d does not wait for the step that writes it", written.ID)
+			return fmt.Errorf("who reads block %d does not wait for the step that writes it", written.ID)
 		}
 	}
 	for id, f := range r.writers {
 		if f != nil && !asked[writer{uint32(id), f}] {
-			return fmt.Errorf("kvcache: check: block %d waits for a fence that is not its publication's", id)
+			return fmt.Errorf("block %d waits for a fence that is not its publication's", id)
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func (fs *Fences) Check(holders map[*Fence]int) error {
 	}
 	for _, f := range fs.all {
 		if n := holders[f]; f.refs != n || idle[f] != 0 && n != 0 || idle[f] > 1 || n == 0 && idle[f] == 0 {
-			return fmt.Errorf("kvcache: check: a fence counts %d holders and has %d, and is idle %d times", f.refs, n, idle[f])
+			return fmt.Errorf("a fence counts %d holders and has %d, and is idle %d times", f.refs, n, idle[f])
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (f *Fence) Order(s backend.Stream) error {
 	if f == nil || f.done || f.stream == s {
 		return nil // one stream is in order by itself
 	}
-	return foreign(s.Wait(f.event))
+	return nameStream(s.Wait(f.event))
 }
 
 // Hold returns f with one more holder.
@@ -55,10 +55,10 @@ func (f *Fence) Hold() *Fence {
 	return f
 }
 
-// foreign names what is of another device: the stream, for events are the pool's own.
-func foreign(err error) error {
-	if errors.Is(err, backend.ErrForeign) {
-		return fmt.Errorf("kvcache: stream %w", backend.ErrForeign)
+// nameStream names what is of another device: the stream, for events are the pool's own.
+func nameStream(err error) error {
+	if errors.Is(err, backend.ErrOtherDevice) {
+		return fmt.Errorf("stream %w", backend.ErrOtherDevice)
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (fs *Fences) Lost() error { return fs.lost }
 // Observe passes on an error of the device. One that says that the device is lost empties the trees.
 func (fs *Fences) Observe(err error) error {
 	if err != nil && errors.Is(err, backend.ErrLost) && fs.lost == nil {
-		fs.lost = fmt.Errorf("kvcache: pool: what is on the device is no longer trusted: %w", err)
+		fs.lost = fmt.Errorf("what is on the device is no longer trusted: %w", err)
 		for _, t := range fs.trees {
 			_ = t.Clear(true) // by force it cannot fail
 		}
@@ -115,7 +115,7 @@ func (fs *Fences) Record(events Events, s backend.Stream) (*Fence, error) {
 	}
 	if err := s.Record(f.event); err != nil {
 		fs.idle = append(fs.idle, f)
-		return nil, foreign(err)
+		return nil, nameStream(err)
 	}
 	f.stream, f.done, f.err = s, false, nil
 	return f, nil

@@ -117,7 +117,7 @@ func (m *model) open() {
 	q := prefix.Query{Tokens: prompt}
 	found := m.r.Tree().Match(m.root, q)
 	p := &path{}
-	blocks, match, err := m.r.Tree().Take(nil, m.root, q, prefix.Keep{}, found)
+	blocks, match, err := m.r.Tree().Take(nil, m.root, q, prefix.RetentionHint{}, found)
 	require.NoError(m.t, err)
 	match.Tokens -= match.Tokens % blockTokens // a part of a block would be copied: not here
 	if n := match.Tokens / blockTokens; n < len(blocks) {

@@ -29,7 +29,7 @@ func (r *Blocks) Writer(b block.Block) *Fence { return r.writers[b.ID] }
 // OrderKnown puts a stream after those that write the blocks which Publish of the same path would
 // return in place of its owner's: who waits for the stream's step waits for theirs.
 func (r *Blocks) OrderKnown(at prefix.Path, tokens []uint32, s backend.Stream) error {
-	r.known = r.tree.Known(r.known[:0], at, tokens)
+	r.known = r.tree.Replacements(r.known[:0], at, tokens)
 	for _, known := range r.known {
 		if err := r.writers[known.ID].Order(s); err != nil {
 			return err

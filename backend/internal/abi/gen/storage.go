@@ -31,7 +31,7 @@ func Storages() []byte {
 /* Every type: its name, and its word. */
 #define FKV_EACH_STORAGE(f)`, abi.ShareShift)
 	var each, words strings.Builder
-	for dt := range backend.Storages {
+	for dt := range backend.StorageTypes {
 		if dt.Quantized() {
 			name := "FKV_STORAGE_" + strings.ToUpper(dt.String())
 			fmt.Fprintf(&each, " \\\n    f(%s, %s)", dt, name)

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/stretchr/testify/require"
+)
+
+// sample is a command in a document, and what the document says that it printed.
+type sample struct {
+	args []string
+	out  string
+}
+
+// samples are the commands of a page of docs.
+func samples(t *testing.T, page string) (out []sample) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+	require.NoError(t, err)
+	plain := strings.ReplaceAll(string(text), "\r\n", "\n") // as a checkout on Windows may have it
+	for _, block := range strings.Split(plain, "```console\n$ ferrumkv ")[1:] {
+		block, _, closed := strings.Cut(block, "```")
+		require.True(t, closed, page)
+		command, printed, _ := strings.Cut(strings.ReplaceAll(block, "\\\n", " "), "\n")
+		out = append(out, sample{words(command), printed})
+	}
+	return out
+}
+
+// words are the arguments of a command line. Quotation marks hold blanks together.
+func words(line string) (out []string) {
+	for _, w := range regexp.MustCompile(`"[^"]*"|[^\s"]+`).FindAllString(line, -1) {
+		out = append(out, strings.Trim(w, `"`))
+	}
+	return out
+}
+
+// taken is what differs from run to run in a report.
+var taken = regexp.MustCompile(`in [\d.]+ \S+, \d+ tokens/s`)
+
+// What docs/commands.md shows of generate is what the program prints, times excepted.
+func TestCommandsDocument(t *testing.T) {
+	shown := 0
+	for _, s := range samples(t, "commands.md") {
+		if s.args[0] != "generate" {
+			continue
+		}
+		shown++
+		r := succeeds(t, s.args...)
+		require.Equal(t, taken.ReplaceAllString(s.out, "in …"), taken.ReplaceAllString(r.stdout+r.stderr, "in …"), s.args)
+	}
+	require.Equal(t, 2, shown, "samples of generate")
+}
+
+// So it is for replay, where the trace is at hand.
+func TestCommandsDocumentReplay(t *testing.T) {
+	for _, s := range samples(t, "commands.md") {
+		if s.args[0] == "replay" {
+			file := s.args[2]
+			s.args[2] = external.Path(t, "traces", "mooncake", file)
+			require.Equal(t, s.out, strings.ReplaceAll(succeeds(t, s.args...).stdout, s.args[2], file))
+			return
+		}
+	}
+	t.Error("no sample of replay")
+}

@@ -1,0 +1,99 @@
+package kvcache
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// LayerIO has the inputs and outputs of one layer of a step, for Append and Attend. A runner whose layers use the same
+// buffers fills it in once and passes it for each of them. The step's tokens lie one after another along the token
+// axis, those of each sequence together, in the order of Add. All rows are of the activation type (Model.Act). The
+// caller keeps ownership of the buffers.
+type LayerIO[B backend.Buffer] struct {
+	// Q is the queries [tokens, query heads, head dim]. Attend reads them. Append transforms them in place with Rotate,
+	// and with Storage.Hadamard in layers with quantized keys; else it does not use them.
+	Q backend.Rows[B]
+	// K and V are the new keys [tokens, KV heads, head dim] and values [tokens, KV heads, value head dim], which Append
+	// reads.
+	K, V backend.Rows[B]
+	// Rotate makes Append apply the rotary embedding (Model.RoPE): it rotates Q in place, and K while it writes K to
+	// the cache. Without Rotate the runner has rotated both, or the layer has no rotary embedding.
+	Rotate bool
+	// Out is where Attend writes, [tokens, query heads, value head dim]. It must not overlap Q.
+	Out backend.Rows[B]
+	// LSE, where set, receives the log-sum-exp of each row: f32 [tokens, query heads] from element LSEOffset on.
+	LSE       backend.Opt[B]
+	LSEOffset int
+	// Scores, where set, is a buffer to which Attend adds the attention scores of each slot of the cache: f32 [blocks,
+	// KV heads, block size]; see Batch.AccumulateScores. If it is unset, Attend adds them to the pool's scores with
+	// Attention.Scores.
+	Scores backend.Opt[B]
+}
+
+// Dense is a LayerIO of four buffers whose rows follow each other without gaps. Rows of a fused projection
+// [tokens, q+k+v], or of a larger buffer, are backend.Rows with an offset and a stride.
+func Dense[B backend.Buffer](q, k, v, out B) LayerIO[B] {
+	return LayerIO[B]{Q: backend.Dense(q), K: backend.Dense(k), V: backend.Dense(v), Out: backend.Dense(out)}
+}
+
+// Append writes io.K and io.V, the keys and values of the step's tokens, into a layer's cache. With io.Rotate it
+// rotates keys and queries first; without it a runner that uses a rotary embedding has rotated them.
+//
+// Values are rounded to the storage type. In a float type a value beyond its range becomes an infinity (in f16 above
+// 65504), and attention then NaN. Quantized types return backend.ErrNonFinite for values that are not finite, or
+// saturate them (Storage.Saturate).
+func (b *Batch[B]) Append(layer int, io LayerIO[B]) (err error) {
+	defer naming("Batch.Append", &err)
+	if err := b.want(stepPlanned); err != nil {
+		return err
+	}
+	if err := b.pool.checkCall(layer, "k", io.K.Buf, "v", io.V.Buf); err != nil {
+		return err
+	}
+	var p backend.AppendParams[B] // too large to be handed around
+	b.step.Params(&p, layer, io.K, io.V)
+	if io.Rotate {
+		if !b.pool.stores.RoPE.Table.Set {
+			return unsupported("Model.RoPE is not set, so rows cannot be rotated")
+		}
+		b.step.Rotate(&p)
+	}
+	if io.Rotate || p.Cache.K.Hadamard {
+		if err := b.pool.checkQueries(io.Q.Buf); err != nil {
+			return err
+		}
+		p.QHeads, p.Q = b.pool.cfg.Model.QHeads, io.Q
+	}
+	if err := b.step.Append(layer, &p); err != nil {
+		return b.pool.met(err)
+	}
+	b.written[layer] = true
+	return nil
+}
+
+// Attend computes a layer's attention for the step's queries io.Q over all tokens of their sequences, including
+// those of the step. It writes io.Out, and io.LSE and io.Scores where they are set. Each new token of a sequence sees
+// the new tokens before it, so a draft of k tokens is verified in one step. If Append was not called for the layer
+// Attend returns ErrStep, unless the runner writes keys and values with kernels of its own (see Metadata).
+func (b *Batch[B]) Attend(layer int, io LayerIO[B]) (err error) {
+	defer naming("Batch.Attend", &err)
+	if err := b.want(stepPlanned); err != nil {
+		return err
+	}
+	return b.attend(layer, &io)
+}
+
+func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
+	p := b.pool
+	if err := p.checkCall(layer, "q", io.Q.Buf, "out", io.Out.Buf); err != nil {
+		return err
+	}
+	if b.lacks(layer) {
+		return ErrStep{Why: fmt.Sprintf("layer %d has no keys and values of the step's tokens; Append to it first", layer)}
+	}
+	if !b.step.Has(layer) {
+		return ErrStep{Why: fmt.Sprintf("the layers of a step with more than Memory.StepTokens, %d, tokens of a sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
+	}
+	return p.met(b.step.Attend(layer, io.Q, backend.Outputs[B]{Rows: io.Out, LSE: io.LSE, LSEOffset: io.LSEOffset, Scores: io.Scores}))
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Config describes a model's keys and values and how to hold them, in four parts. Model.Layers,
+// Model.KVHeads and Model.HeadDim are required; other zero values are taken from the environment
+// (see Environment) and then from the defaults. In JSON (see Parse) its parts and fields
+// have the same names in lower case, as in {"model": {"layers": 32, "kv_heads": 8, "head_dim": 128}}.
+type Config struct {
+	Model     Model     `json:"model"`
+	Storage   Storage   `json:"storage,omitzero"`
+	Memory    Memory    `json:"memory,omitzero"`
+	Attention Attention `json:"attention,omitzero"`
+
+	sources  [numSettings]Source
+	resolved bool
+}
+
+// Resolve checks the configuration and fills in its zero values: from the environment
+// of the process, which is read once, then from the defaults. NewPool does this; Resolve
+// is for programs that want sizes (Bytes) or the origins of values (Settings) beforehand.
+func (c Config) Resolve() (Config, error) {
+	env, err := processEnvironment()
+	if err != nil {
+		return Config{}, err
+	}
+	return c.ResolveWith(env)
+}
+
+// ResolveWith is Resolve with another environment. To resolve twice changes nothing;
+// fields that were changed in between are checked like those of a new configuration.
+func (c Config) ResolveWith(env Environment) (Config, error) {
+	if err := c.check(); err != nil {
+		return Config{}, err
+	}
+	settle(&c, setLayout, &c.Memory.Layout, env.Layout, Contiguous)
+	settle(&c, setCapacity, &c.Memory.Capacity, env.Capacity, DefaultCapacity)
+	settle(&c, setMaxSeqs, &c.Memory.MaxSeqs, env.MaxSeqs, DefaultMaxSeqs)
+	settle(&c, setQHeads, &c.Model.QHeads, 0, c.Model.KVHeads)
+	settle(&c, setVHeadDim, &c.Model.VHeadDim, 0, c.Model.HeadDim)
+	settle(&c, setK, &c.Storage.K, env.DType, DefaultDType)
+	settle(&c, setV, &c.Storage.V, backend.Invalid, c.Storage.K.Coding().Values)
+	act := backend.F16
+	if c.Storage.K.Float() {
+		act = c.Storage.K
+	}
+	settle(&c, setAct, &c.Model.Act, backend.Invalid, act)
+	settle(&c, setScale, &c.Model.Scale, 0, float32(1/math.Sqrt(float64(c.Model.HeadDim))))
+	if c.Memory.Layout == Paged {
+		settle(&c, setBlockSize, &c.Memory.BlockSize, 0, DefaultBlockSize)
+		if c.Storage.Residual > 0 && c.Memory.StepTokens == 0 {
+			c.Memory.StepTokens = DefaultStepTokens
+		}
+		settle(&c, setPrefix, &c.Memory.Prefix, env.Prefix, prefix.Adaptive)
+	} else {
+		settle(&c, setPrefix, &c.Memory.Prefix, 0, prefix.Off)
+	}
+	if c.resolved && c.Memory.Layout == Contiguous {
+		c.Memory.Blocks = 0 // follows MaxSeqs
+	}
+	if err := c.checkFilled(); err != nil {
+		return Config{}, err
+	}
+	if c.Memory.Layout == Paged {
+		blocks, ok := backend.Mul(c.Memory.MaxSeqs, ceilDiv(c.Memory.Capacity, c.Memory.BlockSize))
+		if !ok {
+			blocks = math.MaxInt // too many: bytes says so unless Blocks is given
+		}
+		settle(&c, setBlocks, &c.Memory.Blocks, env.MaxBlocks, blocks)
+	} else {
+		c.Memory.Blocks = c.Memory.MaxSeqs
+		c.sources[setBlocks] = c.sources[setMaxSeqs]
+	}
+	c.resolved = true
+	if _, err := c.bytes(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// settle keeps what the caller chose, or an earlier Resolve, else takes the
+// environment's value, else the default.
+func settle[T comparable](c *Config, s setting, field *T, env, def T) {
+	var unset T
+	switch {
+	case *field != unset:
+		if !c.resolved {
+			c.sources[s] = FromOption
+		}
+	case env != unset:
+		*field, c.sources[s] = env, FromEnvironment
+	default:
+		*field, c.sources[s] = def, FromDefault
+	}
+}
+
+// check checks what the caller must give and what no default repairs.
+func (c *Config) check() error {
+	for _, check := range [...]func() error{c.Model.check, c.Storage.check, c.Memory.check, c.Attention.check} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFilled checks the parts, and what they want of each other, once their fields are filled in.
+func (c *Config) checkFilled() error {
+	if err := c.Model.checkFilled(); err != nil {
+		return err
+	}
+	if err := c.Storage.checkFilled(&c.Model); err != nil {
+		return err
+	}
+	return c.Memory.checkFilled(&c.Storage)
+}
+
+func badConfig(name string, value int, why string) error {
+	return backend.ErrConfig{Name: name, Value: strconv.Itoa(value), Why: why}
+}

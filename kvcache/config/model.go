@@ -1,0 +1,105 @@
+package config
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
+)
+
+// Model describes a model's attention layers, with values from the model's own configuration. The
+// keys and values of given tokens depend on all of it.
+type Model struct {
+	Layers int `json:"layers"`
+	// QHeads is the number of query heads, a multiple of KVHeads (grouped-query attention); 0: KVHeads.
+	QHeads  int `json:"q_heads,omitzero"`
+	KVHeads int `json:"kv_heads"`
+	// HeadDim is the size of a query and key head; VHeadDim that of a value head, 0: HeadDim.
+	HeadDim  int `json:"head_dim"`
+	VHeadDim int `json:"v_head_dim,omitzero"`
+	// Act is the type of activations: queries, new keys and values, and outputs. Unset: Storage.K if that is
+	// F32, F16 or BF16, else F16.
+	Act backend.DType `json:"act,omitzero"`
+	// Scale is the factor of query·key; 0: 1/√HeadDim.
+	Scale float32 `json:"scale,omitzero"`
+	// Masks has one entry for all layers, or one for each; none: causal.
+	Masks []Mask `json:"masks,omitempty"`
+	// RoPE is the model's rotary embedding. LayerIO.Rotate and Sequence.Shift need it.
+	RoPE *backend.RoPE `json:"rope,omitempty"`
+	// Digest is a digest of the weights, or of this device's part of them. It is part of the keys
+	// of blocks in events (see Pool.Watch); within a pool it has no effect. It is required to store
+	// blocks for longer than the process lives: see Config.Persistable. In JSON it is base64.
+	Digest []byte `json:"digest,omitempty"`
+}
+
+// check checks what no default repairs.
+func (m *Model) check() error {
+	return checkRanges("Model", []bounded{
+		{"Layers", m.Layers, 1}, {"KVHeads", m.KVHeads, 1}, {"HeadDim", m.HeadDim, 1},
+		{"QHeads", m.QHeads, 0}, {"VHeadDim", m.VHeadDim, 0},
+	})
+}
+
+// checkFilled checks the part once its fields are filled in.
+func (m *Model) checkFilled() error {
+	switch {
+	case m.QHeads%m.KVHeads != 0:
+		return badConfig("Model.QHeads", m.QHeads, fmt.Sprintf("must be a multiple of KVHeads, %d", m.KVHeads))
+	case !m.Act.Float():
+		return backend.ErrConfig{Name: "Model.Act", Value: m.Act.String(), Why: "accepts f32, f16 and bf16"}
+	case !(m.Scale > 0) || math.IsInf(float64(m.Scale), 0):
+		return backend.ErrConfig{Name: "Model.Scale", Value: fmt.Sprint(m.Scale), Why: "must be positive and finite"}
+	case len(m.Masks) > 1 && len(m.Masks) != m.Layers:
+		return badConfig("Model.Masks", len(m.Masks), fmt.Sprintf("need none, one for all layers, or one for each of %d layers", m.Layers))
+	}
+	if err := m.checkMasks(); err != nil {
+		return err
+	}
+	if m.RoPE != nil {
+		if _, err := m.RoPE.Resolve(m.HeadDim); err != nil {
+			return backend.ErrConfig{Name: "Model.RoPE", Value: fmt.Sprintf("%+v", *m.RoPE), Why: err.Error()}
+		}
+	}
+	return nil
+}
+
+// content writes how a layer computes and what it sees.
+func (m *Model) content(t *keytext.Text, layer int) {
+	t.Line("activation", m.Act.String())
+	t.Line("query-heads", keytext.Number(m.QHeads))
+	t.Line("kv-heads", keytext.Number(m.KVHeads))
+	t.Line("key-dim", keytext.Number(m.HeadDim))
+	t.Line("value-dim", keytext.Number(m.VHeadDim))
+	t.Line("scale", keytext.Real(float64(m.Scale)))
+	m.ropeContent(t)
+	mask := m.MaskOf(layer)
+	mask.content(t)
+}
+
+// ropeContent writes what of the rotary embedding decides tables and kernels. YaRN's own
+// attention factor is called by its name: a logarithm may end in another bit elsewhere.
+func (m *Model) ropeContent(t *keytext.Text) {
+	if m.RoPE == nil {
+		t.Line("rope", keytext.Absent)
+		return
+	}
+	r, _ := m.RoPE.Resolve(m.HeadDim) // as it did when the configuration was checked
+	yarn, llama3 := r.Scaling == backend.YaRNScaling, r.Scaling == backend.Llama3Scaling
+	attention, own := keytext.Real(r.AttentionFactor), r
+	own.AttentionFactor = 0
+	if own, _ = own.Resolve(m.HeadDim); yarn && math.Abs(own.AttentionFactor-r.AttentionFactor) < 1e-12 {
+		attention = r.Scaling.String()
+	}
+	t.Line("rope", r.Pairing.String())
+	t.Line("rope-dims", keytext.Number(r.Dims))
+	t.Line("rope-theta", keytext.Real(r.Theta))
+	t.Line("rope-attention", attention)
+	t.Line("rope-scaling", r.Scaling.String())
+	t.Line("rope-factor", keytext.Set(r.Scaling != backend.NoScaling, keytext.Real(r.Factor)))
+	t.Line("rope-original-context", keytext.Set(yarn || llama3, keytext.Number(r.OriginalContext)))
+	t.Line("rope-beta-fast", keytext.Set(yarn, keytext.Real(r.BetaFast)))
+	t.Line("rope-beta-slow", keytext.Set(yarn, keytext.Real(r.BetaSlow)))
+	t.Line("rope-low-freq", keytext.Set(llama3, keytext.Real(r.LowFreqFactor)))
+	t.Line("rope-high-freq", keytext.Set(llama3, keytext.Real(r.HighFreqFactor)))
+}

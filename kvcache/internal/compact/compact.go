@@ -1,0 +1,256 @@
+// Package compact drops tokens from the middle of a sequence: it moves those that stay together, and
+// turns their keys to other positions.
+package compact
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// Compaction moves the tokens of a sequence that stay to its front, in every layer: a
+// Shift or a Keep on its way. Layers may keep different tokens, but equally many.
+type Compaction[B backend.Buffer] struct {
+	Body   *store.Body[B]
+	Stream backend.Stream
+	Lists  int                   // 1, or one a layer
+	Source func(list, i int) int // the token that becomes token i; rises with i, and is i or more
+	Turn   func(list, i int) int // positions that its key turns; nil: none
+	Len    int                   // tokens afterwards
+
+	From  int  // first token that changes, known after Run
+	Moved bool // slots have begun to move, so that a failure leaves the content undefined
+
+	blocks  []block.Block // afterwards
+	before  []block.Block // the same before shared ones are copied
+	dirty   []bool        // which of them change, or leave the prefix tree
+	copied  []block.Block // new blocks in place of shared ones
+	pairs   store.Vector[B, uint32]
+	claimed int // size of the claim before
+}
+
+// Run compacts. Any failure leaves the sequence as it was, but for one of the device after slots have
+// begun to move: see Moved.
+func (c *Compaction[B]) Run() error {
+	s, p := c.Body, c.Body.Stores
+	if p.Windowed() {
+		return c.rewrite()
+	}
+	c.claimed = s.Kept.Claim.Blocks()
+	c.lay()
+	if err := c.own(); err != nil {
+		return err
+	}
+	err := s.Fence.Order(c.Stream)
+	if err == nil {
+		err = c.enqueue()
+	}
+	c.pairs.Free(p.BE)
+	if err == nil {
+		err = s.Touched(c.Stream)
+	}
+	if err != nil {
+		return c.undo(err)
+	}
+	// What the sequence no longer refers to goes back behind the new fence.
+	kept := make(map[block.Block]bool, len(c.blocks))
+	for _, b := range c.blocks {
+		kept[b] = true
+	}
+	var gone []block.Block
+	for _, b := range s.Kept.Blocks {
+		if !kept[b] {
+			gone = append(gone, b)
+		}
+	}
+	p.Kept.Logical += len(c.blocks) - len(s.Kept.Blocks)
+	s.Kept.Blocks, s.Len = append(s.Kept.Blocks[:0], c.blocks...), c.Len
+	return p.Kept.Retire(s.Fence, gone)
+}
+
+// lay decides which blocks the tokens will lie in. Tokens at the end that stay together,
+// whole blocks further up, are left where they are and their blocks move up in the
+// table: of sinks and a recent window no slot is moved. All others move within the
+// first blocks.
+func (c *Compaction[B]) lay() {
+	slots, old := c.Body.Stores.Config.BlockTokens(), c.Body.Kept.Blocks
+	gap, tail := 0, c.Len // tokens from tail on lie gap further up, in every list
+	if c.Len > 0 {
+		gap = c.Source(0, c.Len-1) - (c.Len - 1)
+	}
+	c.From = c.Len
+	for list := range c.Lists {
+		same := c.Len
+		for same > 0 && c.Source(list, same-1)-(same-1) == gap {
+			same--
+		}
+		if list == 0 {
+			tail = same
+		}
+		tail = max(tail, same)
+		for i := range c.From {
+			if c.Source(list, i) != i || c.turned(list, i) != 0 {
+				c.From = i
+				break
+			}
+		}
+	}
+	n := c.Body.Stores.Config.BlocksOf(c.Len)
+	first := n // block from which on blocks move up
+	if gap%slots == 0 {
+		first = min(c.Body.Stores.Config.BlocksOf(tail), n)
+	}
+	c.blocks = append(c.blocks, old[:first]...)
+	if first < n {
+		c.blocks = append(c.blocks, old[first+gap/slots:][:n-first]...)
+	}
+	c.before = slices.Clone(c.blocks)
+	c.dirty = make([]bool, n)
+	for list := range c.Lists {
+		for i := c.From; i < c.Len; i++ {
+			if at := i / slots; i < first*slots && c.Source(list, i) != i || c.turned(list, i) != 0 {
+				c.dirty[at] = true
+			}
+		}
+	}
+	for i := first; i < n && gap > 0; i++ { // a published path has no gap: what is behind one leaves it
+		c.dirty[i] = c.dirty[i] || c.Body.Stores.Kept.Published(c.blocks[i])
+	}
+}
+
+func (c *Compaction[B]) turned(list, i int) int {
+	if c.Turn == nil {
+		return 0
+	}
+	return c.Turn(list, i)
+}
+
+// own replaces the shared blocks that will change by new ones, and takes those that nobody
+// shares out of the prefix tree.
+func (c *Compaction[B]) own() error {
+	p := c.Body.Stores
+	var shared, alone []int
+	for i, dirty := range c.dirty {
+		if !dirty {
+			continue
+		}
+		refs, err := p.Kept.Owners(c.blocks[i])
+		if err != nil {
+			return err
+		}
+		if refs > 1 {
+			shared = append(shared, i)
+		} else {
+			alone = append(alone, i)
+		}
+	}
+	var err error
+	if c.copied, err = c.Body.Take(nil, len(shared)); err != nil {
+		return err
+	}
+	for _, i := range alone {
+		p.Kept.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
+	}
+	for n, i := range shared {
+		c.pairs.Host = append(c.pairs.Host, c.blocks[i].ID, c.copied[n].ID)
+		c.blocks[i] = c.copied[n]
+	}
+	return nil
+}
+
+// undo gives back what a failed compaction took. Slots that have moved do not come back.
+func (c *Compaction[B]) undo(err error) error {
+	s, p := c.Body, c.Body.Stores
+	err = errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream)) // nothing uses the copies any more
+	err = errors.Join(err, p.Kept.Retire(nil, c.copied))
+	return errors.Join(err, s.Restore(c.claimed))
+}
+
+// changes are the slots of one list that move and the keys that turn.
+type changes[B backend.Buffer] struct {
+	moves, at store.Vector[B, int64]
+	turns     store.Vector[B, int32]
+}
+
+// enqueue copies shared blocks, then moves and turns in every layer.
+func (c *Compaction[B]) enqueue() error {
+	p := c.Body.Stores
+	if len(c.pairs.Host) > 0 {
+		if err := p.CopyBlocks(c.Stream, p.Kept, &c.pairs); err != nil {
+			return err
+		}
+	}
+	p.LockScores()
+	defer p.UnlockScores()
+	lists := make([]changes[B], c.Lists)
+	defer func() {
+		for i := range lists {
+			lists[i].free(p.BE)
+		}
+	}()
+	for i := range lists {
+		if err := c.prepare(&lists[i], i); err != nil {
+			return err
+		}
+	}
+	for l := range p.Kept.Layers {
+		if err := c.layer(&p.Kept.Layers[l], &lists[min(l, c.Lists-1)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare brings a list's changes to the device. A copied block has what the shared one
+// had, so only what lies elsewhere moves; it is read where it was.
+func (c *Compaction[B]) prepare(ch *changes[B], list int) error {
+	p := c.Body.Stores
+	for i := c.From; i < c.Len; i++ {
+		if from := c.slot(c.Body.Kept.Blocks, c.Source(list, i)); from != c.slot(c.before, i) {
+			ch.moves.Host = append(ch.moves.Host, from, c.slot(c.blocks, i))
+		}
+		if turn := c.turned(list, i); turn != 0 {
+			ch.at.Host, ch.turns.Host = append(ch.at.Host, c.slot(c.blocks, i)), append(ch.turns.Host, int32(turn))
+		}
+	}
+	return ch.upload(p.BE, c.Stream)
+}
+
+func (ch *changes[B]) upload(be backend.Backend[B], s backend.Stream) error {
+	return errors.Join(ch.moves.Upload(be, s), ch.at.Upload(be, s), ch.turns.Upload(be, s))
+}
+
+func (ch *changes[B]) free(be backend.Backend[B]) {
+	ch.moves.Free(be)
+	ch.at.Free(be)
+	ch.turns.Free(be)
+}
+
+// layer enqueues the changes of one layer.
+func (c *Compaction[B]) layer(l *store.Layer[B], ch *changes[B]) error {
+	p := c.Body.Stores
+	if n := len(ch.moves.Host) / 2; n > 0 {
+		err := p.BE.MoveSlots(c.Stream, backend.MoveSlotsParams[B]{Cache: l.View, Scores: l.Scores, Pairs: ch.moves.Buf.Buf, N: n})
+		if err != nil {
+			return err
+		}
+		c.Moved = true
+	}
+	if n := len(ch.at.Host); n > 0 {
+		err := p.BE.Rotate(c.Stream, backend.RotateParams[B]{Cache: l.View, Slots: ch.at.Buf.Buf, Deltas: ch.turns.Buf.Buf, N: n, Rotary: p.RoPE})
+		if err != nil {
+			return err
+		}
+		c.Moved = true
+	}
+	return nil
+}
+
+func (c *Compaction[B]) slot(blocks []block.Block, i int) int64 {
+	slots := c.Body.Stores.Config.BlockTokens()
+	return int64(blocks[i/slots].ID)*int64(slots) + int64(i%slots)
+}

@@ -1,0 +1,332 @@
+package compact
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// rewriting is a compaction where tokens lie in two stores, and slots of a quantized block may share
+// scales, so that none moves alone. Blocks that move whole, with no key turned, are the same blocks in
+// other places. Every other block is put together in the fresh store, from tokens that are there and
+// from quantized ones that are brought back, turned there, and quantized again where it lies before the
+// window. All of it is written to new blocks, so that a failure changes nothing.
+type rewriting[B backend.Buffer] struct {
+	*Compaction[B]
+	gone, full int   // of the sequence before: blocks that are in the kept store alone, and those that are whole there
+	whole      []int // the old block that becomes a new one, or −1
+	first, end int   // afterwards: the first block in the fresh store, and the end of those in the kept one
+	groups     []group
+	scratch    int // blocks of the fresh store that a group needs besides
+
+	copies                store.Vector[B, uint32] // quantized blocks that are copied as they are
+	leaves                []block.Block           // of the prefix tree: others' paths do not go through them
+	kept, fresh           []block.Block           // afterwards
+	takenKept, takenFresh []block.Block
+	claimedKept           int
+}
+
+// group is new blocks that are put together at once, and the quantized ones that their tokens come from.
+type group struct{ blocks, sources []int }
+
+// groupBlocks is how many blocks are put together at once: each group is a few launches a layer.
+const groupBlocks = 8
+
+// rewrite is run for a sequence in two stores.
+func (c *Compaction[B]) rewrite() error {
+	s, p := c.Body, c.Body.Stores
+	r := &rewriting[B]{Compaction: c, gone: s.Recent.Gone, full: s.Full()}
+	c.claimed, r.claimedKept = s.Recent.Claim.Blocks(), s.Kept.Claim.Blocks()
+	r.lay()
+	defer r.copies.Free(p.BE)
+	err := r.take()
+	if err == nil {
+		err = s.Fence.Order(c.Stream)
+	}
+	if err == nil {
+		err = r.enqueue()
+	}
+	if err == nil {
+		err = s.Touched(c.Stream)
+	}
+	if err != nil {
+		c.Moved = false                                                     // only in new blocks
+		err = errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream)) // nothing uses the new blocks any more
+		err = errors.Join(err, p.Kept.Retire(nil, r.takenKept), p.Fresh.Retire(nil, r.takenFresh))
+		return errors.Join(err, s.Restore(c.claimed), p.Kept.Restore(&s.Kept.Claim, r.claimedKept))
+	}
+	for _, b := range r.leaves {
+		p.Kept.Forget(b)
+	}
+	unused := r.takenFresh[len(r.takenFresh)-r.scratch:]
+	err = p.Fresh.Retire(s.Fence, unused)
+	err = cmp.Or(err, p.Kept.Exchange(&s.Kept, 0, r.kept, s.Fence))
+	s.Len = c.Len
+	return cmp.Or(err, p.Fresh.Exchange(&s.Recent, r.first, r.fresh, s.Fence))
+}
+
+// tokens are those of a new block.
+func (r *rewriting[B]) tokens(j int) (from, to int) {
+	slots := r.Body.Stores.Config.BlockTokens()
+	return j * slots, min((j+1)*slots, r.Len)
+}
+
+// lay decides where new blocks are, which of them are old ones, and in what groups the others are made.
+func (r *rewriting[B]) lay() {
+	c, slots := &r.Body.Stores.Config, r.Body.Stores.Config.BlockTokens()
+	blocks := c.BlocksOf(r.Len)
+	r.From, r.first = r.Len, blocks
+	for j := range blocks {
+		r.whole = append(r.whole, r.oldOf(j))
+		if r.whole[j] != j {
+			r.From = min(r.From, j*slots)
+		}
+		if r.lowest(j) >= r.gone*slots { // nothing of it is quantized
+			r.first = min(r.first, j)
+		}
+	}
+	r.first = max(min(r.first, r.Len/slots), c.Edge(r.Len-1-slots))
+	r.end = max(r.first, c.Edge(r.Len-1), min(r.full, r.From/slots)) // what is quantized and the same stays so
+	var g group
+	for j := range blocks {
+		if !r.makes(j) {
+			continue
+		}
+		sources := r.sources(g.sources, j)
+		if len(g.blocks) > 0 && (len(g.blocks) == groupBlocks || len(sources) > 2*groupBlocks) {
+			r.groups = append(r.groups, g)
+			g, sources = group{}, r.sources(nil, j)
+		}
+		g.blocks, g.sources = append(g.blocks, j), sources
+	}
+	if len(g.blocks) > 0 {
+		r.groups = append(r.groups, g)
+	}
+}
+
+// lowest is the first of the tokens that a new block is made of, in all lists.
+func (r *rewriting[B]) lowest(j int) int {
+	from, _ := r.tokens(j)
+	low := r.Source(0, from)
+	for list := 1; list < r.Lists; list++ {
+		low = min(low, r.Source(list, from))
+	}
+	return low
+}
+
+// oldOf is the old block that a new one is, token by token in every list, or −1.
+func (r *rewriting[B]) oldOf(j int) int {
+	slots := r.Body.Stores.Config.BlockTokens()
+	from, to := r.tokens(j)
+	at := r.Source(0, from)
+	if at%slots != 0 {
+		return -1
+	}
+	for list := range r.Lists {
+		for i := from; i < to; i++ {
+			if r.Source(list, i) != at+i-from || r.turned(list, i) != 0 {
+				return -1
+			}
+		}
+	}
+	return at / slots
+}
+
+// keeps and stays report whether a new block is an old one of the kept store, and of the fresh one.
+func (r *rewriting[B]) keeps(j int) bool { return r.whole[j] >= 0 && r.whole[j] < r.full }
+func (r *rewriting[B]) stays(j int) bool { return r.whole[j] >= r.gone }
+
+// makes reports whether a new block has to be put together, or an old one quantized.
+func (r *rewriting[B]) makes(j int) bool {
+	return j < r.end && !r.keeps(j) || j >= r.first && !r.stays(j)
+}
+
+// fixed reports whether a quantized block that moves whole has to stay for others, where it is: it is
+// on a path of the prefix tree, which would have a gap in front of it here.
+func (r *rewriting[B]) fixed(j int) (published, shared bool, err error) {
+	b := r.Body.Kept.Blocks[r.whole[j]]
+	if j == r.whole[j] || !r.Body.Stores.Kept.Published(b) {
+		return false, false, nil
+	}
+	owners, err := r.Body.Stores.Kept.Owners(b)
+	return true, owners > 1, err
+}
+
+// sources is all with the quantized blocks that a new block's tokens come from, if they have to move.
+func (r *rewriting[B]) sources(all []int, j int) []int {
+	if r.stays(j) {
+		return all
+	}
+	slots := r.Body.Stores.Config.BlockTokens()
+	all = slices.Clone(all)
+	from, to := r.tokens(j)
+	for list := range r.Lists {
+		for i := from; i < to; i++ {
+			at := r.Source(list, i) / slots
+			if at < r.gone && !slices.Contains(all, at) {
+				all = append(all, at)
+			}
+		}
+	}
+	return all
+}
+
+// take takes the new blocks of both stores; those of the fresh one end with what a group needs besides.
+func (r *rewriting[B]) take() error {
+	s, p := r.Body, r.Body.Stores
+	kept, fresh := 0, 0
+	copied := make([]bool, len(r.whole))
+	for j := range r.whole {
+		if j < r.end && r.keeps(j) {
+			published, shared, err := r.fixed(j)
+			if err != nil {
+				return err
+			}
+			if copied[j] = shared; published && !shared {
+				r.leaves = append(r.leaves, s.Kept.Blocks[r.whole[j]])
+			}
+		}
+		if j < r.end && (copied[j] || !r.keeps(j)) {
+			kept++
+		}
+		if j >= r.first && !r.stays(j) {
+			fresh++
+		}
+	}
+	for _, g := range r.groups {
+		n := len(g.sources)
+		for _, j := range g.blocks {
+			if j < r.first && !r.stays(j) {
+				n++
+			}
+		}
+		r.scratch = max(r.scratch, n)
+	}
+	var err error
+	if r.takenFresh, err = p.Fresh.Take(&s.Recent.Claim, s.Root, nil, fresh+r.scratch); err != nil {
+		return err
+	}
+	if r.takenKept, err = p.Kept.Take(&s.Kept.Claim, s.Root, nil, kept); err != nil {
+		return err
+	}
+	kept, fresh = 0, 0
+	for j := range r.whole {
+		if j < r.end {
+			if r.keeps(j) && !copied[j] {
+				r.kept = append(r.kept, s.Kept.Blocks[r.whole[j]])
+			} else {
+				if r.kept = append(r.kept, r.takenKept[kept]); copied[j] {
+					r.copies.Host = append(r.copies.Host, s.Kept.Blocks[r.whole[j]].ID, r.takenKept[kept].ID)
+				}
+				kept++
+			}
+		}
+		if j >= r.first {
+			if r.stays(j) {
+				r.fresh = append(r.fresh, s.Recent.Blocks[r.whole[j]-r.gone])
+			} else {
+				r.fresh = append(r.fresh, r.takenFresh[fresh])
+				fresh++
+			}
+		}
+	}
+	return nil
+}
+
+// enqueue makes the groups, one after another: they use the same blocks besides.
+func (r *rewriting[B]) enqueue() error {
+	p := r.Body.Stores
+	if p.Config.Attention.Scores {
+		if err := r.Body.BringScores(r.Stream); err != nil { // which takes its turn
+			return err
+		}
+	}
+	if len(r.copies.Host) > 0 {
+		if err := p.CopyBlocks(r.Stream, p.Kept, &r.copies); err != nil {
+			return err
+		}
+	}
+	p.LockScores()
+	defer p.UnlockScores()
+	for i := range r.groups {
+		if err := r.make(&r.groups[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make brings back what a group's tokens come from, moves and turns them, and quantizes.
+func (r *rewriting[B]) make(g *group) error {
+	p, slots := r.Body.Stores, int64(r.Body.Stores.Config.BlockTokens())
+	besides := r.takenFresh[len(r.takenFresh)-r.scratch:]
+	var back, sealed store.Vector[B, uint32]
+	lists := make([]changes[B], r.Lists)
+	defer func() {
+		back.Free(p.BE)
+		sealed.Free(p.BE)
+		for i := range lists {
+			lists[i].free(p.BE)
+		}
+	}()
+	place := map[int]block.Block{} // of the old blocks, in the fresh store
+	for i, at := range g.sources {
+		back.Host = append(back.Host, r.Body.Kept.Blocks[at].ID, besides[i].ID)
+		place[at] = besides[i]
+	}
+	besides = besides[len(g.sources):]
+	for _, j := range g.blocks {
+		var to block.Block // where the block is put together
+		switch {
+		case j >= r.first:
+			to = r.fresh[j-r.first]
+		case r.stays(j):
+			to = r.Body.Recent.Blocks[r.whole[j]-r.gone]
+		default:
+			to, besides = besides[0], besides[1:]
+		}
+		if j < r.end && !r.keeps(j) {
+			sealed.Host = append(sealed.Host, to.ID, r.kept[j].ID)
+		}
+		if r.stays(j) {
+			continue
+		}
+		from, end := r.tokens(j)
+		for list := range lists {
+			for i := from; i < end; i++ {
+				token := int64(r.Source(list, i))
+				old, there := place[int(token/slots)]
+				if !there {
+					old = r.Body.Recent.Blocks[int(token/slots)-r.gone]
+				}
+				slot := int64(to.ID)*slots + int64(i-from)
+				lists[list].moves.Host = append(lists[list].moves.Host, int64(old.ID)*slots+token%slots, slot)
+				if turn := r.turned(list, i); turn != 0 {
+					lists[list].at.Host, lists[list].turns.Host = append(lists[list].at.Host, slot), append(lists[list].turns.Host, int32(turn))
+				}
+			}
+		}
+	}
+	err := cmp.Or(back.Upload(p.BE, r.Stream), sealed.Upload(p.BE, r.Stream))
+	for i := range lists {
+		err = cmp.Or(err, lists[i].upload(p.BE, r.Stream))
+	}
+	for l := 0; l < p.Config.Model.Layers && err == nil; l++ {
+		kept, fresh := &p.Kept.Layers[l], &p.Fresh.Layers[l]
+		if len(back.Host) > 0 {
+			err = p.Convert(r.Stream, kept, fresh, &back)
+		}
+		if err == nil {
+			err = r.layer(fresh, &lists[min(l, r.Lists-1)])
+		}
+		if err == nil && len(sealed.Host) > 0 {
+			err = p.Convert(r.Stream, fresh, kept, &sealed)
+		}
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package step
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+)
+
+// context is the entry's tokens in the cache, those of the step included.
+func (e *Entry[B]) context() int {
+	if e.Write {
+		return e.Body.Len + e.Tokens
+	}
+	return e.Body.Len
+}
+
+// needs is the number of blocks the entry has to take of the fresh store.
+func (e *Entry[B]) needs() int {
+	if e.staged.long {
+		return e.takes()
+	}
+	n := e.Body.Stores.Config.BlocksOf(e.context()) - e.Body.Fresh().End() + e.restored
+	if e.copies {
+		n++
+	}
+	return n
+}
+
+// block is the number of the entry's block at place i of its table of the fresh store, as it will be
+// once the step is committed.
+func (e *Entry[B]) block(i int) uint32 {
+	if e.staged.long {
+		return e.stagedBlock(i)
+	}
+	g, fresh := e.Body.Fresh(), e.fresh.Blocks
+	if i < g.Gone {
+		return fresh[i-g.Gone+e.restored].ID
+	}
+	fresh = fresh[e.restored:]
+	if e.copies {
+		if i == e.Body.Len/e.Body.Stores.Config.BlockTokens() {
+			return fresh[0].ID
+		}
+		fresh = fresh[1:]
+	}
+	if i < g.End() {
+		return g.Blocks[i-g.Gone].ID
+	}
+	return fresh[i-g.End()].ID
+}
+
+// table writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those
+// that the store does not have, which nobody sees.
+func (e *Entry[B]) table(row []uint32) {
+	if e.staged.long {
+		e.stagedTable(row)
+		return
+	}
+	g, fresh := e.Body.Fresh(), e.fresh.Blocks
+	at := 0
+	if g.Gone > 0 {
+		at = min(g.Gone-e.restored, len(row))
+		clear(row[:at])
+		at += ids(row[at:], fresh[:e.restored])
+		fresh = fresh[e.restored:]
+	}
+	n := at + ids(row[at:], g.Blocks)
+	if e.copies {
+		row[e.Body.Len/e.Body.Stores.Config.BlockTokens()], fresh = fresh[0].ID, fresh[1:]
+	}
+	ids(row[n:], fresh)
+}
+
+// ids writes the numbers of as many blocks as row has room for, and returns how many. Eight
+// at a time take a little more than half as long: a step has tens of thousands.
+func ids(row []uint32, blocks []block.Block) int {
+	n := min(len(row), len(blocks))
+	row, blocks = row[:n], blocks[:n]
+	for len(row) >= 8 && len(blocks) >= 8 {
+		row[0], row[1], row[2], row[3] = blocks[0].ID, blocks[1].ID, blocks[2].ID, blocks[3].ID
+		row[4], row[5], row[6], row[7] = blocks[4].ID, blocks[5].ID, blocks[6].ID, blocks[7].ID
+		row, blocks = row[8:], blocks[8:]
+	}
+	for i := range row {
+		row[i] = blocks[i].ID
+	}
+	return n
+}
+
+// Publishes is the number of the sequence's full blocks once the step is committed.
+func (e *Entry[B]) Publishes() int {
+	if e.Body.Stores.Windowed() {
+		return e.full + len(e.kept.Blocks)
+	}
+	return e.context() / e.Body.Stores.Config.BlockTokens()
+}
+
+// Restores reports whether the step reads, as they were computed, tokens that were brought back.
+func (e *Entry[B]) Restores() bool { return e.Write && e.restored > 0 }
+
+// Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
+// with an error.
+func (e *Entry[B]) Commit(f *residency.Fence) error {
+	s, p := e.Body, e.Body.Stores
+	if e.staged.long && !e.Write {
+		return nil
+	}
+	if e.staged.long {
+		err := e.commitStaged(f)
+		s.Len += e.Tokens
+		return cmp.Or(err, e.commitKept(f))
+	}
+	st, g := p.Fresh, s.Fresh()
+	var err error
+	fresh := e.fresh.Blocks
+	if e.restored > 0 {
+		g.Blocks, g.Gone = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.Gone-e.restored
+		fresh = fresh[e.restored:]
+	}
+	if e.copies {
+		at := s.Len/p.Config.BlockTokens() - g.Gone
+		err = st.Retire(f, g.Blocks[at:at+1]) // the step copies from it
+		g.Blocks[at], fresh = fresh[0], fresh[1:]
+	}
+	g.Blocks = append(g.Blocks, fresh...)
+	st.Logical += len(e.fresh.Blocks)
+	if e.copies {
+		st.Logical--
+	}
+	if !e.Write {
+		return err
+	}
+	s.Len += e.Tokens
+	if p.Windowed() {
+		err = cmp.Or(err, e.commitKept(f))
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+// Package step is one step of a pool's sequences on the device: the blocks that it takes, where its rows
+// go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
+// body is called under the pool's lock; Append, Attend, Seal and Leave, which only enqueue, are not.
+package step
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// Step is the sequences that get new tokens, and the plan that serves all layers. It is used again for
+// every step: a warm one allocates nothing.
+type Step[B backend.Buffer] struct {
+	Stores  *store.Stores[B]
+	Entries []Entry[B]
+	Mass    bool           // attention scores can be had
+	Size    Size           // of all steps, if they are of one
+	Pinned  bool           // the index vectors stay where they are: something was captured that reads them
+	Stream  backend.Stream // of the plan
+	Index   Index[B]
+
+	fence   *residency.Fence // of the last step: its index vectors may still be read
+	taken   []block.Block    // of the fresh store, by all entries
+	writes  bool             // there are new tokens
+	sealing sealing[B]
+	staging staging[B]
+}
+
+// Size is how many sequences a step has, and how many tokens of each; zero: steps differ.
+type Size struct{ Seqs, Tokens int }
+
+// Entry is one sequence of a step.
+type Entry[B backend.Buffer] struct {
+	Body    *store.Body[B]
+	Tokens  int  // rows of this sequence in the step
+	Write   bool // the rows are new; else they are the sequence's last ones
+	Dropped int  // positions that the sequence has had more than it has tokens
+
+	fresh    store.Owned // part of Step.taken
+	need     int         // blocks of it
+	copies   bool        // the first block after the restored ones replaces the shared block that the first row goes into
+	restored int         // leading blocks that come before the segment's; of a long step, those that are brought back
+	full     int         // leading blocks of the kept segment that stay
+	staged   staged
+	kept     store.Owned // part of sealing.taken: blocks after those
+}
+
+// Writes reports whether the planned step has new tokens.
+func (b *Step[B]) Writes() bool { return b.writes }
+
+// Clear forgets the entries, whose blocks were given back or committed.
+func (b *Step[B]) Clear() {
+	clear(b.Entries)
+	b.Entries, b.taken, b.sealing.taken = b.Entries[:0], b.taken[:0], b.sealing.taken[:0]
+}
+
+// Used replaces the step's fence by that of a later one.
+func (b *Step[B]) Used(f *residency.Fence) { b.Stores.Fences.Replace(&b.fence, f) }
+
+// Own enters what the step holds in the books of each store, and what it took, if it is open.
+func (b *Step[B]) Own(kept, fresh *residency.Books, open bool) {
+	kept.Hold(b.fence)
+	if open {
+		fresh.Own(b.taken)
+		kept.Own(b.sealing.taken)
+	}
+}
+
+// Free ends the lives of the step's vectors.
+func (b *Step[B]) Free() {
+	b.Index.free(b.Stores.BE)
+	b.sealing.free(b.Stores.BE)
+	b.staging.free(b.Stores.BE)
+}

@@ -1,0 +1,167 @@
+package step
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// take takes what the entries need of all stores, or gives back what it took.
+func (b *Step[B]) take() error {
+	b.stage()
+	err := b.takeBlocks()
+	if err == nil {
+		return nil
+	}
+	err = errors.Join(err, b.giveBack(nil))
+	if !b.Stores.Fresh.Unpublish(err, b.tails()) {
+		return err
+	}
+	if err := b.takeBlocks(); err != nil {
+		return errors.Join(err, b.giveBack(nil))
+	}
+	return nil
+}
+
+// tails are the blocks that the step's sequences write next.
+func (b *Step[B]) tails() (blocks []block.Block) {
+	for i := range b.Entries {
+		if e := &b.Entries[i]; e.Write {
+			blocks = append(blocks, e.Body.Tail())
+		}
+	}
+	return blocks
+}
+
+// takeBlocks takes what each entry needs. On failure the caller gives back.
+func (b *Step[B]) takeBlocks() error {
+	p := b.Stores
+	b.taken = b.taken[:0]
+	need, err := p.Fresh.Fits(b.countBlocks) // before anything is evicted
+	if err != nil {
+		return err
+	}
+	if p.Windowed() {
+		if err := b.takeKept(); err != nil {
+			return err
+		}
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		n := e.need
+		if n == 0 { // most entries of a decode step
+			continue
+		}
+		had := len(b.taken)
+		var err error
+		if b.taken, err = e.Body.Take(b.taken, n); err != nil {
+			return ofStep(err, need, had)
+		}
+	}
+	at := 0
+	for i := range b.Entries {
+		n := b.Entries[i].need
+		b.Entries[i].fresh.Blocks = b.taken[at : at+n : at+n]
+		at += n
+	}
+	return nil
+}
+
+// ofStep makes what one sequence lacks, when others had some already, what the whole step lacks.
+func ofStep(err error, need, had int) error {
+	var short block.ErrOutOfBlocks
+	if errors.As(err, &short) {
+		return block.ErrOutOfBlocks{Need: need, Free: short.Free + had}
+	}
+	return err
+}
+
+// countBlocks decides which entries copy their last block and returns how many blocks
+// the step needs, and how many of them claims promise.
+func (b *Step[B]) countBlocks() (need, promised int, err error) {
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		e.fresh, e.copies = store.Owned{Claimed: e.Body.Fresh().Claim.Blocks()}, false
+		if b.Stores.Windowed() {
+			e.window()
+		}
+		if e.Body.Failed != nil { // since it was added
+			return 0, 0, fmt.Errorf("%w", e.Body.Failed)
+		}
+		if e.Write && !e.staged.long {
+			if e.copies, err = e.Body.TailShared(); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if e.copies && b.keeps(e) {
+			e.copies = false
+		}
+		e.need = e.needs()
+		need, promised = need+e.need, promised+min(e.need, e.fresh.Claimed)
+	}
+	return need, promised, nil
+}
+
+// keeps reports whether an entry may write into its shared last block because
+// every other owner gets a copy in this very step. It is the owner with the most
+// tokens in it, so that it writes after all of theirs: should the step be
+// abandoned, nobody's tokens have changed.
+func (b *Step[B]) keeps(e *Entry[B]) bool {
+	fresh, slots := b.Stores.Fresh, b.Stores.Config.BlockTokens()
+	if fresh.Published(e.Body.Tail()) {
+		return false
+	}
+	owners, err := fresh.Owners(e.Body.Tail())
+	for i := range b.Entries {
+		o := &b.Entries[i]
+		if !o.copies || o.Body.Tail() != e.Body.Tail() {
+			continue
+		}
+		if o.Body.Len%slots > e.Body.Len%slots {
+			return false
+		}
+		owners--
+	}
+	return err == nil && owners == 0
+}
+
+// Abandon gives back what a planned step took, once the device is past what was
+// enqueued for it.
+func (b *Step[B]) Abandon() error {
+	p := b.Stores
+	f, err := p.Fences.Record(p.BE, b.Stream)
+	if err != nil {
+		return errors.Join(p.Fences.Observe(residency.Drain(b.Stream)), b.giveBack(nil))
+	}
+	err = b.giveBack(f.Hold())
+	b.Used(f)
+	for i := range b.Entries {
+		b.Entries[i].Body.Used(f) // it may have written behind the tokens of the last block
+	}
+	p.Fences.Drop(f)
+	return err
+}
+
+// giveBack returns the step's blocks behind f and restores the claims.
+func (b *Step[B]) giveBack(f *residency.Fence) error {
+	p := b.Stores
+	err := p.Fresh.Retire(f, b.taken)
+	err = cmp.Or(err, p.Kept.Retire(f, b.sealing.taken))
+	b.taken, b.sealing.taken = b.taken[:0], b.sealing.taken[:0]
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		e.copies, e.restored = false, 0
+		err = cmp.Or(err, p.Fresh.GiveBack(e.Body.Fresh(), &e.fresh, f))
+		if p.Windowed() {
+			err = cmp.Or(err, p.Kept.GiveBack(&e.Body.Kept, &e.kept, f))
+		}
+	}
+	return err
+}

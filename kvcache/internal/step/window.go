@@ -1,0 +1,251 @@
+package step
+
+import (
+	"cmp"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// With Storage.Residual the last tokens of a sequence are read as they were computed and those
+// before as they are stored in few bits (KIVI, arXiv:2402.02750). Which those are is a function of
+// the query's position alone, however a prompt is cut into steps: its edge, below. Steps write to
+// the fresh store. A block that lies before the edge of some query of a step is quantized into the
+// kept store in that step, layer by layer, behind what Append writes and before Attend reads it,
+// and becomes the sequence's with Commit. The fresh store gives a block up one block's tokens later,
+// so that a rejected draft finds what its queries saw. Who goes back further, or begins with what
+// others left, has the window's tokens in few bits only: the next step brings those back.
+
+// sealing is what a step adds where tokens lie in two stores.
+type sealing[B backend.Buffer] struct {
+	taken    []block.Block            // of the kept store, by all entries
+	older    bool                     // some query reads quantized tokens
+	sealed   store.Vector[B, uint32]  // [blocks, 2]: what is quantized in the step
+	restored store.Vector[B, uint32]  // [blocks, 2]: what is brought back before it
+	results  backend.Opt[B]           // [2, tokens, query heads, value head dim], activation type
+	lse      store.Vector[B, float32] // [2, tokens, query heads]
+	merged   store.Vector[B, float32] // [tokens, query heads]
+	homes    homes[B]                 // of scores
+}
+
+// window decides what an entry brings back and what it keeps of the kept store.
+func (e *Entry[B]) window() {
+	s := e.Body
+	e.kept = store.Owned{Claimed: s.Kept.Claim.Blocks()}
+	e.restored = max(s.Recent.Gone-s.Stores.Config.Edge(e.context()-e.Tokens), 0)
+	e.full = s.Full()
+}
+
+// seals is the number of blocks that an entry takes of the kept store.
+func (e *Entry[B]) seals() int {
+	if !e.Write {
+		return 0
+	}
+	return max(e.Body.Stores.Config.Edge(e.context()-1)-e.full, 0)
+}
+
+// takeKept takes the blocks that the step quantizes into.
+func (b *Step[B]) takeKept() error {
+	p, t := b.Stores, &b.sealing
+	t.taken, t.older = t.taken[:0], b.Size.Seqs > 0
+	need, err := p.Kept.Fits(b.countSeals)
+	if err != nil {
+		return err
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		t.older = t.older || p.Config.Edge(e.context()-1) > 0
+		n := e.seals()
+		if n == 0 {
+			continue
+		}
+		had := len(t.taken)
+		if t.taken, err = p.Kept.Take(&e.Body.Kept.Claim, e.Body.Root, t.taken, n); err != nil {
+			return ofStep(err, need, had)
+		}
+	}
+	at := 0
+	for i := range b.Entries {
+		n := b.Entries[i].seals()
+		b.Entries[i].kept.Blocks = t.taken[at : at+n : at+n]
+		at += n
+	}
+	return nil
+}
+
+// countSeals is how many blocks of the kept store the step needs, and how many of them are promised.
+func (b *Step[B]) countSeals() (need, promised int, err error) {
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		need, promised = need+e.seals(), promised+min(e.seals(), e.kept.Claimed)
+	}
+	return need, promised, nil
+}
+
+// olderTable writes the entry's blocks of the kept store, as they will be once the step is committed.
+func (e *Entry[B]) olderTable(row []uint32) {
+	n := ids(row, e.Body.Kept.Blocks[:e.full])
+	n += ids(row[n:], e.kept.Blocks)
+	clear(row[n:])
+}
+
+// enqueueWindow brings back what the step's queries are to read exactly, and says what Append
+// quantizes.
+func (b *Step[B]) enqueueWindow() error {
+	p, t := b.Stores, &b.sealing
+	t.restored.Host, t.sealed.Host = t.restored.Host[:0], t.sealed.Host[:0]
+	if b.staging.on {
+		if err := b.enqueueStaging(); err != nil {
+			return err
+		}
+	}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		first := e.Body.Recent.Gone - e.restored
+		for j := 0; j < e.restored && !e.staged.long; j++ {
+			t.restored.Host = append(t.restored.Host, e.Body.Kept.Blocks[first+j].ID, e.fresh.Blocks[j].ID)
+		}
+		for j := range e.kept.Blocks {
+			t.sealed.Host = append(t.sealed.Host, e.block(e.full+j), e.kept.Blocks[j].ID)
+		}
+	}
+	t.sealed.Host = pad(t.sealed.Host, 2*b.Size.Seqs*p.Config.BlocksOf(b.Size.Tokens)) // in every step as many
+	if err := b.bringBack(); err != nil {
+		return err
+	}
+	if len(t.sealed.Host) > 0 {
+		if err := t.sealed.Upload(p.BE, b.Stream); err != nil {
+			return err
+		}
+	}
+	if p.Config.Attention.Scores {
+		if err := b.enqueueHomes(); err != nil {
+			return err
+		}
+	}
+	return b.fitBoth()
+}
+
+// bringBack stores the restored blocks in the fresh store, in every layer.
+func (b *Step[B]) bringBack() error {
+	p, t := b.Stores, &b.sealing
+	if len(t.restored.Host) == 0 {
+		return nil
+	}
+	if err := t.restored.Upload(p.BE, b.Stream); err != nil {
+		return err
+	}
+	p.LockScores()
+	defer p.UnlockScores()
+	for l := range p.Fresh.Layers {
+		if err := p.Convert(b.Stream, &p.Kept.Layers[l], &p.Fresh.Layers[l], &t.restored); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// QuantizeResidual quantizes, in a layer that has the step's rows, the blocks that lie before the edge of some
+// query.
+func (b *Step[B]) QuantizeResidual(layer int) error {
+	if len(b.sealing.sealed.Host) == 0 {
+		return nil
+	}
+	b.Stores.LockScores()
+	defer b.Stores.UnlockScores()
+	from := b.exact(layer)
+	return b.Stores.Convert(b.Stream, from, &b.Stores.Kept.Layers[layer], &b.sealing.sealed)
+}
+
+// commitKept hands what was quantized to the sequence, and gives up what no query will read
+// exactly. The fence is the step's.
+func (e *Entry[B]) commitKept(f *residency.Fence) error {
+	s, p := e.Body, e.Body.Stores
+	err := p.Kept.Cut(&s.Kept, e.full, f) // a last block that is not full was brought back
+	s.Kept.Blocks = append(s.Kept.Blocks, e.kept.Blocks...)
+	p.Kept.Logical += len(e.kept.Blocks)
+	return cmp.Or(err, p.Fresh.Drop(&s.Recent, p.Config.Edge(s.Len-1-p.Config.BlockTokens()), f))
+}
+
+// attendBoth attends to both stores and merges, and adds to scores.
+func (b *Step[B]) attendBoth(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
+	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
+	if out.Scores.Set {
+		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "with Storage.Residual a token may have a slot in each of two places, and so attention scores; use Attention.Scores"}
+	}
+	scored := b.scored(layer)
+	if scored {
+		p.LockScores()
+		defer p.UnlockScores()
+		if err := p.CopyScores(b.Stream, &p.Kept.Layers[layer], fresh, &t.homes.out); err != nil {
+			return err
+		}
+	}
+	if !t.older {
+		if scored {
+			out.Scores = fresh.Scores
+		}
+		err := b.attendTo(fresh, &b.Index.Fresh, q, out)
+		if err == nil && scored {
+			err = b.score(layer, q, backend.Opt[B]{}, 0)
+		}
+		return err
+	}
+	rows, width := b.Index.tokens()*p.Config.Model.QHeads, p.Config.Model.VHeadDim
+	half := backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
+	if err := b.attendTo(fresh, &b.Index.Fresh, q, half); err != nil {
+		return err
+	}
+	half.Rows.Offset, half.LSEOffset = rows*width, rows
+	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, q, half); err != nil {
+		return err
+	}
+	merge := backend.MergeParams[B]{
+		Parts: 2, Tokens: b.Index.tokens(), Heads: p.Config.Model.QHeads, Dim: width,
+		In: t.results.Buf, LSE: t.lse.Buf.Buf, Out: out.Rows, OutLSE: out.LSE}
+	apart := out.LSE.Set && out.LSEOffset != 0
+	if apart || scored && !out.LSE.Set { // Merge writes from the first element on
+		merge.OutLSE = t.merged.Buf
+	}
+	err := p.BE.Merge(b.Stream, merge)
+	if err == nil && apart {
+		err = p.BE.Copy(b.Stream, out.LSE.Buf, out.LSEOffset, t.merged.Buf.Buf, 0, rows)
+	}
+	if err == nil && scored {
+		err = b.score(layer, q, merge.OutLSE, 0)
+	}
+	return err
+}
+
+// fitBoth makes room for two results.
+func (b *Step[B]) fitBoth() error {
+	p, t := b.Stores, &b.sealing
+	rows := b.Index.tokens() * p.Config.Model.QHeads
+	if err := cmp.Or(t.lse.Fit(p.BE, 2*rows), t.merged.Fit(p.BE, rows)); err != nil {
+		return err
+	}
+	if n := 2 * rows * p.Config.Model.VHeadDim; !t.results.Set || t.results.Buf.Len() < n {
+		grown, err := p.BE.Alloc(p.Config.Model.Act, n)
+		if err != nil {
+			return err
+		}
+		if t.results.Set {
+			_ = p.BE.Free(t.results.Buf) // ours and live
+		}
+		t.results = backend.Some(grown)
+	}
+	return nil
+}
+
+func (t *sealing[B]) free(be backend.Backend[B]) {
+	t.sealed.Free(be)
+	t.restored.Free(be)
+	t.lse.Free(be)
+	t.merged.Free(be)
+	t.homes.free(be)
+	if t.results.Set {
+		_ = be.Free(t.results.Buf) // ours and live
+	}
+}

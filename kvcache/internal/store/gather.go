@@ -1,0 +1,68 @@
+package store
+
+import (
+	"cmp"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Gather materialises a layer as dense keys [heads, Len, head dim] and values [heads, Len, value head dim].
+func (s *Body[B]) Gather(stream backend.Stream, layer int, k, v B) error {
+	p := s.Stores
+	if err := s.Sync(stream); err != nil {
+		return err
+	}
+	if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
+		return s.ended(stream, s.gatherBoth(stream, layer, older, k, v))
+	}
+	return s.ended(stream, p.BE.Gather(stream, backend.GatherParams[B]{
+		Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)}))
+}
+
+// freshTable is the block table of the store that steps write to, on the device.
+func (s *Body[B]) freshTable() backend.Opt[B] {
+	if s.Stores.Windowed() {
+		return s.Tables.Recent.Buf
+	}
+	return s.Tables.Blocks.Buf
+}
+
+// gatherBoth gathers the first tokens from the kept store and the others from the fresh one, and brings
+// them together head by head.
+func (s *Body[B]) gatherBoth(stream backend.Stream, layer, older int, k, v B) error {
+	p, heads := s.Stores, s.Stores.Config.Model.KVHeads
+	planes := [...]struct {
+		to  B
+		dim int
+		tmp B
+	}{{to: k, dim: p.Config.Model.HeadDim}, {to: v, dim: p.Config.Model.VHeadDim}}
+	for i := range planes {
+		pl := &planes[i]
+		tmp, err := p.BE.Alloc(pl.to.DType(), heads*max(older, s.Len-older)*pl.dim)
+		if err != nil {
+			return err
+		}
+		pl.tmp = tmp
+		defer func() { _ = p.BE.Free(tmp) }() // ours and live; the device waits as it must
+	}
+	for _, part := range [...]struct {
+		st    *Store[B]
+		table backend.Opt[B]
+		at, n int
+	}{{p.Kept, s.Tables.Blocks.Buf, 0, older}, {p.Fresh, s.Tables.Recent.Buf, older, s.Len - older}} {
+		if part.n == 0 {
+			continue
+		}
+		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: part.st.Layers[layer].View, Table: part.table, Begin: part.at, Len: part.n,
+			K: backend.Some(planes[0].tmp), V: backend.Some(planes[1].tmp)})
+		for h := 0; h < heads && err == nil; h++ {
+			for _, pl := range planes {
+				err = cmp.Or(err, p.BE.Copy(stream, pl.to, (h*s.Len+part.at)*pl.dim, pl.tmp, h*part.n*pl.dim, part.n*pl.dim))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

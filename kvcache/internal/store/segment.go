@@ -1,0 +1,115 @@
+package store
+
+import (
+	"cmp"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+)
+
+// Segment is a run of a sequence's tokens in one store: whole blocks of them, but for the last one
+// of the sequence. Segments of a sequence may have blocks in common; which of the two a query reads
+// is a function of its position (see package step).
+type Segment struct {
+	Gone   int           // leading blocks of the sequence that are not in this store any more
+	Blocks []block.Block // those from Gone on
+	Claim  block.Claim
+	// Reserved says that what is given up in front comes back to the claim: see Stores.Reserve.
+	Reserved bool
+}
+
+// End is the number of the sequence's blocks up to the segment's end.
+func (g *Segment) End() int { return g.Gone + len(g.Blocks) }
+
+// Numbers appends the numbers of the segment's blocks.
+func (g *Segment) Numbers(dst []uint32) []uint32 {
+	for _, b := range g.Blocks {
+		dst = append(dst, b.ID)
+	}
+	return dst
+}
+
+// Places appends the numbers of the sequence's blocks up to the segment's end, 0 for those that are not in
+// the store.
+func (g *Segment) Places(dst []uint32) []uint32 {
+	for range g.Gone {
+		dst = append(dst, 0)
+	}
+	return g.Numbers(dst)
+}
+
+// share makes child another owner of the blocks of a segment.
+func (st *Store[B]) share(of, child *Segment) error {
+	if err := st.Share(of.Blocks); err != nil {
+		return err
+	}
+	child.Gone, child.Blocks = of.Gone, append(child.Blocks[:0], of.Blocks...)
+	st.Logical += len(child.Blocks)
+	return nil
+}
+
+// Cut keeps a segment's blocks before one of the sequence and gives up the others behind f.
+func (st *Store[B]) Cut(g *Segment, before int, f *residency.Fence) error {
+	keep := max(before-g.Gone, 0)
+	g.Gone = min(g.Gone, before)
+	if keep >= len(g.Blocks) {
+		return nil
+	}
+	gone := g.Blocks[keep:]
+	g.Blocks = g.Blocks[:keep]
+	st.Logical -= len(gone)
+	return st.Retire(f, gone)
+}
+
+// Drop gives up a segment's blocks before one of the sequence, behind f.
+func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
+	n := min(before-g.Gone, len(g.Blocks))
+	if n <= 0 {
+		return nil
+	}
+	var claim *block.Claim
+	if g.Reserved {
+		claim = &g.Claim
+	}
+	err := st.RetireFor(claim, f, g.Blocks[:n])
+	st.Logical -= n
+	g.Blocks, g.Gone = append(g.Blocks[:0], g.Blocks[n:]...), g.Gone+n
+	return err
+}
+
+// Exchange gives a segment other blocks, from one of the sequence on, and gives up those that are not
+// among them.
+func (st *Store[B]) Exchange(g *Segment, gone int, blocks []block.Block, f *residency.Fence) error {
+	stays := make(map[block.Block]bool, len(blocks))
+	for _, b := range blocks {
+		stays[b] = true
+	}
+	var left []block.Block
+	for _, b := range g.Blocks {
+		if !stays[b] {
+			left = append(left, b)
+		}
+	}
+	st.Logical += len(blocks) - len(g.Blocks)
+	g.Gone, g.Blocks = gone, append(g.Blocks[:0], blocks...)
+	return st.Retire(f, left)
+}
+
+// Owned is what a step has of a store for a sequence until it is committed.
+type Owned struct {
+	Blocks  []block.Block
+	Claimed int // size of the sequence's claim before the step
+}
+
+// GiveBack forgets what a step took of a store for a sequence and restores the claim. The blocks are
+// retired behind f.
+func (st *Store[B]) GiveBack(g *Segment, o *Owned, f *residency.Fence) error {
+	o.Blocks = nil
+	if g.Claim.Blocks() >= o.Claimed {
+		return nil
+	}
+	// The claim's blocks come back with the fence; the promise must not lapse meanwhile.
+	err := f.Wait()
+	err = cmp.Or(err, st.Reclaim())
+	return cmp.Or(err, st.Restore(&g.Claim, o.Claimed))
+}

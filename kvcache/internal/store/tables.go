@@ -1,0 +1,58 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+)
+
+// Tables are a sequence's block tables and length on the device, made when asked for, and what its scores
+// are gathered into.
+type Tables[B backend.Buffer] struct {
+	Blocks Vector[B, uint32]  // [blocks]
+	Recent Vector[B, uint32]  // [blocks] of the fresh store, where there are two
+	Length Vector[B, uint32]  // [1]
+	Scores Vector[B, float32] // of layers, on their way to the host
+	Slots  Vector[B, int64]   // whose scores are cleared
+}
+
+// Sync uploads the block tables and the length, after the sequence's last step and before its next.
+func (s *Body[B]) Sync(stream backend.Stream) error {
+	if err := s.Fence.Order(stream); err != nil {
+		return s.Stores.Fences.Observe(err)
+	}
+	return s.ended(stream, s.uploadTables(stream))
+}
+
+// ended makes this point of the stream the sequence's fence, after work that succeeded or failed.
+func (s *Body[B]) ended(stream backend.Stream, err error) error {
+	if err != nil {
+		return errors.Join(s.Stores.Fences.Observe(err), s.Touched(stream))
+	}
+	return s.Touched(stream)
+}
+
+func (s *Body[B]) uploadTables(stream backend.Stream) error {
+	t, be := &s.Tables, s.Stores.BE
+	t.Blocks.Host = s.Kept.Numbers(t.Blocks.Host[:0])
+	t.Length.Host = append(t.Length.Host[:0], uint32(s.Len))
+	if s.Stores.Windowed() {
+		t.Recent.Host = s.Recent.Places(t.Recent.Host[:0])
+		if err := t.Recent.Upload(be, stream); err != nil {
+			return err
+		}
+	}
+	if err := t.Blocks.Upload(be, stream); err != nil {
+		return err
+	}
+	return t.Length.Upload(be, stream)
+}
+
+// Free ends the vectors' lives.
+func (t *Tables[B]) Free(be backend.Backend[B]) {
+	for _, v := range [...]*Vector[B, uint32]{&t.Blocks, &t.Recent, &t.Length} {
+		v.Free(be)
+	}
+	t.Scores.Free(be)
+	t.Slots.Free(be)
+}

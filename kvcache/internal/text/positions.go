@@ -1,0 +1,85 @@
+package text
+
+import "slices"
+
+// Positions are those of a sequence's tokens. Token i is at position i until Keep
+// drops tokens before it and leaves its key as it is.
+type Positions struct {
+	Next  int     // position of the next token
+	lists [][]int // one for all layers, or one for each; none: token i is at position i
+}
+
+// At is the position of a token in a list's layers.
+func (p *Positions) At(list, i int) int {
+	if p.lists == nil {
+		return i
+	}
+	return p.lists[min(list, len(p.lists)-1)][i]
+}
+
+// Grow adds n tokens at the next positions.
+func (p *Positions) Grow(n int) {
+	for i := range p.lists {
+		for j := range n {
+			p.lists[i] = append(p.lists[i], p.Next+j)
+		}
+	}
+	p.Next += n
+}
+
+// Truncate keeps the first n tokens. The next one goes behind the last.
+func (p *Positions) Truncate(n int) {
+	if p.lists == nil || n == 0 {
+		p.lists, p.Next = nil, n
+		return
+	}
+	p.Next = 0
+	for i, list := range p.lists {
+		p.lists[i] = list[:n]
+		p.Next = max(p.Next, list[n-1]+1)
+	}
+}
+
+// Shift drops count tokens from begin on and moves those behind back by as many.
+func (p *Positions) Shift(begin, count, tokens int) {
+	for i, list := range p.lists {
+		list = append(list[:begin], list[begin+count:]...)
+		for j := begin; j < len(list); j++ {
+			list[j] -= count
+		}
+		p.lists[i] = list
+	}
+	p.Next -= count
+	if p.lists == nil {
+		p.Next = tokens
+	}
+}
+
+// Keep drops the tokens that no list names.
+func (p *Positions) Keep(kept [][]int) {
+	next := p.Next
+	lists := make([][]int, len(kept))
+	if len(kept) < len(p.lists) {
+		lists = make([][]int, len(p.lists))
+	}
+	for l := range lists {
+		from := kept[min(l, len(kept)-1)]
+		lists[l] = make([]int, len(from))
+		for i, token := range from {
+			lists[l][i] = p.At(l, token)
+		}
+	}
+	*p = Positions{Next: next, lists: lists}
+}
+
+// Clone is a copy that changes for itself.
+func (p *Positions) Clone() Positions {
+	out := Positions{Next: p.Next}
+	for _, list := range p.lists {
+		out.lists = append(out.lists, slices.Clone(list))
+	}
+	return out
+}
+
+// Lists is how many lists of positions there are: 0 where token i is at position i.
+func (p *Positions) Lists() int { return len(p.lists) }

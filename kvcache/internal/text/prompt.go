@@ -1,0 +1,89 @@
+package text
+
+import (
+	"fmt"
+	"slices"
+)
+
+// ErrPrompt is an Add that does not go on where a prompt's tokens in the cache end. The
+// usual cause is the whole prompt, of which Open found a part. Where all tokens of a prompt
+// are equal, pieces of it that are there already are not told from new ones, and an Add of the
+// rest with as many equal tokens after it is taken for the whole.
+type ErrPrompt struct {
+	Have     int    // tokens of the prompt that the sequence has
+	Prompt   int    // tokens of the prompt
+	Position int    // the first token that differs; 0: the whole prompt was added again
+	Want     uint32 // the prompt's token there
+	Got      uint32 // the one that was to be added
+}
+
+func (e ErrPrompt) Error() string {
+	what := fmt.Sprintf("token %d is %d, the prompt's is %d", e.Position, e.Got, e.Want)
+	if e.Position == 0 && e.Have > 0 {
+		what = "the whole prompt once more"
+	}
+	return fmt.Sprintf("kvcache: %s: the sequence has the first %d of the %d tokens that it was opened with; after Open add prompt[match.Cached:], now prompt[%d:], or open it with nil",
+		what, e.Have, e.Prompt, e.Have)
+}
+
+// Is matches the same error and the zero value.
+func (e ErrPrompt) Is(target error) bool {
+	t, ok := target.(ErrPrompt)
+	return ok && (t == e || t == ErrPrompt{})
+}
+
+// Expect makes a sequence of so many tokens wait for the part of a prompt that it does not have.
+func (t *Text) Expect(prompt []uint32, have int) {
+	if have < len(prompt) {
+		t.tokens, t.prompt = append(t.tokens[:0], prompt...), len(prompt)
+	}
+}
+
+// Continues is ErrPrompt unless tokens go on with what is left of the prompt behind the tokens that the
+// sequence has. They may go on behind its end.
+func (t *Text) Continues(tokens []uint32, have int) error {
+	if t.prompt == 0 {
+		return nil
+	}
+	err := ErrPrompt{Have: have, Prompt: t.prompt}
+	prompt := t.tokens[:t.prompt]
+	for i, want := range prompt[have:min(have+len(tokens), len(prompt))] {
+		if tokens[i] != want {
+			err.Position, err.Want, err.Got = have+i, want, tokens[i]
+			return err
+		}
+	}
+	// A prompt that repeats itself goes on as it begins: the whole of it is told by its length,
+	// pieces are not told.
+	if have > 0 && len(tokens) >= len(prompt) && slices.Equal(tokens[:len(prompt)], prompt) {
+		return err
+	}
+	return nil
+}
+
+// Note keeps the tokens of a step that was added: after those that the sequence has, for
+// the blocks that it will publish.
+func (t *Text) Note(tokens []uint32, have int) {
+	if t.prompt > 0 { // Continues has compared them
+		tokens = tokens[min(len(tokens), t.prompt-have):]
+		t.tokens = append(t.tokens[:t.prompt], tokens...)
+	} else if t.found() {
+		t.tokens = append(t.tokens[:have], tokens...)
+	}
+}
+
+// Computed ends the wait for a prompt that the sequence has by now.
+func (t *Text) Computed(have int) {
+	if t.prompt > 0 && have >= t.prompt {
+		t.ForgetPrompt()
+	}
+}
+
+// ForgetPrompt is for a sequence that has its prompt, or was changed and need not go on
+// with it.
+func (t *Text) ForgetPrompt() {
+	t.prompt = 0
+	if !t.found() {
+		t.tokens = nil
+	}
+}

@@ -1,0 +1,154 @@
+package kvcache
+
+import (
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Match says how much of a prompt was found in the cache.
+type Match struct {
+	Cached   int // tokens whose keys and values were found
+	Uncached int // tokens left to compute
+	// MissReason is why the first block that was not found was not found;
+	// prefix.NotLookedUp if the pool or the sequence reuses nothing. What other tenants
+	// have is not told: it is NeverSeen here; Pool.Stats counts the real reason.
+	MissReason prefix.MissReason
+}
+
+// OpenOptions says with whom a sequence shares its prefixes, and how. The zero value
+// shares with every sequence that was opened with the zero value.
+type OpenOptions struct {
+	prefix.Scope
+	prefix.RetentionHint
+	// Items are the images, or other content, that placeholder tokens of the prompt stand for.
+	Items []prefix.Item
+	// Accept is how found keys and values may differ from exact ones; zero: not at all.
+	Accept prefix.Fidelity
+	// NoReuse computes the whole prompt even if it is cached, for instance to get all its
+	// logits.
+	NoReuse bool
+	// NoPublish keeps the sequence's blocks out of the prefix tree: no other sequence finds
+	// them.
+	NoPublish bool
+}
+
+// Open starts a sequence for a prompt. It shares the cached blocks of the longest known prefix, to
+// the token, but leaves at least one token to compute, so that there are logits. The caller adds the
+// remaining tokens to one or several steps:
+//
+//	step.Add(seq, prompt[match.Cached:])
+//
+// Until those are committed, or the sequence is truncated or otherwise changed, Add returns ErrPrompt
+// for other tokens. With a nil prompt nothing is looked up, and any tokens can be added. Open takes no
+// new blocks, a step takes them when it needs them, and Open does not wait. A prompt of more than
+// Memory.Capacity tokens is an ErrCapacity.
+//
+// Where prefixes are reused (Memory.Prefix; the paged layout only), every full block of
+// a committed step is offered to sequences that are opened after its Commit; on the device
+// they wait for the step that writes it. Tokens after a sequence's last full block are not
+// offered: the next turn of a conversation computes them again. Blocks of uncommitted steps
+// are not offered either: to share with a prompt that is being computed, open the second
+// one after the first was committed.
+func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Match, err error) {
+	defer naming("Pool.Open", &err)
+	if len(prompt) > p.cfg.Memory.Capacity {
+		return nil, Match{}, ErrCapacity{Have: len(prompt), Max: p.cfg.Memory.Capacity}
+	}
+	if err := o.check(); err != nil {
+		return nil, Match{}, err
+	}
+	from, q := p.origin(prompt, o), query(prompt, o)
+	q.Extra = from.Extra
+	var found prefix.Match
+	if p.tree != nil && !o.NoReuse { // without the pool's lock: readers do not wait
+		found = p.tree.Match(from.Root, q)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil {
+		return nil, Match{}, err
+	}
+	s := p.newSequence(from)
+	m = Match{Uncached: len(prompt), MissReason: prefix.NotLookedUp}
+	if p.tree != nil && !o.NoReuse && len(prompt) > 0 {
+		if m, err = s.reuse(q, found); err != nil {
+			s.drop()
+			return nil, Match{}, err
+		}
+	}
+	s.text.Expect(prompt, s.Len())
+	return s, m, nil
+}
+
+// reuse gives an empty sequence the blocks of what was found of its prompt.
+func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
+	p := s.pool
+	if err := p.stores.Kept.Reclaim(); err != nil { // what a device failed to write goes
+		return Match{}, err
+	}
+	blocks, found, err := p.tree.Take(s.body.Kept.Blocks, s.text.Root, q, s.text.Keep, found)
+	if err != nil {
+		return Match{}, err
+	}
+	s.body.Reuse(blocks, found.Tokens)
+	s.text.Reuse(found)
+	return Match{Cached: found.Tokens, Uncached: len(q.Tokens) + 1 - found.Tokens, MissReason: found.MissReason().Redacted()}, nil
+}
+
+// query is what is looked up of a prompt: all but the token that is held back.
+func query(prompt []uint32, o OpenOptions) prefix.Query {
+	return prefix.Query{Tokens: prompt[:max(len(prompt)-1, 0)], Accept: o.Accept}
+}
+
+// Match says what Open would find of a prompt now, without opening a sequence: for a
+// scheduler that wants to know what a request costs. It does not wait for other calls,
+// and Stats does not count it as a lookup.
+func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
+	defer naming("Pool.Match", &err)
+	if err := o.check(); err != nil {
+		return Match{}, err
+	}
+	if err := p.shut(); err != nil {
+		return Match{}, err
+	}
+	if p.tree == nil || o.NoReuse {
+		return Match{Uncached: len(prompt), MissReason: prefix.NotLookedUp}, nil
+	}
+	from, q := p.origin(prompt, o), query(prompt, o)
+	q.Extra = from.Extra
+	found := p.tree.Match(from.Root, q)
+	return Match{Cached: found.Tokens, Uncached: len(prompt) - found.Tokens, MissReason: found.MissReason().Redacted()}, nil
+}
+
+func (o *OpenOptions) check() error {
+	for i, item := range o.Items {
+		if len(item.Hash) == 0 {
+			return argument("item %d has no hash: all such items would be one", i)
+		}
+	}
+	return o.Check("")
+}
+
+// origin is where a prompt's blocks belong.
+func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) text.Origin {
+	if p.tree == nil {
+		return text.Origin{}
+	}
+	from := text.Origin{
+		Root: p.root(o.Scope), Extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.Memory.BlockSize), Keep: o.RetentionHint,
+		Silent: o.NoPublish, Private: o.NoReuse,
+	}
+	for _, item := range o.Items {
+		from.Items = max(from.Items, min(item.End, len(prompt)))
+	}
+	return from
+}
+
+// root is where the paths of a scope begin: a few sums of SHA-256, but for the one that
+// is used most.
+func (p *Pool[B]) root(s prefix.Scope) prefix.Root {
+	if s.Salt == nil && s.Adapter == nil {
+		return p.common
+	}
+	return p.model.Root(s)
+}

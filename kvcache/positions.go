@@ -1,0 +1,173 @@
+package kvcache
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/compact"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
+)
+
+// Shift drops tokens [begin, end) and moves those after them to the positions that become free: their keys are rotated
+// back by the length of the range (RoPE re-rotation, as in StreamingLLM and llama.cpp's K-shift), and the position of
+// the next token is lower by as much. Whole blocks are dropped from the table; if the range does not begin and end
+// between blocks, slots are moved. Blocks that others share are copied before they change. Quantized keys are quantized
+// again, each element within half a step of the rotated value. With Storage.Residual everything that changes is written
+// to new blocks (ErrOutOfBlocks if there are too few quantized or residual ones). Without Model.RoPE it returns
+// backend.ErrUnsupported.
+//
+// If the device fails after slots began to move, the content of the sequence is undefined and it can only be
+// released. Any earlier failure leaves it as it was; with Storage.Residual this holds for every failure.
+func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) (err error) {
+	defer naming("Sequence.Shift", &err)
+	p := s.pool
+	p.lock()
+	defer p.unlock()
+	if err := s.usable(stream); err != nil {
+		return err
+	}
+	switch {
+	case !p.stores.RoPE.Table.Set:
+		return unsupported("Model.RoPE is not set, so keys cannot move to other positions")
+	case begin < 0 || end < begin || end > s.Len():
+		return argument("range [%d, %d): the sequence has %d tokens", begin, end, s.Len())
+	case begin == end:
+		return nil
+	}
+	gap := end - begin
+	source := func(_, i int) int {
+		if i < begin {
+			return i
+		}
+		return i + gap
+	}
+	turn := func(_, i int) int {
+		if i < begin {
+			return 0
+		}
+		return -gap
+	}
+	c := compact.Compaction[B]{Body: &s.body, Stream: stream, Lists: 1, Source: source, Turn: turn, Len: s.Len() - gap}
+	if err := s.compact(&c); err != nil {
+		return err
+	}
+	s.text.Shift(begin, gap, s.Len(), p.cfg.Storage.K.Quantized())
+	return nil
+}
+
+// compact drops tokens in the middle of the sequence.
+func (s *Sequence[B]) compact(c *compact.Compaction[B]) error {
+	err := c.Run()
+	if err != nil && c.Moved {
+		s.body.Failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
+	}
+	return err
+}
+
+// RetainOptions says which positions the remaining tokens have when others are dropped.
+type RetainOptions struct {
+	// Reposition rotates the keys of the remaining tokens to positions 0 to n−1 (RoPE re-rotation), so that the next
+	// token is at position n and positions stay below Memory.Capacity however long the sequence is continued. It needs
+	// Model.RoPE. Without Reposition each token keeps its position, and the next token follows the last one.
+	Reposition bool
+}
+
+// Retain drops all tokens except those in kept. The remaining tokens are moved together, in order, and blocks that
+// become empty go back to the pool. kept has one list of token indices for all layers, or one for each layer, all of
+// the same length: layers may keep different tokens, but equally many. Each list is in rising order, with indices from
+// 0 to Len−1.
+//
+// Blocks that others share are copied before they change; published blocks after the first dropped token are copied,
+// too, where others share them. This may need as many blocks as Retain frees (ErrOutOfBlocks). A published prefix
+// stays as it was for other sequences; this sequence publishes nothing from now on. A Mask's window and ALiBi count
+// the tokens that are there, not positions. Quantized keys whose position changes are quantized again.
+//
+// If the device fails after slots began to move, the content of the sequence is undefined and it can only be released.
+// Any earlier failure leaves it as it was. With Storage.Residual the remaining tokens are written to new blocks, and
+// every failure leaves the sequence as it was.
+func (s *Sequence[B]) Retain(stream backend.Stream, kept [][]int, o RetainOptions) (err error) {
+	defer naming("Sequence.Retain", &err)
+	p := s.pool
+	p.lock()
+	defer p.unlock()
+	if err := s.usable(stream); err != nil {
+		return err
+	}
+	if err := s.checkKept(kept); err != nil {
+		return err
+	}
+	if o.Reposition && !p.stores.RoPE.Table.Set {
+		return unsupported("Model.RoPE is not set, so keys cannot move to other positions")
+	}
+	if o.Reposition && s.text.Positions.Lists() > len(kept) {
+		kept = spread(kept[0], s.text.Positions.Lists()) // layers have different positions to turn from
+	}
+	c := compact.Compaction[B]{Body: &s.body, Stream: stream, Lists: len(kept), Len: len(kept[0]),
+		Source: func(list, i int) int { return kept[list][i] }}
+	if o.Reposition {
+		c.Turn = func(list, i int) int { return i - s.text.Positions.At(list, kept[list][i]) }
+	}
+	if c.Len == s.Len() && !(o.Reposition && s.text.Positions.Lists() > 0) {
+		return nil // all of them
+	}
+	if err := s.compact(&c); err != nil {
+		return err
+	}
+	if o.Reposition {
+		s.text.Positions = text.Positions{Next: s.Len()}
+	} else {
+		s.text.Positions.Keep(kept)
+	}
+	s.text.Evict(c.From, s.Len())
+	return nil
+}
+
+// spread is one list for n layers.
+func spread(list []int, n int) [][]int {
+	all := make([][]int, n)
+	for i := range all {
+		all[i] = list
+	}
+	return all
+}
+
+func (s *Sequence[B]) checkKept(kept [][]int) error {
+	if n := s.pool.cfg.Model.Layers; len(kept) != 1 && len(kept) != n {
+		return argument("%d lists: need one for all layers, or one for each of %d", len(kept), n)
+	}
+	for l, list := range kept {
+		if len(list) != len(kept[0]) {
+			return argument("list %d has %d tokens, the first has %d; all layers keep equally many", l, len(list), len(kept[0]))
+		}
+		for i, token := range list {
+			if token < 0 || token >= s.Len() || i > 0 && token <= list[i-1] {
+				return argument("list %d: element %d is token %d of %d; need rising numbers", l, i, token, s.Len())
+			}
+		}
+	}
+	return nil
+}
+
+// NextPosition is the position of the next token: Len, unless Retain dropped tokens and the others kept their
+// positions.
+func (s *Sequence[B]) NextPosition() int { return s.text.Positions.Next }
+
+// Positions appends the positions of the sequence's tokens in a layer to dst. It returns
+// ErrReleased after Release.
+func (s *Sequence[B]) Positions(dst []int, layer int) (_ []int, err error) {
+	defer naming("Sequence.Positions", &err)
+	err = s.pool.shut()
+	if s.released {
+		err = ErrReleased
+	}
+	if err != nil {
+		return dst, err
+	}
+	if err := s.pool.checkLayer(layer); err != nil {
+		return dst, err
+	}
+	for i := range s.Len() {
+		dst = append(dst, s.text.Positions.At(layer, i))
+	}
+	return dst, nil
+}

@@ -1,0 +1,181 @@
+package prefix
+
+import "github.com/ferrumkv/ferrumkv/kvcache/block"
+
+// An entry is resident, with a block of the allocator, or offloaded: its block left the device
+// and its content is found elsewhere by its key. On a path the resident blocks come first:
+// eviction starts at the end and promotion at the beginning. So the offloaded blocks of a node
+// are its last ones, and all entries below them are offloaded.
+//
+// An offloaded block has no owner and no handle that others know. Its number is one that the
+// allocator does not reach, counted down from the largest, so that nodes hold numbers of one
+// kind. Only full blocks are offloaded: to load a part of a block costs as much as to load all
+// of it, and saves less.
+
+// maxOffloaded is the largest Config.MaxOffloaded.
+const maxOffloaded = 1 << 30
+
+// offloadTable is what a tree knows of the blocks that are offloaded.
+type offloadTable struct {
+	list            // those that were used least recently at the front; each after all that is below it
+	entries []entry // the last number is that of the first
+	free    []uint32
+	numbers map[Key]uint32
+	links   links
+	most    int
+	demote  func(block.Block, Key) bool
+}
+
+func (t *Tree) newOffloadTable(cfg Config) offloadTable {
+	return offloadTable{
+		list: empty, numbers: map[Key]uint32{}, most: cfg.MaxOffloaded, demote: cfg.Demote,
+		links: func(id uint32) *link { return &t.offloaded.entry(id).neighbours },
+	}
+}
+
+func (a *offloadTable) entry(id uint32) *entry { return &a.entries[none-1-id] }
+
+// number is one that is not used.
+func (a *offloadTable) number() uint32 {
+	if last := len(a.free) - 1; last >= 0 {
+		id := a.free[last]
+		a.free = a.free[:last]
+		return id
+	}
+	a.entries = append(a.entries, entry{})
+	return none - uint32(len(a.entries))
+}
+
+// enlist notes the entry of a block with a key, and returns its number.
+func (t *Tree) enlist(e entry, key Key) uint32 {
+	a := &t.offloaded
+	id := a.number()
+	t.clock++
+	e.state, e.stamp = absent, t.clock
+	*a.entry(id) = e
+	a.push(a.links, id)
+	a.numbers[key] = id
+	e.node.root.tenant.offloaded++
+	if e.expires != 0 {
+		t.expiry.put(id)
+	}
+	return id
+}
+
+// unlist forgets it.
+func (t *Tree) unlist(tn *tenant, id uint32, key Key) {
+	a := &t.offloaded
+	t.expiry.remove(id)
+	a.pull(a.links, id)
+	delete(a.numbers, key)
+	*a.entry(id) = entry{}
+	a.free = append(a.free, id)
+	tn.offloaded--
+}
+
+// demote makes a cached block, which ends a resident path, free, and leaves its entry in the
+// tree. It returns false, and has changed nothing, where the entry is not to stay.
+func (t *Tree) demote(id uint32) bool {
+	n := t.entries[id].node
+	i := t.entries[id].index()
+	if n.partial(t.blockSize) && i == len(n.blocks)-1 {
+		return false
+	}
+	b, key := n.blocks[i], t.keysOf(n)[i]
+	if !t.offloaded.demote(b, key) {
+		return false
+	}
+	was := t.entries[id]
+	t.vacate(n, i)
+	t.version++
+	t.stats.demoted++
+	n.root.tenant.stats.demoted++
+	n.blocks[i] = block.Block{ID: t.enlist(entry{
+		node: n, hash: was.hash, depth: was.depth, ttl: was.ttl, expires: was.expires, priority: was.priority,
+	}, key)}
+	t.setOffloaded(n, n.offloaded+1)
+	for t.offloaded.size > t.offloaded.most { // by one
+		e := t.offloaded.entry(t.offloaded.head)
+		t.ghosts.add(e.hash)
+		t.forget(e.node, e.index()) // nothing is below it
+	}
+	return true
+}
+
+// reclaim gives the place of what is offloaded and goes on with a block's label after a path that
+// ends in at to that block, and returns its node and what was asked for it before and now; nil:
+// nothing is offloaded there.
+func (t *Tree) reclaim(at *node, a addition) (*node, RetentionHint) {
+	n := t.nextOffloaded(at, a.depth, a.label, a.mark)
+	if n == nil {
+		return nil, a.keep
+	}
+	i := n.resident()
+	id := n.blocks[i].ID
+	e := *t.offloaded.entry(id)
+	e.keep(a.keep)
+	t.unlist(n.root.tenant, id, n.keys[i])
+	t.version++
+	t.stats.promoted++
+	n.root.tenant.stats.promoted++
+	n.blocks[i] = a.block
+	t.setOffloaded(n, n.offloaded-1)
+	return n, RetentionHint{TTL: e.ttl, Priority: int(e.priority)}
+}
+
+// setOffloaded says how many of n's blocks are offloaded, which may make it a child of the other kind.
+func (t *Tree) setOffloaded(n *node, away int) {
+	if n.far() == (away == len(n.blocks)) {
+		n.offloaded = away
+		return
+	}
+	p := n.parent
+	p.dropChild(n)
+	n.offloaded = away
+	t.addChild(p, n)
+}
+
+// wanted counts the offloaded entries of a match as used now.
+func (t *Tree) wanted(m Match) {
+	a := &t.offloaded
+	n := m.far
+	for end := m.Blocks + m.Offloaded/t.blockSize; end > m.Blocks; end-- { // the end of a path is the first to go
+		for n.depth >= end {
+			n = n.parent
+		}
+		id := n.blocks[end-1-n.depth].ID
+		t.clock++
+		a.entry(id).stamp = t.clock
+		a.pull(a.links, id)
+		a.push(a.links, id)
+	}
+}
+
+// checkOffloaded checks the list of what is offloaded, and that it has all that is.
+func (t *Tree) checkOffloaded() error {
+	a := &t.offloaded
+	walked, prev := 0, none
+	for id := a.head; id != none; id, prev = a.entry(id).neighbours.next, id {
+		e := a.entry(id)
+		if walked++; walked > a.size || e.state != absent || e.neighbours.prev != prev {
+			return corrupt("the list of offloaded blocks is broken at %d", id)
+		}
+		if parent := t.parent(e.node, e.index()); parent != nil && parent.state == absent && parent.stamp <= e.stamp {
+			return corrupt("block %d would leave before what is below it", id)
+		}
+		if a.numbers[e.node.keys[e.index()]] != id || (e.expires != 0) != t.expiry.has(id) {
+			return corrupt("block %d is not found by its key, or does not expire", id)
+		}
+	}
+	away, known := 0, 0
+	for _, r := range t.roots {
+		each(&r.node, func(n *node) { away += n.offloaded })
+	}
+	for _, tn := range t.tenants {
+		known += tn.offloaded
+	}
+	if away != walked || away != a.size || away != known || away != len(a.numbers) || away+len(a.free) != len(a.entries) || away > a.most {
+		return corrupt("%d blocks are offloaded, at most %d; %d listed, %d of %d keys, %d of salts", away, a.most, walked, a.size, len(a.numbers), known)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package kvcache
+
+import (
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Pin keeps the full cached blocks of a prompt from eviction for the time d, or until
+// Unpin. It may find none: see Lease.Match. At most half of the pool can be pinned
+// (prefix.ErrPinned).
+func (p *Pool[B]) Pin(prompt []uint32, d time.Duration, o OpenOptions) (_ *prefix.Lease, err error) {
+	defer naming("Pool.Pin", &err)
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	from := p.origin(prompt, o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable(); err != nil {
+		return nil, err
+	}
+	return p.tree.Pin(from.Root, prefix.Query{Tokens: prompt, Extra: from.Extra, Accept: o.Accept}, d)
+}
+
+// Unpin ends a lease. It returns prefix.ErrLeaseEnded if the lease has ended already.
+func (p *Pool[B]) Unpin(l *prefix.Lease) (err error) {
+	defer naming("Pool.Unpin", &err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable(); err != nil {
+		return err
+	}
+	return p.tree.Unpin(l)
+}
+
+// Limit bounds what the sequences of a salt may keep in the cache: see prefix.Limits.
+func (p *Pool[B]) Limit(s prefix.Scope, l prefix.Limits) (err error) {
+	defer naming("Pool.Limit", &err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable(); err != nil {
+		return err
+	}
+	return p.tree.SetLimits(p.root(s), l)
+}
+
+// Clear forgets all cached prefixes, for example after the weights have changed. While
+// sequences, leases or steps on the device use some it returns prefix.ErrInUse, unless
+// force is set: then they keep their blocks, and what they write from now on is not
+// offered to others. In a pool without prefix reuse it does nothing.
+func (p *Pool[B]) Clear(force bool) (err error) {
+	defer naming("Pool.Clear", &err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usable(); err != nil || p.tree == nil {
+		return err
+	}
+	if err := p.stores.Kept.Reclaim(); err != nil { // what nobody uses any more does not count
+		return err
+	}
+	if err := p.tree.Clear(force); err != nil {
+		return err
+	}
+	for s := range p.seqs { // also those that had nothing in the tree yet
+		s.text.Silent = s.text.Silent || s.Len() > 0 || s.busy
+	}
+	return nil
+}
+
+// Watch returns a subscription to what enters and leaves the prefix tree, with a buffer of room
+// events (at most prefix.MaxEventBuffer), and what is in the tree now, as events. It is for a
+// router that sends each request to a machine that has its prefix. It never blocks the pool.
+// Unwatch or Close ends it.
+func (p *Pool[B]) Watch(room int) (_ *prefix.Subscription, _ []prefix.Event, err error) {
+	defer naming("Pool.Watch", &err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.reusable(); err != nil {
+		return nil, nil, err
+	}
+	if room > prefix.MaxEventBuffer {
+		return nil, nil, argument("room for %d events: accepts up to %d", room, prefix.MaxEventBuffer)
+	}
+	sub, have := p.tree.Subscribe(room)
+	return sub, have, nil
+}
+
+// Unwatch ends a subscription and closes its channel.
+func (p *Pool[B]) Unwatch(s *prefix.Subscription) {
+	if p.tree != nil {
+		p.tree.Unsubscribe(s)
+	}
+}
+
+// SaltStats returns the numbers of one salt; they do not reveal what other salts do. A
+// salt with limits is counted as long as it has them, any other from its first cached
+// block until its last one is gone.
+func (p *Pool[B]) SaltStats(s prefix.Scope) (_ prefix.Stats, err error) {
+	defer naming("Pool.SaltStats", &err)
+	if err := p.shut(); err != nil {
+		return prefix.Stats{}, err
+	}
+	if p.tree == nil {
+		return prefix.Stats{}, errNoReuse
+	}
+	return p.tree.SaltStats(p.root(s)), nil
+}
+
+// reusable reports why the pool has no prefix tree to work on.
+func (p *Pool[B]) reusable() error {
+	if p.tree == nil {
+		return errNoReuse
+	}
+	return p.usable()
+}
+
+// errNoReuse is what a pool without a prefix tree says.
+var errNoReuse = unsupported("the pool reuses no prefixes: it has the contiguous layout, or Memory.Prefix is off")

@@ -1,0 +1,3 @@
+package parts
+
+type Wheel struct{ Spokes int }

@@ -1,0 +1,5 @@
+//go:build !windows
+
+package parts
+
+func Mount() string { return "/" }

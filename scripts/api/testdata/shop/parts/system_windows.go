@@ -1,0 +1,3 @@
+package parts
+
+func Drive() string { return "C:" }

@@ -1,0 +1,5 @@
+package rooms
+
+type ground struct{ depth int }
+
+func (g ground) dig() int { return g.depth }
