@@ -42,8 +42,9 @@ func newDecoder(t testing.TB, be *metal.Backend, layers, capacity int) *decoder 
 	var err error
 	d.s, err = be.NewStream()
 	require.NoError(t, err)
-	d.pool, err = NewPool(be, Config{Layout: Paged, Layers: layers, QHeads: 1, KVHeads: 1, HeadDim: dim,
-		K: backend.F16, V: backend.F16, Capacity: capacity, BlockSize: 16, Blocks: capacity/16 + 2})
+	d.pool, err = NewPool(be, Config{
+		Model:  Model{Layers: layers, QHeads: 1, KVHeads: 1, HeadDim: dim},
+		Memory: Memory{Layout: Paged, Capacity: capacity, BlockSize: 16, Blocks: capacity/16 + 2}})
 	require.NoError(t, err)
 	d.step = d.pool.NewBatch()
 	d.seq, _, err = d.pool.Open(nil, OpenOptions{})
@@ -146,21 +147,21 @@ func TestPoolBeyondTheWorkingSet(t *testing.T) {
 	start, free := metalsimt.Count(), be.Info().FreeMemory
 	for name, cfg := range map[string]Config{
 		// A block of a layer is a page in each plane.
-		"paged":     {Layers: 40, Blocks: 10_000, Capacity: 1024},
-		"one layer": {Layers: 1, Blocks: 100_000, Capacity: 1024},
+		"paged":     {Model: Model{Layers: 40}, Memory: Memory{Blocks: 10_000}},
+		"one layer": {Model: Model{Layers: 1}, Memory: Memory{Blocks: 100_000}},
 	} {
-		cfg.Layout, cfg.BlockSize, cfg.QHeads, cfg.KVHeads, cfg.HeadDim = Paged, 64, 2, 2, 64
-		cfg.K, cfg.V = backend.F16, backend.F16
+		cfg.Model.QHeads, cfg.Model.KVHeads, cfg.Model.HeadDim = 2, 2, 64
+		cfg.Memory.Layout, cfg.Memory.Capacity, cfg.Memory.BlockSize = Paged, 1024, 64
 		_, err := NewPool(be, cfg)
 		var size ErrPoolSize
 		require.ErrorAs(t, err, &size, name)
 		require.ErrorIs(t, err, backend.ErrOutOfMemory{})
 		require.Equal(t, start.Buffers, metalsimt.Count().Buffers)
 		require.Equal(t, start.Bytes, metalsimt.Count().Bytes)
-		cfg.Blocks = size.MaxBlocks + 1
+		cfg.Memory.Blocks = size.MaxBlocks + 1
 		_, err = NewPool(be, cfg)
 		require.ErrorIs(t, err, ErrPoolSize{}, name)
-		cfg.Blocks = size.MaxBlocks
+		cfg.Memory.Blocks = size.MaxBlocks
 		for range 2 { // one after the other: what the first had is free
 			pool, err := NewPool(be, cfg)
 			require.NoError(t, err, name)

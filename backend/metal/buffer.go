@@ -41,8 +41,8 @@ func (b *Buffer) DType() backend.DType { return b.own().DType() }
 func (b *Buffer) Bytes() int64 { return b.own().Bytes() }
 
 // Alloc returns n uninitialised elements, aligned to a page, which all streams can use. Only when
-// there is too little memory it waits for work on the device, to reuse freed memory. ErrMemory,
-// which is an ErrOutOfMemory, when that is not enough; ErrArgument when the type is invalid, n is
+// there is too little memory it waits for work on the device, to reuse freed memory. ErrOutOfMemory,
+// which says how much is left, when that is not enough; ErrArgument when the type is invalid, n is
 // negative or the size overflows.
 func (be *Backend) Alloc(dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("alloc", dt, n)

@@ -35,7 +35,7 @@
 // Metal allocates more memory than the GPU can work on, and then swaps it, or results are wrong. So
 // this package keeps to the working set that the system recommends for the device, counting all
 // that the process has allocated there, and to the device's largest buffer size. Beyond that Alloc
-// is ErrMemory, which says how much is left.
+// is ErrOutOfMemory, which says how much is left.
 //
 // # A lost device
 //

@@ -3,6 +3,8 @@
 package metal
 
 import (
+	"fmt"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 )
@@ -25,15 +27,21 @@ func (be *Backend) room() int64 {
 func (be *Backend) obtain(size int) (mtl.Buffer, error) {
 	largest := be.Caps().MaxBuffer
 	if int64(size) > largest {
-		return 0, backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, be.room())}
+		return 0, be.refuse(size, min(largest, be.room()))
 	}
 	if int64(size) > be.room() { // which is whole pages, so the buffer's last one fits as well
 		be.settle()
 		if room := be.room(); int64(size) > room {
-			return 0, backend.ErrOutOfMemory{Op: "alloc", Bytes: int64(size), Max: min(largest, room)}
+			return 0, be.refuse(size, min(largest, room))
 		}
 	}
 	return be.gpu.NewBuffer(size)
+}
+
+// refuse is the error of an allocation of size bytes where a buffer of at most most could be had.
+func (be *Backend) refuse(size int, most int64) error {
+	return fmt.Errorf("%s: alloc: %d bytes, at most %d can be had: %w", be.dev.Name(), size, most,
+		backend.ErrOutOfMemory{Bytes: int64(size), Max: most})
 }
 
 // settle waits for the work of all streams; what it used and was freed has then gone back
