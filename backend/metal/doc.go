@@ -39,6 +39,12 @@
 //
 // # A lost device
 //
-// A command buffer that failed is reported by the next Sync. Its results may be missing, so every
-// later call is ErrLost, until Close. The device can then be opened again.
+// A command buffer that failed is reported by the next Sync, with Metal's code and what it means
+// (docs/metal.md). Its results may be missing, so every later call is ErrLost, until Close. The
+// device can then be opened again.
+//
+// After code 4, access revoked, it cannot: the system ignores all work of a process that has caused too
+// many errors, for as long as the process runs. Such an error is ErrUnavailable as well as
+// ErrLost, and Open and backend.List then say ErrUnavailable for each Metal device of
+// the process. Only a new process can use it.
 package metal

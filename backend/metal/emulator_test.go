@@ -25,6 +25,7 @@ func emulator() *gputest.Standin {
 			{Name: "pipeline", Next: metalsimt.FailPipeline, Accepted: refused},
 			{Name: "failed call", Next: metalsimt.FailCall, Accepted: refused},
 			{Name: "failed work", Next: func(n int) { metalsimt.FailCommands(n, metalsimt.Internal) }, Accepted: lost},
+			{Name: "work that took too long", Next: func(n int) { metalsimt.FailCommands(n, metalsimt.Timeout) }, Accepted: lost},
 			{Name: "work without memory", Next: func(n int) { metalsimt.FailCommands(n, metalsimt.OutOfMemory) },
 				Accepted: func(err error) bool { return lost(err) && errors.Is(err, backend.ErrOutOfMemory{}) }},
 		},
@@ -54,3 +55,6 @@ func inAnyOrder(run func()) {
 
 // pipelines is how many are alive.
 func pipelines() (n int, known bool) { return int(metalsimt.Count().Pipelines), true }
+
+// commits is how many command buffers were committed so far.
+func commits() (n int, known bool) { return int(metalsimt.Count().Commits), true }

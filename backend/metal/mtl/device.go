@@ -46,8 +46,12 @@ const maxDevices = 64
 
 // Devices lists the system's devices in its own order, or the default one where the list is
 // empty; the caller releases each. No device is ErrUnavailable, which a virtual machine may
-// well have.
+// well have, and so are all after a command buffer has failed because the system revoked the
+// process's access.
 func Devices() ([]*Device, error) {
+	if revoked.Load() {
+		return nil, errRevoked
+	}
 	var ids [maxDevices]C.uintptr_t
 	n := int(C.mtl_devices(&ids[0], maxDevices))
 	if n == 0 {

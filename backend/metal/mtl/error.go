@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 )
@@ -23,15 +24,47 @@ func (e Error) Error() string {
 	if e.Domain == "" {
 		return fmt.Sprintf("%s: %s", e.Call, e.Text)
 	}
+	if meaning, ok := meanings[e.Code]; ok && e.Call == C.MTL_COMMAND {
+		return fmt.Sprintf("%s: %s (%s %d, %s)", e.Call, e.Text, e.Domain, e.Code, meaning)
+	}
 	return fmt.Sprintf("%s: %s (%s %d)", e.Call, e.Text, e.Domain, e.Code)
 }
 
+// meanings are what the codes of command buffers say, and what to do:
+// https://developer.apple.com/documentation/metal/mtlcommandbuffererror-swift.struct/code
+var meanings = map[int64]string{
+	C.MTL_COMMAND_INTERNAL:         "internal: Metal's words name the driver's own error; open the device again",
+	C.MTL_COMMAND_TIMEOUT:          "timeout: the work ran longer than the system allows; open the device again, and take fewer tokens in a step",
+	C.MTL_COMMAND_PAGE_FAULT:       "page fault: a kernel left its memory; report it, and open the device again",
+	C.MTL_COMMAND_ACCESS_REVOKED:   "access revoked: the system ignores this process after too many errors; restart the process",
+	C.MTL_COMMAND_NOT_PERMITTED:    "not permitted: the system does not let this process use the device",
+	C.MTL_COMMAND_OUT_OF_MEMORY:    "out of memory: open the device again, and allocate less",
+	C.MTL_COMMAND_INVALID_RESOURCE: "invalid resource: something was released that was in use; keep imported buffers until the work is done",
+	C.MTL_COMMAND_DEVICE_REMOVED:   "device removed: open another",
+	C.MTL_COMMAND_STACK_OVERFLOW:   "stack overflow: report it, and open the device again",
+}
+
+// revoked is set for good once the system has revoked this process's access to its GPUs.
+var revoked atomic.Bool
+
+// errRevoked is what every device is from then on.
+var errRevoked = backend.ErrUnavailable{Backend: "metal",
+	Why: "the system ignores this process after too many errors of its work (access revoked); restart the process"}
+
+// revokes reports whether the error ends this process's work on every device. Command buffers
+// of queues that are made later fail alike, so that it does not help to open the device again.
+func (e Error) revokes() bool {
+	return e.Call == C.MTL_COMMAND && e.Code == C.MTL_COMMAND_ACCESS_REVOKED
+}
+
 // Unwrap is what the error stands for in package backend. A command buffer that failed is
-// ErrLost, because nobody knows what it has written, and ErrOutOfMemory too if that was the
-// reason; a buffer that Metal does not give is ErrOutOfMemory. Codes are on
-// https://developer.apple.com/documentation/metal/mtlcommandbuffererror
+// ErrLost, because nobody knows what it has written; ErrOutOfMemory too if that was the
+// reason, and ErrUnavailable if the process cannot use any device any more. A buffer that
+// Metal does not give is ErrOutOfMemory.
 func (e Error) Unwrap() []error {
 	switch {
+	case e.revokes():
+		return []error{backend.ErrLost, errRevoked}
 	case e.Call == C.MTL_COMMAND && e.Code == C.MTL_COMMAND_OUT_OF_MEMORY:
 		return []error{backend.ErrLost, backend.ErrOutOfMemory{}}
 	case e.Call == C.MTL_COMMAND:
@@ -48,5 +81,9 @@ func check(e *C.struct_mtl_error) error {
 		return nil
 	}
 	defer C.mtl_error_free(e)
-	return Error{Call: C.GoString(e.call), Domain: C.GoString(e.domain), Code: int64(e.code), Text: C.GoString(e.text)}
+	err := Error{Call: C.GoString(e.call), Domain: C.GoString(e.domain), Code: int64(e.code), Text: C.GoString(e.text)}
+	if err.revokes() {
+		revoked.Store(true)
+	}
+	return err
 }

@@ -5,7 +5,14 @@
 
 #import "shim.h"
 
-_Static_assert(MTL_COMMAND_OUT_OF_MEMORY == MTLCommandBufferErrorOutOfMemory, "the code is Metal's");
+/* Code 4 had another name in software development kits before macOS 13, and the two after
+ * InvalidResource are newer than the oldest of them. */
+_Static_assert(MTL_COMMAND_INTERNAL == MTLCommandBufferErrorInternal && MTL_COMMAND_TIMEOUT == MTLCommandBufferErrorTimeout &&
+                   MTL_COMMAND_PAGE_FAULT == MTLCommandBufferErrorPageFault &&
+                   MTL_COMMAND_NOT_PERMITTED == MTLCommandBufferErrorNotPermitted &&
+                   MTL_COMMAND_OUT_OF_MEMORY == MTLCommandBufferErrorOutOfMemory &&
+                   MTL_COMMAND_INVALID_RESOURCE == MTLCommandBufferErrorInvalidResource,
+               "the codes are Metal's");
 
 /* What an error without memory for its words is. It is never written. */
 static const struct mtl_error exhausted = {"calloc", "", "out of host memory", 0};

@@ -20,10 +20,20 @@ struct mtl_error {
 void mtl_error_free(struct mtl_error *e);
 
 /* The calls of errors that mean more to a caller than that a call failed: a command buffer
- * that did, with the code of one that found no memory, and a buffer that was not given. */
+ * that did, and a buffer that was not given. */
 #define MTL_COMMAND "MTLCommandBuffer"
-#define MTL_COMMAND_OUT_OF_MEMORY 8
 #define MTL_NEW_BUFFER "newBufferWithLength"
+
+/* The codes of command buffers, which are MTLCommandBufferError's. */
+#define MTL_COMMAND_INTERNAL 1
+#define MTL_COMMAND_TIMEOUT 2
+#define MTL_COMMAND_PAGE_FAULT 3
+#define MTL_COMMAND_ACCESS_REVOKED 4
+#define MTL_COMMAND_NOT_PERMITTED 7
+#define MTL_COMMAND_OUT_OF_MEMORY 8
+#define MTL_COMMAND_INVALID_RESOURCE 9
+#define MTL_COMMAND_DEVICE_REMOVED 11
+#define MTL_COMMAND_STACK_OVERFLOW 12
 
 void mtl_retain(uintptr_t object);
 void mtl_release(uintptr_t object);

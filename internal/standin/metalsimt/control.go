@@ -28,12 +28,17 @@ func FailCall(n int) { C.fkv_metal_fail_call(C.uint64_t(n)) }
 
 // Codes of MTLCommandBufferError, for [FailCommands].
 const (
-	Internal    = 1
-	OutOfMemory = 8
+	Internal      = 1
+	Timeout       = 2
+	PageFault     = 3
+	AccessRevoked = 4
+	NotPermitted  = 7
+	OutOfMemory   = 8
 )
 
 // FailCommands makes the n-th command buffer that runs from now on end with a code. Those
-// after it run.
+// after it run, but with AccessRevoked: then all of this process end so until the next
+// FailCommands, which in a system only the next process does.
 func FailCommands(n, code int) { C.fkv_metal_fail_commands(C.uint64_t(n), C.uint(code)) }
 
 // Lose removes a device: nothing new is made on it, and its command buffers fail. It

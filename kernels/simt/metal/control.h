@@ -27,7 +27,8 @@ extern "C" {
 /* From now on the n-th buffer, library, pipeline or call of any kind that can fail
  * (those and newCommandQueue, newSharedEvent, commandBuffer, computeCommandEncoder and
  * newFunctionWithName) gives nil once, where there is one with an error. The n-th command
- * buffer to run ends with a code of MTLCommandBufferError; those after it run. 0: none fails. */
+ * buffer to run ends with a code of MTLCommandBufferError; those after it run, or end alike where
+ * the code is AccessRevoked, until the next fkv_metal_fail_commands. 0: none fails. */
 void fkv_metal_fail_buffer(uint64_t n);
 void fkv_metal_fail_library(uint64_t n);
 void fkv_metal_fail_pipeline(uint64_t n);

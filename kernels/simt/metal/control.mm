@@ -50,6 +50,7 @@ void fkv_metal_fail_commands(uint64_t n, unsigned code) {
     locked([&](Machine &m, auto &) {
         m.fail_commands.left = n;
         m.fail_code = code;
+        m.revoked = false;
     });
 }
 

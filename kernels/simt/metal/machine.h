@@ -55,6 +55,7 @@ struct Machine {
 
     Countdown fail_buffer, fail_library, fail_pipeline, fail_commands, fail_call;
     unsigned fail_code = 0; // of fail_commands
+    bool revoked = false;   // the process's access to all devices
     uint64_t commits = 0, dispatches = 0, completed = 0, failed = 0, injected = 0;
     uint64_t untold = 0; // command buffers that the thread of the handlers has
     std::map<std::string, uint64_t, std::less<>> calls; // by selector

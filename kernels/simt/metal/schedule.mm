@@ -50,10 +50,11 @@ void Machine::run(Queue &queue) {
     CommandsRef commands = queue.committed.front();
     if (queue.device.lost)
         return fail(*commands, MTLCommandBufferErrorDeviceRemoved, "the device was removed");
-    if (queue.revoked)
-        return fail(*commands, MTLCommandBufferErrorAccessRevoked, "ignored, because of an earlier error of the queue");
+    if (queue.revoked || revoked)
+        return fail(*commands, MTLCommandBufferErrorAccessRevoked, "ignored, because of earlier errors");
     if (commands->next == 0 && commands->status == MTLCommandBufferStatusCommitted && fail_commands.fires()) {
         injected++;
+        revoked = fail_code == MTLCommandBufferErrorAccessRevoked;
         return fail(*commands, fail_code, "a test asked for this failure");
     }
     commands->status = MTLCommandBufferStatusScheduled;

@@ -102,6 +102,12 @@ static void failures_on_request() {
         demand(ended(committed(r, r.add, data, {1, 1})) == MTLCommandBufferErrorOutOfMemory);
         demand(ended(committed(r, r.add, data, {1, 1})) == 0 && words(data)[0] == 2);
         demand(counts().injected == 8 && counts().failed == 1);
+        fkv_metal_fail_commands(1, MTLCommandBufferErrorAccessRevoked);
+        demand(ended(committed(r, r.add, data, {1, 1})) == MTLCommandBufferErrorAccessRevoked);
+        Rig later;
+        demand(ended(committed(later, later.add, data, {1, 1})) == MTLCommandBufferErrorAccessRevoked && words(data)[0] == 2);
+        fkv_metal_fail_commands(0, 0);
+        demand(ended(committed(r, r.add, data, {1, 1})) == 0 && words(data)[0] == 3);
         [data release];
     });
     check("a device is lost", [] {
