@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 )
 
@@ -17,8 +16,9 @@ const minMacOS = 13
 
 // Backend is an open Metal device. It is safe for concurrent use. The zero Backend is closed.
 type Backend struct {
-	dev     device.Device[*Buffer, *stream, *event, mtl.Error]
+	dev     opened
 	gpu     *mtl.Device
+	pace    pace
 	modules *modules
 	common  *mtl.Queue   // behind every import of an empty handle; nil until the first. Under the device's Lock.
 	late    atomic.Int64 // bytes that were freed and that work under way may still keep
@@ -52,7 +52,7 @@ func Open(i int) (*Backend, error) {
 		return nil, err
 	}
 	gpu := gpus[i]
-	be := &Backend{gpu: gpu, modules: newModules(gpu)}
+	be := &Backend{gpu: gpu, pace: newPace(gpu.Info), modules: newModules(gpu)}
 	be.dev.Init(name, capsOf(gpu.Info))
 	return be, nil
 }

@@ -10,3 +10,5 @@ func emulator() *gputest.Standin { return nil }
 func inAnyOrder(run func()) { run() }
 
 func pipelines() (n int, known bool) { return 0, false }
+
+func commits() (n int, known bool) { return 0, false }

@@ -71,12 +71,8 @@ func (m *modules) load(v variant) (*kernel, error) {
 		return nil, backend.ErrUnsupported{Op: symbol, Why: fmt.Sprintf(
 			"%s runs it with at most %d threads in SIMD groups of %d, need %d in groups of %d", m.gpu.Info.Name, p.Threads, p.Width, threads, simdWidth)}
 	}
-	cores := m.gpu.Info.Cores
-	if cores == 0 {
-		cores = someCores
-	}
 	groups := max(min(coreThreads/int(threads), coreMemory/max(p.Memory, 1)), 1)
-	return &kernel{pipeline: p, threads: threads, resident: groups * cores}, nil
+	return &kernel{pipeline: p, threads: threads, resident: groups * cores(m.gpu.Info)}, nil
 }
 
 // pipeline looks for the kernel in the library of all, if there is one, and else compiles

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/staging"
@@ -16,7 +17,8 @@ import (
 
 // batch is how many launches a command buffer collects before it is committed anyway:
 // few enough that the GPU begins while the host still goes through the layers of a step,
-// many enough that the cost of a command buffer is small beside them.
+// many enough that the cost of a command buffer is small beside them. Long launches are
+// fewer: see pace.
 const batch = 64
 
 // stream is an MTLCommandQueue with what its operations reuse, so that none allocates.
@@ -24,11 +26,13 @@ type stream struct {
 	device.Member
 	be    *Backend
 	calls launch.Calls // of the operation that is being enqueued
+	work  []uint32     // of its plan, where it is attention
 
 	mu     sync.Mutex // of the queue: an allocation may commit what is open, to get memory back
 	queue  *mtl.Queue
 	shared bool // with the caller, who may have work between two operations, of which the queue does not tell
 	record mtl.Launch
+	open   float64 // seconds of what waits for a commit, by estimate; it counts only while something does
 
 	ring   staging.Ring
 	pinned mtl.Buffer // of the ring
@@ -113,7 +117,8 @@ func (s *stream) Run() error {
 	return s.flow()
 }
 
-// launch encodes a call. The caller has begun an operation on s and holds mu.
+// launch encodes a call, one of attention in as many pieces as its time asks for. The caller has
+// begun an operation on s and holds mu.
 func (s *stream) launch(k *kernel, c *launch.Call) error {
 	r := &s.record
 	r.Pipeline, r.Grid, r.Threads = k.pipeline.ID, c.Grid, k.threads
@@ -122,12 +127,38 @@ func (s *stream) launch(k *kernel, c *launch.Call) error {
 		r.Buffers[i], r.Offsets[i] = b.Memory, b.At
 	}
 	r.Count, r.Size = uint32(len(buffers)), uint32(copy(r.Args[:], c.Args()))
-	return s.queue.Launch(r)
+	if !attends(c.Kernel.Op) {
+		return s.encode(s.be.pace.seconds(c))
+	}
+	args := (*abi.AttendArgs)(unsafe.Pointer(&r.Args))
+	for left := s.be.pace.pieces(c.Kernel, args, s.work); len(left.words) > 0; {
+		piece, seconds := left.take()
+		args.First, args.Items, r.Grid[0] = piece.First, piece.Count, piece.Count
+		if err := s.encode(seconds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode adds the record, which takes some time, to what is open, or to the next command buffer
+// where that would become too long.
+func (s *stream) encode(seconds float64) error {
+	if s.queue.Pending() == 0 {
+		s.open = 0
+	} else if s.open+seconds > s.be.pace.most {
+		if err := s.send(); err != nil {
+			return err
+		}
+		s.open = 0
+	}
+	s.open += seconds
+	return s.queue.Launch(&s.record)
 }
 
 // flow lets go of what was encoded, where it is time; the caller holds mu.
 func (s *stream) flow() error {
-	if pending := s.queue.Pending(); pending == 0 || pending < batch && !s.shared {
+	if pending := s.queue.Pending(); pending == 0 || pending < batch && s.open < s.be.pace.most && !s.shared {
 		return nil
 	}
 	return s.send()
