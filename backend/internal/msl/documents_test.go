@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,4 +26,18 @@ func TestDocumentsCountInstances(t *testing.T) {
 		}
 	}
 	require.NotZero(t, said)
+}
+
+// The workflow that compiles the kernels on a Mac starts where files change that there are.
+func TestWorkflowNamesFiles(t *testing.T) {
+	const root = "../../.."
+	text, err := os.ReadFile(filepath.Join(root, ".github/workflows/metal.yml"))
+	require.NoError(t, err)
+	lists := regexp.MustCompile(`(?s)paths: \[(.*?)\]`).FindAllSubmatch(text, -1)
+	require.Len(t, lists, 2, "of pushes and of pull requests")
+	require.Equal(t, string(lists[0][1]), string(lists[1][1]))
+	for _, found := range regexp.MustCompile(`"(.*?)"`).FindAllSubmatch(lists[0][1], -1) {
+		_, err := os.Stat(filepath.Join(root, strings.TrimSuffix(string(found[1]), "/**")))
+		require.NoError(t, err)
+	}
 }
