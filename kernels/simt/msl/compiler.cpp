@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../core/environment.h"
 #include "../core/sanitizers.h"
 #include "recursion.h"
 #include "token.h"
@@ -30,16 +31,35 @@ using Arguments = std::vector<std::string>;
 
 constexpr const char *SOURCE = "program_source"; // as Metal calls a text without #line
 
-// The language: Metal's, so far as flags make it. No C++ runtime, no contraction of a product
-// and a sum, and halves that round after each operation.
+// The language: Metal's, so far as flags make it. No C++ runtime, and halves that round after
+// each operation.
 const Arguments LANGUAGE = {
-    "-std=c++14", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-lax-vector-conversions", "-fno-strict-aliasing",
+    "-std=c++14", "-fno-exceptions", "-fno-rtti", "-fno-lax-vector-conversions", "-fno-strict-aliasing",
     "-Xclang", "-cl-single-precision-constant", "-Xclang", "-ffloat16-excess-precision=none",
     "-Xclang", "-fbfloat16-excess-precision=none", "-fno-color-diagnostics", "-fno-caret-diagnostics",
     "-Wno-everything", "-Werror=c++17-extensions", "-Werror=c++20-extensions", "-Werror=vla", "-Werror=global-constructors"};
 
 const Arguments WARNINGS = {"-Wall", "-Wextra", "-Werror", "-Wno-duplicate-decl-specifier", "-Wno-unknown-pragmas",
                             "-Wno-unused-const-variable", "-Wno-unused-function", "-Wno-pass-failed"};
+
+#ifdef __x86_64__
+// Where the processor converts halves and fuses products and sums, kernels are faster by far.
+bool modern() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma"); }
+#else
+bool modern() { return true; }
+#endif
+
+// contraction says whether a product and a sum become one, which rounds once. Apple's compiler may do
+// that wherever the text does not forbid it, so FERRUM_SIMT_CONTRACT=1 does it wherever it can: also
+// between statements, since the operators of vectors are functions here. Halves stay as they are:
+// there is no such instruction for them.
+std::string contraction() {
+    if (simt::number("FERRUM_SIMT_CONTRACT", 0, 0, 1) == 0)
+        return "-ffp-contract=off";
+    if (!modern())
+        throw Failure("FERRUM_SIMT_CONTRACT=1 needs a processor with avx2, f16c and fma");
+    return "-ffp-contract=fast-honor-pragmas";
+}
 
 // The variant of kernels is this code's own.
 Arguments variant() {
@@ -56,10 +76,10 @@ Arguments variant() {
             throw Failure("FERRUM_SIMT_RACES is \"" + memory + "\", and may be device or threadgroup");
     }
 #ifdef __x86_64__
-    // Where the processor converts halves, kernels are faster by far.
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    if (modern())
         flags.push_back("-march=x86-64-v3");
 #endif
+    flags.push_back(contraction());
     return flags;
 }
 

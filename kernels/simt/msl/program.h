@@ -28,7 +28,7 @@ public:
     // 3.0 and 3.1. It returns null when that fails, with the compiler's text in error, by lines
     // as the source's #line directives name them. What was compiled is kept in the process, and
     // in the folder that FERRUM_SIMT_CACHE names, by the hash of everything that it depends on.
-    // The compiler is FERRUM_SIMT_CXX or clang++-19. Under ThreadSanitizer FERRUM_SIMT_RACES=device
+    // The compiler is FERRUM_SIMT_CXX or clang++-19. FERRUM_SIMT_CONTRACT=1 fuses products and sums. Under ThreadSanitizer FERRUM_SIMT_RACES=device
     // or threadgroup has races looked for in that memory alone, and barriers order what their
     // flags say; without, any barrier orders all. It is safe for concurrent use.
     static std::shared_ptr<const Program> compile(const std::string &source, unsigned version, std::string &error);

@@ -162,7 +162,8 @@ void test_conversion(const std::string &type, Format format) {
         demand(out[i] == want[i]);
 }
 
-// Each operation rounds: a product, and then its sum.
+// Each operation rounds: a product, and then its sum. Where contraction is asked for, the two of
+// an f32 round once, from one statement to the next and in vectors as well.
 void test_rounding() {
     std::vector<float> out = results(R"(
         if (lane != 0) return;
@@ -177,6 +178,20 @@ void test_rounding() {
         out[5] = in[7] * 2 / 2; // no reassociation: overflows
     )", 6, {1.0009765625f, 1.0009765625f, -1.001953125f, 1.0078125f, -1.015625f, 1.00000012f, -1.00000024f, 3e38f});
     demand(out[0] == 0 && out[1] == std::ldexp(1.0f, -20) && out[2] == 0 && out[3] == 0 && out[4] == 0 && out[5] == INF);
+    const std::string sums = R"(
+        if (lane != 0) return;
+        out[0] = in[0] * in[0] + in[1];
+        float product = in[0] * in[0];
+        out[1] = product + in[1];
+        float4 v = float4(in[0]);
+        v = v * v;
+        out[2] = (v + float4(in[1])).w;
+    )";
+    const std::vector<float> in = {1.00000012f, -1.00000024f};
+    demand(results(sums, 3, in) == std::vector<float>(3, 0.0f));
+    setenv("FERRUM_SIMT_CONTRACT", "1", 1);
+    demand(results(sums, 3, in) == std::vector<float>(3, std::ldexp(1.0f, -46)));
+    unsetenv("FERRUM_SIMT_CONTRACT");
 }
 
 void test_simdgroups() {
