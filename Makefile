@@ -88,11 +88,13 @@ nightly: ## every check at full size, fuzzing, benchmarks (an hour on two cores)
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 
 .PHONY: test-cuda
-test-cuda: bundle-cuda ## the CUDA backend on this machine's GPU: tests, and the sanitizer if it is installed
+test-cuda: ## the CUDA backend on this machine's GPU: tests, and the sanitizer if it is installed
+	@GO='$(GO)' scripts/cuda-bundle
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run test sanitize
 
 .PHONY: bench-cuda
-bench-cuda: bundle-cuda ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
+bench-cuda: ## the CUDA kernels against the bandwidth and matrix rate of this machine's GPU (4 minutes; BENCH=Kernels/decode/f16: a part)
+	@GO='$(GO)' scripts/cuda-bundle
 	@RESULTS=$(CURDIR)/build/results-cuda build/bundle-cuda/run bench
 	@$(GO) run ./internal/bench/benchpage build/results-cuda/cuda.txt
 	@sed -n '/<!-- aims/,/<!-- end/{/^|/p;}' build/results-cuda/cuda.md; echo "build/results-cuda: cuda.md has all tables, cuda.json all figures"
@@ -108,8 +110,9 @@ bench-cuda-host: ## the host's part of a step on CUDA, over a driver library tha
 	FERRUM_TEST_DEVICE=cuda:0 FERRUM_CUDA_DRIVER=$(CURDIR)/build/simt/libcuda-null.so $(GO) test -run '^$$' -bench '^BenchmarkHost' -benchtime $(BENCHTIME) -count $(COUNT) ./backend/cuda ./kvcache
 
 .PHONY: bundle-cuda
-bundle-cuda: ## tests and benchmarks for a GPU machine without Go, in build/bundle-cuda
+bundle-cuda: ## tests and benchmarks for a GPU machine without Go: build/bundle-cuda, packed in one file (5 minutes)
 	@GO='$(GO)' scripts/cuda-bundle
+	@scripts/cuda-pack
 
 .PHONY: test-metal
 test-metal: ## the Metal backend on this Mac, with the framework's own checks on
