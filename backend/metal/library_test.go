@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/msl"
@@ -91,8 +92,25 @@ func TestKernelThatIsMissing(t *testing.T) {
 	require.NoError(t, gputest.Exercise[*Buffer](be))
 }
 
-func emptyLibrary(t testing.TB, be *Backend) mtl.Library {
-	l, err := be.gpu.NewLibrary("#include <metal_stdlib>\n", false)
+// A kernel that the system runs with too few threads is refused, and where Metal's validation of
+// kernels is on, that is named as a reason.
+func TestKernelOfTooFewThreads(t *testing.T) {
+	be := open(t)
+	be.modules.libraries[metalkernels.Instance{Family: "blocks"}] = libraryOf(t, be,
+		"[[max_total_threads_per_threadgroup(64)]] kernel void fkv_copy_blocks() {}\n")
+	for value, named := range map[string]bool{"": false, "0": false, "1": true} {
+		t.Setenv(shaderValidation, value)
+		_, err := be.modules.find(&launch.Call{Kernel: launch.Kernel{Op: launch.OpCopyBlocks}})
+		require.ErrorIs(t, err, backend.ErrUnsupported{})
+		require.ErrorContains(t, err, "at most 64 threads")
+		require.Equal(t, named, strings.Contains(err.Error(), shaderValidation), "%v", err)
+	}
+}
+
+func emptyLibrary(t testing.TB, be *Backend) mtl.Library { return libraryOf(t, be, "") }
+
+func libraryOf(t testing.TB, be *Backend, source string) mtl.Library {
+	l, err := be.gpu.NewLibrary("#include <metal_stdlib>\n"+source, false)
 	require.NoError(t, err)
 	return l
 }

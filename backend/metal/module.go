@@ -4,6 +4,7 @@ package metal
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
@@ -15,11 +16,12 @@ import (
 )
 
 // What a core of Apple's GPUs runs at once, by which a plan divides its work: the
-// framework does not tell. A core has registers for many more threads than these, but
-// attention needs a hundred registers a thread; the memory is what was measured on the
-// M1 and M2 (github.com/philipturner/metal-benchmarks).
+// framework does not tell. Attention needs about a hundred registers of 4 bytes a thread, and a
+// core has some 208 KB of them: 208 KB / (100 × 4 bytes) = 532 threads, in whole threadgroups of
+// 128 or 256 that is 512. Registers and memory are what was measured on the M1 and M2
+// (github.com/philipturner/metal-benchmarks).
 const (
-	coreThreads = 1024
+	coreThreads = 512
 	coreMemory  = 60 << 10 // bytes of threadgroup memory
 	someCores   = 8        // where their number is unknown
 )
@@ -56,8 +58,10 @@ func newModules(gpu *mtl.Device) *modules {
 
 // find returns the kernel of a call. Once it was found, finding it again allocates nothing.
 func (m *modules) find(c *launch.Call) (*kernel, error) {
-	return m.kernels.Find(variant{c.Kernel.Base(), c.Constants}, m.load)
+	return m.get(variant{c.Kernel.Base(), c.Constants})
 }
+
+func (m *modules) get(v variant) (*kernel, error) { return m.kernels.Find(v, m.load) }
 
 // load makes the pipeline of a variant, one at a time.
 func (m *modules) load(v variant) (*kernel, error) {
@@ -69,11 +73,22 @@ func (m *modules) load(v variant) (*kernel, error) {
 	if p.Width != simdWidth || p.Threads < int(threads) {
 		p.Release()
 		return nil, backend.ErrUnsupported{Op: symbol, Why: fmt.Sprintf(
-			"%s runs it with at most %d threads in SIMD groups of %d, need %d in groups of %d", m.gpu.Info.Name, p.Threads, p.Width, threads, simdWidth)}
+			"%s runs it with at most %d threads in SIMD groups of %d, need %d in groups of %d", m.gpu.Info.Name, p.Threads, p.Width, threads, simdWidth) + validated()}
 	}
 	groups := max(min(coreThreads/int(threads), coreMemory/max(p.Memory, 1)), 1)
 	return &kernel{pipeline: p, threads: threads, resident: groups * cores(m.gpu.Info)}, nil
 }
+
+// validated is the likely reason for which a kernel has too few threads where it is one: Metal's
+// validation becomes a part of kernels, and they need more registers.
+func validated() string {
+	if on := os.Getenv(shaderValidation); on == "" || on == "0" {
+		return ""
+	}
+	return "; " + shaderValidation + " is set, and its checks take registers: run without it"
+}
+
+const shaderValidation = "MTL_SHADER_VALIDATION" // man MetalValidation
 
 // pipeline looks for the kernel in the library of all, if there is one, and else compiles
 // its source.

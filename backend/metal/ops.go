@@ -4,25 +4,14 @@ package metal
 
 import (
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
-// PlanAttend divides a step's attention evenly over the GPU's cores. It compiles the attention
-// kernels of the shape's types.
+// PlanAttend divides a step's attention evenly over the GPU's cores. It compiles the kernels that
+// attention with such a plan needs.
 func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
-	return be.dev.Plan(s, func(k launch.Kernel) (int, error) {
-		found, err := be.modules.find(&launch.Call{Kernel: k, Constants: usual})
-		if err != nil {
-			return 0, err
-		}
-		return found.resident, nil
-	})
+	return be.dev.Plan(s, func(k launch.Kernel) (int, error) { return be.warm(&s, k) })
 }
-
-// usual is what the attention of most steps has. What a kernel leaves out does not
-// change how many of it run at once.
-const usual = 1<<abi.Paged | 1<<abi.WithTable | 1<<abi.WithOffsets
 
 // Copy copies n elements between buffers of one DType. The ranges may overlap, which takes device
 // memory until the copy is done.

@@ -21,7 +21,7 @@ struct Target {
     // weight is the probability that the row gives to a key of the context.
     float weight(float product, Scoring scoring, Sight sight, int key) const {
         if (lse == NEG_INF || !sight.sees(position, key)) return 0;
-        return exp2((scoring.score(product, slope, key - position) * scoring.natural - lse) * LOG2E);
+        return weight_of((scoring.score(product, slope, key - position) * scoring.natural - lse) * LOG2E);
     }
 };
 

@@ -32,7 +32,7 @@ struct Merge {
 
     float weight(uint32_t part, float top) const {
         const float x = lse[part * step];
-        return x == NEG_INF ? 0 : exp2((x - top) * LOG2E);
+        return x == NEG_INF ? 0 : weight_of((x - top) * LOG2E);
     }
 
     // put writes the row.

@@ -14,6 +14,10 @@ struct Fma {
 struct Exp2 {
     template <class T> T operator()(T x) const { return T(__builtin_exp2f(float(x))); }
 };
+// Fast functions say nothing of infinities and NaN: here those become a number that no kernel can use.
+struct FastExp2 {
+    template <class T> T operator()(T x) const { return T(__builtin_isfinite(float(x)) ? __builtin_exp2f(float(x)) : -1e30f); }
+};
 struct Exp {
     template <class T> T operator()(T x) const { return T(__builtin_expf(float(x))); }
 };
@@ -61,6 +65,9 @@ namespace metal {
 
 template <class T> inline msl::Real<T> fma(T a, T b, T c) { return msl::map<T>(msl::Fma(), a, b, c); }
 template <class T> inline msl::Real<T> exp2(T x) { return msl::map<T>(msl::Exp2(), x); }
+namespace fast {
+template <class T> inline msl::Real<T> exp2(T x) { return msl::map<T>(msl::FastExp2(), x); }
+} // namespace fast
 template <class T> inline msl::Real<T> exp(T x) { return msl::map<T>(msl::Exp(), x); }
 template <class T> inline msl::Real<T> log(T x) { return msl::map<T>(msl::Log(), x); }
 template <class T> inline msl::Real<T> rint(T x) { return msl::map<T>(msl::Rint(), x); }

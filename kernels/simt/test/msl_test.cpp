@@ -37,10 +37,11 @@ void test_numbers() {
             *o++ = select(w, v, w < v).x;
             *o++ = INFINITY; *o++ = exp2(T(-INFINITY)); *o++ = log(T(0)) == -INFINITY ? 1 : 0; *o++ = max(T(-INFINITY), a);
             *o++ = rint(a); *o++ = rint(T(2.5)); *o++ = rint(-b); *o++ = fabs(v - v - c).y; *o++ = fabs(T(-INFINITY)); *o++ = isnan(T(NAN)) ? 1 : 0;
+            *o++ = fast::exp2(a); *o++ = fast::exp2(T(-INFINITY)) == T(0) ? 1 : 0; // no kernel may count on it
         )";
         source = "typedef " + std::string(type) + " T;\n" + source;
         std::vector<float> in = {-1.5f, 0.75f, 2.0f};
-        std::vector<float> out = results(source, 27, in);
+        std::vector<float> out = results(source, 29, in);
         bool half = !strcmp(type, "half");
         auto is = [&](size_t i, double want) { demand(std::fabs(out[i] - want) <= std::fabs(want) * (half ? 1e-3 : 2e-7)); };
         double a = in[0], b = in[1], c = in[2];
@@ -48,6 +49,7 @@ void test_numbers() {
         is(8, b), is(9, 0), is(10, 1), is(11, b), is(12, b), is(13, c), is(14, c * a + c), is(15, std::exp2(a));
         is(16, std::exp2(b)), demand(out[17] == INF), is(18, 0), is(19, 1), is(20, a);
         is(21, -2), is(22, 2), is(23, -1), is(24, c), demand(out[25] == INF), is(26, 1); // ties to even
+        is(27, std::exp2(a)), is(28, 0);
     }
 }
 

@@ -1,0 +1,66 @@
+//go:build cgo && !nometal && (darwin || metalsimt)
+
+package metal
+
+import (
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
+)
+
+// warm compiles what attention with a plan of the shape needs of a kind, beside it what merges parts and
+// adds scores up, and returns how many threadgroups of the kind the device runs at once. Whether the keys
+// are split changes as contexts grow, so it compiles for both: else the first step that splits them would
+// wait. Once all is there it allocates nothing.
+func (be *Backend) warm(s *backend.AttendShape, k launch.Kernel) (resident int, err error) {
+	merge, mass := launch.Kernel{Op: launch.OpAttendMerge, In: k.In}, k
+	mass.Op = launch.OpAttendMass
+	for _, whole := range usual(s) {
+		for _, constants := range [...]uint32{whole, whole | 1<<abi.WithPartials} {
+			kernels := [...]launch.Kernel{k, merge, mass}
+			for i, needed := range [...]bool{true, constants != whole, s.Scores} {
+				if !needed {
+					continue
+				}
+				v := variant{kernels[i].Base(), constants}
+				if v.kernel.Op == launch.OpAttendMass {
+					v.constants = v.constants&^(1<<abi.WithLSE) | 1<<abi.WithFinalLSE
+				}
+				found, err := be.modules.get(v)
+				if err != nil {
+					return 0, err
+				}
+				if i == 0 {
+					resident = found.resident
+				}
+			}
+		}
+	}
+	return resident, nil
+}
+
+// usual is the function constants that calls with a plan of the shape have: with a table and query offsets,
+// and as far as the plan tells with scores. Plans of older or of residual keys are for calls whose results
+// are merged by their log-sum-exps, scores are then AttendScores' part; but where no key is old yet, a call
+// for residual ones is like any other. ALiBi, sinks, soft-cap and log-sum-exps that a caller wants for
+// itself are not in a shape: kernels with those are compiled when they are first used.
+func usual(s *backend.AttendShape) [2]uint32 {
+	alone := uint32(1<<abi.WithTable | 1<<abi.WithOffsets)
+	longer := func(n uint32) bool { return int(n) > s.BlockSize }
+	if s.TableStride > 1 || s.TableStride == 0 && slices.ContainsFunc(s.ContextLens, longer) {
+		alone |= 1 << abi.Paged
+	}
+	merged := alone | 1<<abi.WithLSE
+	if s.Scores {
+		alone |= 1 << abi.WithFinalLSE
+	}
+	switch s.Part {
+	case backend.OlderKeys:
+		return [2]uint32{merged, merged}
+	case backend.ResidualKeys:
+		return [2]uint32{alone, merged}
+	}
+	return [2]uint32{alone, alone}
+}
