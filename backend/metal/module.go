@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/device"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/internal/msl"
@@ -36,7 +35,8 @@ type kernel struct {
 	resident int    // threadgroups that the whole device runs at once
 }
 
-// variant names a kernel with its function constants: all that a pipeline depends on.
+// variant names a kernel with its function constants, of abi.h and of storage.go: all that a pipeline
+// depends on.
 type variant struct {
 	kernel    launch.Kernel
 	constants uint32
@@ -58,7 +58,7 @@ func newModules(gpu *mtl.Device) *modules {
 
 // find returns the kernel of a call. Once it was found, finding it again allocates nothing.
 func (m *modules) find(c *launch.Call) (*kernel, error) {
-	return m.get(variant{c.Kernel.Base(), c.Constants})
+	return m.get(variant{c.Kernel.Base(), c.Constants | stored(c)})
 }
 
 func (m *modules) get(v variant) (*kernel, error) { return m.kernels.Find(v, m.load) }
@@ -66,7 +66,7 @@ func (m *modules) get(v variant) (*kernel, error) { return m.kernels.Find(v, m.l
 // load makes the pipeline of a variant, one at a time.
 func (m *modules) load(v variant) (*kernel, error) {
 	symbol, threads := v.kernel.Symbol(), msl.Threads(v.kernel)
-	p, err := m.pipeline(msl.Instance(v.kernel), symbol, v.constants)
+	p, err := m.pipeline(v, symbol)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", symbol, err)
 	}
@@ -92,7 +92,7 @@ const shaderValidation = "MTL_SHADER_VALIDATION" // man MetalValidation
 
 // pipeline looks for the kernel in the library of all, if there is one, and else compiles
 // its source.
-func (m *modules) pipeline(i metalkernels.Instance, symbol string, constants uint32) (mtl.Pipeline, error) {
+func (m *modules) pipeline(v variant, symbol string) (mtl.Pipeline, error) {
 	if !m.tried {
 		m.tried = true
 		if data, ok := library(); ok {
@@ -100,10 +100,11 @@ func (m *modules) pipeline(i metalkernels.Instance, symbol string, constants uin
 		}
 	}
 	if m.whole != 0 {
-		if p, err := m.gpu.NewPipeline(m.whole, symbol, constants, abi.Constants); err == nil {
+		if p, err := m.gpu.NewPipeline(m.whole, symbol, v.constants, constants); err == nil {
 			return p, nil
 		}
 	}
+	i := msl.Instance(v.kernel)
 	l, ok := m.libraries[i]
 	if !ok {
 		source, err := i.Source()
@@ -115,7 +116,7 @@ func (m *modules) pipeline(i metalkernels.Instance, symbol string, constants uin
 		}
 		m.libraries[i] = l
 	}
-	return m.gpu.NewPipeline(l, symbol, constants, abi.Constants)
+	return m.gpu.NewPipeline(l, symbol, v.constants, constants)
 }
 
 // library is the embedded library of all kernels, replaced by tests.

@@ -35,6 +35,7 @@ type world[B backend.Buffer] struct {
 	s    backend.Stream
 	plan func(s backend.AttendShape, f features) (backend.AttendPlan, error)
 	rng  *rand.Rand
+	int8 bool // attend to a quantized cache
 }
 
 func newWorld[B backend.Buffer](t testing.TB, be backend.Backend[B]) *world[B] {
@@ -163,9 +164,12 @@ func (w *world[B]) merge(f features) []float32 {
 
 func (w *world[B]) attend(f features) []float32 {
 	const qHeads, block, stride = 2, 16, 38
-	f32 := backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}
+	format := backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}
+	if w.int8 {
+		format.K, format.V = backend.Int8, backend.Int8
+	}
 	lens := []uint32{600, 280}
-	shape := backend.AttendShape{QHeads: qHeads, KVHeads: 1, KDim: dim, VDim: dim, BlockSize: 608, Format: f32,
+	shape := backend.AttendShape{QHeads: qHeads, KVHeads: 1, KDim: dim, VDim: dim, BlockSize: 608, Format: format,
 		ContextLens: lens, QueryLens: []uint32{1, 1}, Scores: f.has(abi.WithFinalLSE)}
 	p := backend.AttendParams[B]{QHeads: qHeads, Scale: 0.125, Q: backend.Dense(w.floats(2 * qHeads * dim)),
 		Batch: backend.Ragged[B]{Seqs: 2, Tokens: 2, ContextLens: place(w, backend.U32, lens...)},
@@ -182,6 +186,9 @@ func (w *world[B]) attend(f features) []float32 {
 		p.Batch.Table, p.Batch.TableStride = backend.Some(place[uint32](w, backend.U32, 1, 0)), 1
 	}
 	p.Cache = w.cache(2*stride*block/shape.BlockSize, shape.BlockSize)
+	if w.int8 {
+		p.Cache = w.packed(p.Cache)
+	}
 	if f.has(abi.WithOffsets) {
 		p.Batch.QueryOffsets = backend.Some(place[uint32](w, backend.U32, 0, 1, 2))
 	}

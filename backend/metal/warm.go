@@ -18,13 +18,13 @@ func (be *Backend) warm(s *backend.AttendShape, k launch.Kernel) (resident int, 
 	merge, mass := launch.Kernel{Op: launch.OpAttendMerge, In: k.In}, k
 	mass.Op = launch.OpAttendMass
 	for _, whole := range usual(s) {
-		for _, constants := range [...]uint32{whole, whole | 1<<abi.WithPartials} {
+		for _, has := range [...]uint32{whole, whole | 1<<abi.WithPartials} {
 			kernels := [...]launch.Kernel{k, merge, mass}
-			for i, needed := range [...]bool{true, constants != whole, s.Scores} {
+			for i, needed := range [...]bool{true, has != whole, s.Scores} {
 				if !needed {
 					continue
 				}
-				v := variant{kernels[i].Base(), constants}
+				v := variantOf(kernels[i], s.Format, has)
 				if v.kernel.Op == launch.OpAttendMass {
 					v.constants = v.constants&^(1<<abi.WithLSE) | 1<<abi.WithFinalLSE
 				}

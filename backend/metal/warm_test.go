@@ -19,15 +19,19 @@ func TestPlanCompilesWhatAttentionNeeds(t *testing.T) {
 	found := emulator().Found
 	for _, c := range []struct {
 		has  features
+		int8 bool
 		made int // a pipeline for each of two kinds, and all of that again with what merges parts
 	}{
-		{with(abi.WithTable, abi.WithOffsets, abi.Paged), 5},
-		{with(abi.WithTable, abi.WithOffsets), 5},
-		{with(abi.WithTable, abi.WithOffsets, abi.Paged, abi.WithFinalLSE), 7},
+		{with(abi.WithTable, abi.WithOffsets, abi.Paged), false, 5},
+		{with(abi.WithTable, abi.WithOffsets, abi.Paged), true, 5},
+		{with(abi.WithTable, abi.WithOffsets), false, 5},
+		{with(abi.WithTable, abi.WithOffsets, abi.Paged, abi.WithFinalLSE), false, 7},
+		{with(abi.WithTable, abi.WithOffsets, abi.Paged, abi.WithFinalLSE), true, 7},
 	} {
 		for _, parts := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%#x %v", c.has, parts), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%#x %v %v", c.has, c.int8, parts), func(t *testing.T) {
 				w := newWorld[*Buffer](t, open(t))
+				w.int8 = c.int8
 				planned := uint64(0)
 				w.plan = func(s backend.AttendShape, _ features) (backend.AttendPlan, error) {
 					before := found()

@@ -12,7 +12,41 @@ constant bool with_softcap [[function_constant(FKV_WITH_SOFTCAP)]];
 constant bool with_final_lse [[function_constant(FKV_WITH_FINAL_LSE)]];
 constant bool with_partials [[function_constant(FKV_WITH_PARTIALS)]];
 
+// Behind the function constants of abi.h are Metal's own: how keys and values are stored, each as the
+// number of its type among FKV_EACH_STORAGE, in binary. So a pipeline has the code of its own types alone,
+// which as arguments would be branches for every octet.
+#if FKV_QUANT
+enum { KEYS_STORED_0 = FKV_CONSTANTS, KEYS_STORED_1, KEYS_STORED_2, KEYS_STORED_3,
+       VALUES_STORED_0, VALUES_STORED_1, VALUES_STORED_2, VALUES_STORED_3 };
+constant bool keys_stored_0 [[function_constant(KEYS_STORED_0)]];
+constant bool keys_stored_1 [[function_constant(KEYS_STORED_1)]];
+constant bool keys_stored_2 [[function_constant(KEYS_STORED_2)]];
+constant bool keys_stored_3 [[function_constant(KEYS_STORED_3)]];
+constant bool values_stored_0 [[function_constant(VALUES_STORED_0)]];
+constant bool values_stored_1 [[function_constant(VALUES_STORED_1)]];
+constant bool values_stored_2 [[function_constant(VALUES_STORED_2)]];
+constant bool values_stored_3 [[function_constant(VALUES_STORED_3)]];
+#endif
+
 namespace fkv {
+
+#if FKV_QUANT
+// storage_of is the word of storage.h of a type by the bits of its number.
+inline uint storage_of(bool one, bool two, bool four, bool eight) {
+    const uint number = uint(one) | uint(two) << 1 | uint(four) << 2 | uint(eight) << 3;
+    uint i = 0;
+#define FKV_NUMBERED(name, word)                                                                                     \
+    if (number == i++) return word;
+    FKV_EACH_STORAGE(FKV_NUMBERED)
+#undef FKV_NUMBERED
+    return 0; // there is no such type
+}
+inline uint keys_storage() { return storage_of(keys_stored_0, keys_stored_1, keys_stored_2, keys_stored_3); }
+inline uint values_storage() { return storage_of(values_stored_0, values_stored_1, values_stored_2, values_stored_3); }
+#else
+inline uint keys_storage() { return 0; }
+inline uint values_storage() { return 0; }
+#endif
 
 // Stored is a plane of the cache as one KV head sees it. scales is null where it is not quantized.
 struct Stored {
@@ -29,8 +63,8 @@ struct Call {
     const device uint *k_scales, *v_scales;
     constant fkv_attend_args *args;
 
-    Stored keys(uint32_t head) const { return {k, k_scales, args->k_storage, head}; }
-    Stored values(uint32_t head) const { return {v, v_scales, args->v_storage, head}; }
+    Stored keys(uint32_t head) const { return {k, k_scales, keys_storage(), head}; }
+    Stored values(uint32_t head) const { return {v, v_scales, values_storage(), head}; }
 };
 
 // Results is what it writes.

@@ -162,12 +162,12 @@ inline void put_plain(Codes<uint> to, int64_t row, uint octet, const thread floa
     }
 }
 
-// get_octet is what an octet of a row is worth. line is as for Codes::fetch.
+// get_octet is what an octet of a row is worth. line is as for Codes::channels.
 template <class Word> inline void get_octet(thread float (&x)[OCTET], Codes<Word> from, int64_t row, int64_t line, uint octet) {
     if (from.coding.plain()) {
         get_plain(x, from, row, octet);
     } else {
-        from.decode(x, from.fetch(row, line, octet), octet);
+        from.decode(x, from.template fetch<OCTET>(row, line, octet), 0, octet);
     }
 }
 

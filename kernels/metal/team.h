@@ -41,7 +41,7 @@ template <int N, int DIM, int SIZE> struct Team {
     template <class Cached, int EACH>
     static void load(thread float (&x)[HELD], const thread InCache<Cached, DIM, SIZE, EACH> &rows, int k, int lane) {
 #pragma unroll
-        for (int j = 0; j < VECTORS; j++) rows.plane.numbers(x + j * N, rows.held[k][j], dim(j, lane) / N);
+        for (int j = 0; j < VECTORS; j++) rows.plane.template numbers<N>(x + j * N, rows.held[k][j], dim(j, lane) / N);
     }
 };
 
@@ -52,7 +52,7 @@ template <class Cached, int DIM, int SIZE, int EACH> struct InCache {
     using In = Team<Cached::N, DIM, SIZE>;
 
     Cached plane;
-    uint4 held[EACH][In::VECTORS];
+    typename Cached::template Held<Cached::N> held[EACH][In::VECTORS];
 
     InCache(Cached from, const thread Pages &pages, const thread int64_t (&rows)[EACH], int count, int lane)
         : plane(from) {
@@ -61,8 +61,9 @@ template <class Cached, int DIM, int SIZE, int EACH> struct InCache {
 #pragma unroll
             for (int j = 0; j < In::VECTORS; j++) {
                 const bool there = In::has(j, lane);
-                const uint4 bits = plane.template load<DIM>(pages, rows[k], there ? In::dim(j, lane) / Cached::N : 0);
-                held[k][j] = there && k < count ? bits : uint4(0);
+                const int i = there ? In::dim(j, lane) / Cached::N : 0;
+                held[k][j] = plane.template load<DIM, Cached::N>(pages, rows[k], i);
+                held[k][j].keep(there && k < count);
             }
         }
     }

@@ -8,61 +8,95 @@
 
 namespace fkv {
 
-// Plane is a plane of S, of which kernels with activations of T load N elements at a time.
+// Elements is 16 bytes of a plane of floats.
+struct Elements {
+    uint4 bits;
+
+    static Elements none() { return {uint4(0)}; }
+    void keep(bool there) { bits = there ? bits : uint4(0); } // without a branch
+};
+
+// Plane is a plane of S, of which kernels with activations of T load Held<W>, W elements, at a time.
 // Tiles of it have elements of Type.
 template <class T, class S> struct Plane {
     using Type = S;
-    enum : int { N = 16 / sizeof(S) };
+    enum : int { N = 16 / sizeof(S) }; // elements that a lane of a team multiplies together
+    template <int W> using Held = Elements;
 
     const device uint4 *vectors;
 
     Plane(Stored from, int) : vectors(static_cast<const device uint4 *>(from.data)) {}
 
-    // load is vector i of a row [DIM].
-    template <int DIM> uint4 load(const thread Pages &, int64_t row, int i) const {
-        return vectors[row * (DIM / N) + i];
+    // width is the elements of a load for tiles of so many rows [dim], which threads share.
+    static constexpr int width(int, int, int) { return N; }
+
+    // load is number i of a row [DIM].
+    template <int DIM, int W> Elements load(const thread Pages &, int64_t row, int i) const {
+        return {vectors[row * (DIM / N) + i]};
     }
 
-    // numbers and put make numbers, or elements of a tile, of what was loaded, or of zeros; i as
-    // it was there.
-    void numbers(thread float *x, uint4 bits, int) const {
+    // numbers and put make numbers, or elements of a tile, of what was loaded; i as it was there.
+    template <int W> void numbers(thread float *x, const thread Elements &held, int) const {
         S elements[N];
-        unpack(bits, elements);
+        unpack(held.bits, elements);
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = to_float(elements[i]);
     }
-    void put(threadgroup S *to, uint4 bits, int) const { *reinterpret_cast<threadgroup uint4 *>(to) = bits; }
+    template <int W> void put(threadgroup S *to, const thread Elements &held, int, uint) const {
+        *reinterpret_cast<threadgroup uint4 *>(to) = held.bits;
+    }
 };
 
-// Of a quantized plane it is octets of codes, which become elements of T in tiles.
+// Of a quantized plane it is chunks of codes, which become elements of T in tiles.
 template <class T> struct Plane<T, Quantized> {
     using Type = T;
     enum : int { N = OCTET, PIECE = 16 / sizeof(T) };
+    template <int W> using Held = Chunk<W>;
 
     Codes<const uint> codes;
 
     Plane(Stored from, int dim)
         : codes(static_cast<const device uint *>(from.data), from.scales, from.storage, dim, from.head) {}
 
-    template <int DIM> uint4 load(const thread Pages &pages, int64_t row, int i) const {
-        return codes.fetch(row, pages.line(row), i);
+    // The most elements that leave no thread without a load and fill rows; of tiles of f32 few, because a
+    // thread stores them one behind the other.
+    static constexpr int width(int rows, int dim, int threads) {
+        return sizeof(T) == 2 && dim % 32 == 0 && rows * dim >= 32 * threads   ? 32
+               : sizeof(T) == 2 && dim % 16 == 0 && rows * dim >= 16 * threads ? 16
+                                                                               : 8;
+    }
+
+    template <int DIM, int W> Chunk<W> load(const thread Pages &pages, int64_t row, int i) const {
+        static_assert(DIM % W == 0 && W <= int(MOST_CHUNK), "whole chunks");
+        return codes.template fetch<W>(row, pages.line(row), i);
     }
 
     // numbers rounds to T as put does: all kernels find the same scores, so attention mass,
     // for which a second one looks at the keys, is a share of what the first one summed.
-    void numbers(thread float *x, uint4 bits, int i) const {
-        codes.decode(x, bits, i);
+    template <int W> void numbers(thread float *x, const thread Chunk<W> &held, int i) const {
 #pragma unroll
-        for (int j = 0; j < N; j++) x[j] = to_float(from_float<T>(x[j]));
+        for (int o = 0; o < W / N; o++) codes.decode(x + o * N, held, o, i * (W / N) + o);
+#pragma unroll
+        for (int j = 0; j < W; j++) x[j] = to_float(from_float<T>(x[j]));
     }
-    void put(threadgroup T *to, uint4 bits, int i) const {
-        float x[N];
-        T elements[N];
-        codes.decode(x, bits, i);
+
+    // put begins with octet first, modulo their number, and goes on around: chosen by the thread, so that
+    // no two of those that store together use one bank.
+    template <int W> void put(threadgroup T *to, Chunk<W> held, int i, uint first) const {
+        held.turn(first, codes.coding.bits == 8);
 #pragma unroll
-        for (int j = 0; j < N; j++) elements[j] = from_float<T>(x[j]);
+        for (int o = 0; o < W / N; o++) {
+            const int at = (o + first) % (W / N);
+            float x[N];
+            T elements[N];
+            codes.decode(x, held, o, i * (W / N) + at);
 #pragma unroll
-        for (int j = 0; j < N; j += PIECE) *reinterpret_cast<threadgroup uint4 *>(to + j) = packed(elements + j);
+            for (int j = 0; j < N; j++) elements[j] = from_float<T>(x[j]);
+#pragma unroll
+            for (int j = 0; j < N; j += PIECE) {
+                *reinterpret_cast<threadgroup uint4 *>(to + at * N + j) = packed(elements + j);
+            }
+        }
     }
 };
 
@@ -78,8 +112,8 @@ template <class T> struct Plane<T, Quantized> {
 template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> struct Stream {
     using S = typename Cached::Type;
     enum : int {
-        N = Cached::N, // elements of a load
         MOST_DIM = KDIM > VDIM ? KDIM : VDIM,
+        N = Cached::width(KEYS, VDIM == 0 || KDIM < VDIM ? KDIM : VDIM, THREADS), // elements of a load
         SLOT = KEYS * (MOST_DIM + PAD),
         SLOTS = 2 * SLOT * sizeof(S) <= 20 << 10 ? 2 : 1, // more would leave a core one threadgroup
         BYTES = SLOTS * SLOT * sizeof(S),
@@ -87,7 +121,10 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
         VALUE_STRIDE = VDIM + PAD,
         LOADS = (KEYS * (MOST_DIM / N) + THREADS - 1) / THREADS, // of a thread for a step
         AHEAD = LOADS < 4 ? LOADS : 4,                           // as registers allow
+        ROWS_KEPT = KDIM == VDIM && AHEAD <= 2, // a thread's values lie in the rows of its keys
     };
+    static_assert(KDIM % N == 0 && VDIM % N == 0, "rows of whole loads");
+    using Held = typename Cached::template Held<N>;
 
     threadgroup S *memory;
     Cached keys_from, values_from;
@@ -96,20 +133,21 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
     int thread_index;
     int tile = 0; // number in the span of the first key of the step that is under way
     int slot = 0; // that it goes to
-    uint4 held[AHEAD];
+    Held held[AHEAD];
+    int64_t rows[AHEAD]; // that it is of, -1 for none
 
     // A stream begins to load at once.
     Stream(threadgroup void *shared, Cached k, Cached v, Pages p, Span s, int thread_at)
         : memory(static_cast<threadgroup S *>(shared)), keys_from(k), values_from(v), pages(p), span(s),
           thread_index(thread_at) {
-        fetch<KDIM>(keys_from);
+        fetch<KDIM, false>(keys_from);
     }
 
     // keys is the tile's keys [KEYS, KEY_STRIDE], good until the next step.
     const threadgroup S *keys() {
         const threadgroup S *here = place<KDIM>(keys_from);
         if (VDIM == 0) tile += KEYS;
-        fetch<VDIM ? VDIM : KDIM>(VDIM ? values_from : keys_from);
+        fetch<VDIM ? VDIM : KDIM, VDIM != 0 && ROWS_KEPT>(VDIM ? values_from : keys_from);
         return here;
     }
 
@@ -117,23 +155,30 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
     const threadgroup S *values() {
         const threadgroup S *here = place<VDIM>(values_from);
         tile += KEYS;
-        fetch<KDIM>(keys_from);
+        fetch<KDIM, false>(keys_from);
         return here;
     }
 
   private:
-    // load is load number i of the step's KEYS rows.
-    template <int DIM> uint4 load(const thread Cached &plane, int i) const {
+    // row is the row of load number i of the step's KEYS rows, -1 for none.
+    template <int DIM> int64_t row(int i) const {
         const int n = tile + i / (DIM / N);
-        if (n >= span.count) return uint4(0);
-        return plane.template load<DIM>(pages, pages.row(span.at(n)), i % (DIM / N));
+        return n < span.count ? pages.row(span.at(n)) : -1;
     }
 
-    template <int DIM> void fetch(const thread Cached &plane) {
+    template <int DIM> Held load(const thread Cached &plane, int64_t row, int i) const {
+        if (row < 0) return Held::none();
+        return plane.template load<DIM, N>(pages, row, i % (DIM / N));
+    }
+
+    // fetch begins the loads of a step, with KEPT of the rows of the step before.
+    template <int DIM, bool KEPT> void fetch(const thread Cached &plane) {
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
             const int i = j * THREADS + thread_index;
-            if (i < KEYS * (DIM / N)) held[j] = load<DIM>(plane, i);
+            if (i >= KEYS * (DIM / N)) continue;
+            if (!KEPT) rows[j] = row<DIM>(i);
+            held[j] = load<DIM>(plane, rows[j], i);
         }
     }
 
@@ -145,8 +190,9 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
         for (int j = 0; j < LOADS; j++) {
             const int i = j * THREADS + thread_index;
             if (i >= KEYS * (DIM / N)) continue;
-            const uint4 bits = j < AHEAD ? held[j < AHEAD ? j : 0] : load<DIM>(plane, i);
-            plane.put(to + i / (DIM / N) * (DIM + PAD) + i % (DIM / N) * N, bits, i % (DIM / N));
+            const Held one = j < AHEAD ? held[j < AHEAD ? j : 0] : load<DIM>(plane, row<DIM>(i), i);
+            const int key = i / (DIM / N), at = i % (DIM / N);
+            plane.template put<N>(to + key * (DIM + PAD) + at * N, one, at, uint(i * N / 64 - key));
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
         slot = SLOTS - 1 - slot;

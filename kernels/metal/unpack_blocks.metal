@@ -33,7 +33,7 @@ FKV_NAME(const device uint *from [[buffer(FKV_UNPACK_BLOCKS_FROM)]],
                 const bool there = seat.taken && offset < args.block_size;
                 float x[fkv::OCTET] = {};
                 if (there) {
-                    codes.decode(x, codes.fetch(line * args.block_size + offset, line, seat.octet), seat.octet);
+                    codes.decode(x, codes.fetch<fkv::OCTET>(line * args.block_size + offset, line, seat.octet), 0, seat.octet);
                 }
                 if (args.flags & FKV_HADAMARD) fkv::hadamard(x, args.dim, here.lane);
                 if (there) fkv::store_octet(to + (first + offset) * args.dim + seat.octet * fkv::OCTET, x, true);

@@ -16,7 +16,9 @@
 namespace rig {
 
 using Buffers = std::vector<const void *>;
-using Constants = std::array<uint64_t, FKV_CONSTANTS>;
+// Constants are those of abi.h and, behind them, the bits of the numbers of both storage types (attend.h).
+constexpr size_t STORED_BITS = 4;
+using Constants = std::array<uint64_t, FKV_CONSTANTS + 2 * STORED_BITS>;
 
 // Symbol is a kernel's name and what it says of the instance: "fkv_merge_f32_f16".
 struct Symbol {
@@ -162,6 +164,19 @@ inline void choose(Constants &c, const fkv_fill_args &, const Buffers &b, uint32
 inline void choose(Constants &c, const fkv_copy_args &, const Buffers &b, uint32_t) {
     c[FKV_WIDE] = aligned(b, {FKV_COPY_DST, FKV_COPY_SRC});
 }
+
+// number_of is the number of a storage type among all; 0 where there is none, which nothing asks.
+inline uint64_t number_of(uint32_t storage) {
+    uint64_t number = 0, i = 0;
+#define NUMBERED(name, word)                                                                                         \
+    if (storage == word) {                                                                                           \
+        number = i;                                                                                                  \
+    }                                                                                                                \
+    i++;
+    FKV_EACH_STORAGE(NUMBERED)
+#undef NUMBERED
+    return number;
+}
 inline void choose(Constants &c, const fkv_attend_args &a, const Buffers &b, uint32_t) {
     c[FKV_PAGED] = a.table_stride > 1; // the tests have no paged sequence of one block
     c[FKV_WITH_TABLE] = b[FKV_ATTEND_TABLE] != nullptr;
@@ -172,6 +187,10 @@ inline void choose(Constants &c, const fkv_attend_args &a, const Buffers &b, uin
     c[FKV_WITH_LSE] = b[FKV_ATTEND_LSE] != nullptr;
     c[FKV_WITH_FINAL_LSE] = b[FKV_ATTEND_FINAL_LSE] != nullptr;
     c[FKV_WITH_PARTIALS] = b[FKV_ATTEND_PARTIAL] != nullptr;
+    for (size_t bit = 0; bit < STORED_BITS; bit++) {
+        c[FKV_CONSTANTS + bit] = number_of(a.k_storage) >> bit & 1;
+        c[FKV_CONSTANTS + STORED_BITS + bit] = number_of(a.v_storage) >> bit & 1;
+    }
 }
 template <class Args> void choose(Constants &, const Args &, const Buffers &, uint32_t) {}
 
