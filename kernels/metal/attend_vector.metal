@@ -28,9 +28,9 @@ struct Vector {
 #pragma unroll
             for (int k = 0; k < EACH; k++) at[k] = pages.row(span.at(min(first + k * TEAMS, span.count - 1)));
             const Keys keys(keys_from, pages, at, left, lane % Rows::SIZE);
+            const Values values(values_from, pages, at, left, lane % Rows::SIZE); // on its way meanwhile
             typename Rows::Weights s = rows.rows.multiply(keys, lane);
             rows.weigh(s, scoring, task.sight, span, first);
-            const Values values(values_from, pages, at, left, lane % Rows::SIZE);
             rows.mix(s, values);
         }
         join<SIMDGROUPS, 1>(rows, scoring, shared, simdgroup, 0, lane);

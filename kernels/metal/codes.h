@@ -9,18 +9,14 @@ namespace fkv {
 struct Quantized;
 
 // load_words loads COUNT words, at most 16 bytes at a time, to as many of which from is aligned.
-template <uint COUNT> inline void load_words(thread uint *to, const device uint *from) {
+template <uint COUNT> inline void load_words(thread uint4 *to, const device uint *from) {
     if (COUNT == 1) {
-        to[0] = *from;
+        *to = uint4(*from, 0, 0, 0);
     } else if (COUNT == 2) {
-        const uint2 two = *reinterpret_cast<const device uint2 *>(from);
-        to[0] = two.x, to[1] = two.y;
+        *to = uint4(*reinterpret_cast<const device uint2 *>(from), 0, 0);
     } else {
 #pragma unroll
-        for (uint i = 0; i < COUNT; i += 4) {
-            const uint4 four = reinterpret_cast<const device uint4 *>(from)[i / 4];
-            to[i] = four.x, to[i + 1] = four.y, to[i + 2] = four.z, to[i + 3] = four.w;
-        }
+        for (uint i = 0; i < COUNT / 4; i++) to[i] = reinterpret_cast<const device uint4 *>(from)[i];
     }
 }
 
@@ -33,16 +29,17 @@ FKV_EACH_STORAGE(FKV_IN_COMMON)
 #undef FKV_IN_COMMON
 
 template <uint N> struct Chunk {
-    enum : uint { OCTETS = N / OCTET };
+    enum : uint { OCTETS = N / OCTET, WORDS = N / 4, VECTORS = (N + 15) / 16 };
 
-    uint codes[N / 4]; // those of 4 bits fill the first half
-    uint scale;        // the word, of FKV_BY_CHANNEL 0
-    int64_t line;      // of the row, see Codes; -1: there is no row, and elements are 0
+    uint4 codes[VECTORS]; // as they were loaded, for compilers divide what is taken apart at once; those of 4
+                          // bits fill the first half
+    uint scale;           // the word, of FKV_BY_CHANNEL 0
+    int64_t line;         // of the row, see Codes; -1: there is no row, and elements are 0
 
     static Chunk none() {
         Chunk c;
 #pragma unroll
-        for (uint i = 0; i < N / 4; i++) c.codes[i] = 0;
+        for (uint i = 0; i < uint(VECTORS); i++) c.codes[i] = uint4(0);
         c.scale = 0, c.line = -1;
         return c;
     }
@@ -50,24 +47,38 @@ template <uint N> struct Chunk {
     // keep makes it none where there is no row, without a branch.
     void keep(bool there) {
 #pragma unroll
-        for (uint i = 0; i < N / 4; i++) codes[i] = there ? codes[i] : 0;
+        for (uint i = 0; i < uint(VECTORS); i++) codes[i] = there ? codes[i] : uint4(0);
         scale = there ? scale : 0;
         line = there ? line : -1;
     }
 
-    // turn makes octet (i + by) % OCTETS octet i, with no index that is not known beforehand: registers have
-    // no address.
+    // word is number i, which is known beforehand: registers have no address.
+    uint word(uint i) const {
+        const uint4 four = codes[i / 4];
+        return i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w;
+    }
+
+    // turn makes octet (i + by) % OCTETS octet i; bytes says that codes have 8 bits.
     void turn(uint by, bool bytes) {
 #pragma unroll
         for (uint apart = 1; apart < uint(OCTETS); apart *= 2) {
             const Chunk old = *this;
             const bool moved = by & apart;
 #pragma unroll
-            for (uint i = 0; i < N / 4; i++) {
-                const uint wide = (i + 2 * apart) % (N / 4), narrow = i < uint(OCTETS) ? (i + apart) % uint(OCTETS) : i;
-                codes[i] = moved ? (bytes ? old.codes[wide] : old.codes[narrow]) : old.codes[i];
+            for (uint i = 0; i < uint(VECTORS); i++) {
+                const uint w = 4 * i;
+                const uint4 next = uint4(old.after(w, apart, bytes), old.after(w + 1, apart, bytes),
+                                         old.after(w + 2, apart, bytes), old.after(w + 3, apart, bytes));
+                codes[i] = moved ? next : old.codes[i];
             }
         }
+    }
+
+  private:
+    // after is the word some octets after word i, around the chunk's end.
+    uint after(uint i, uint apart, bool bytes) const {
+        if (bytes) return word((i + 2 * apart) % uint(WORDS));
+        return i < uint(OCTETS) ? word((i + apart) % uint(OCTETS)) : 0;
     }
 };
 
@@ -118,7 +129,7 @@ template <class Word> struct Codes {
             }
         }
         const bool bytes = coding.bits == 8;
-        const uint first = bytes ? held.codes[2 * o] : held.codes[o], rest = bytes ? held.codes[2 * o + 1] : first >> 16;
+        const uint first = held.word(bytes ? 2 * o : o), rest = bytes ? held.word(2 * o + 1) : first >> 16;
         const float4 a = Scale(coding, low).values(numbers(coding.storage, first));
         const float4 b = Scale(coding, high).values(numbers(coding.storage, rest));
         x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;

@@ -21,7 +21,7 @@ template <int N, int DIM, int SIZE> struct Team {
     // load reads a lane's elements of row k of a source, 16 bytes at a time. For a missing
     // vector it takes zeros, and reads something all the same: with a branch in between, loads
     // would wait for each other.
-    template <class Source> static void load(thread float (&x)[HELD], const thread Source &rows, int k, int lane) {
+    template <class X, class Source> static void load(thread X (&x)[HELD], const thread Source &rows, int k, int lane) {
         using T = typename Source::Type;
         enum : int { PER = 16 / sizeof(T) };
 #pragma unroll
@@ -34,7 +34,7 @@ template <int N, int DIM, int SIZE> struct Team {
                 unpack(has(j, lane) ? bits : uint4(0), elements + i);
             }
 #pragma unroll
-            for (int i = 0; i < N; i++) x[j * N + i] = to_float(elements[i]);
+            for (int i = 0; i < N; i++) x[j * N + i] = X(elements[i]);
         }
     }
 
@@ -142,13 +142,18 @@ template <int ROWS, int EACH, int SIZE> struct Scores {
     }
 };
 
+// InRegisters is what a query of T is held as: Apple's GPUs multiply a half as it is, two of which fill a
+// register; a bfloat they would convert each time.
+template <class T> struct InRegisters { using Type = float; };
+template <> struct InRegisters<half> { using Type = half; };
+
 // Four is 4 rows of an item as a team sees them, and products with EACH keys of a tile.
 template <class T, int N, int DIM, int EACH> struct Four {
     enum : int { ROWS = 4, SIZE = team_size(DIM), KEYS = EACH * int(LANES) / SIZE };
     using Keys = Team<N, DIM, SIZE>;
     using Products = Scores<ROWS, EACH, SIZE>;
 
-    float q[ROWS][Keys::HELD];
+    typename InRegisters<T>::Type q[ROWS][Keys::HELD];
 
     // The rows are [from, from+4) of the item; behind its last they repeat that one, and
     // what comes of it nobody writes.
@@ -168,7 +173,7 @@ template <class T, int N, int DIM, int EACH> struct Four {
             for (int r = 0; r < ROWS; r++) {
                 s[r * EACH + k] = 0;
 #pragma unroll
-                for (int i = 0; i < Keys::HELD; i++) s[r * EACH + k] += x[i] * q[r][i];
+                for (int i = 0; i < Keys::HELD; i++) s[r * EACH + k] += x[i] * to_float(q[r][i]);
             }
         }
         return {s, lane % SIZE};

@@ -160,25 +160,26 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
     }
 
   private:
-    // row is the row of load number i of the step's KEYS rows, -1 for none.
-    template <int DIM> int64_t row(int i) const {
+    // load is load number i of the step's KEYS rows, and row the one that it is of.
+    template <int DIM> Held load(const thread Cached &plane, int i, thread int64_t &row) const {
         const int n = tile + i / (DIM / N);
-        return n < span.count ? pages.row(span.at(n)) : -1;
-    }
-
-    template <int DIM> Held load(const thread Cached &plane, int64_t row, int i) const {
-        if (row < 0) return Held::none();
+        row = -1;
+        if (n >= span.count) return Held::none();
+        row = pages.row(span.at(n));
         return plane.template load<DIM, N>(pages, row, i % (DIM / N));
     }
 
-    // fetch begins the loads of a step, with KEPT of the rows of the step before.
+    // fetch begins the loads of a step, KEPT: of the rows of the step before.
     template <int DIM, bool KEPT> void fetch(const thread Cached &plane) {
 #pragma unroll
         for (int j = 0; j < AHEAD; j++) {
             const int i = j * THREADS + thread_index;
             if (i >= KEYS * (DIM / N)) continue;
-            if (!KEPT) rows[j] = row<DIM>(i);
-            held[j] = load<DIM>(plane, rows[j], i);
+            if (!KEPT) {
+                held[j] = load<DIM>(plane, i, rows[j]);
+            } else {
+                held[j] = rows[j] < 0 ? Held::none() : plane.template load<DIM, N>(pages, rows[j], i % (DIM / N));
+            }
         }
     }
 
@@ -190,7 +191,8 @@ template <class Cached, int KDIM, int VDIM, int KEYS, int THREADS, int PAD> stru
         for (int j = 0; j < LOADS; j++) {
             const int i = j * THREADS + thread_index;
             if (i >= KEYS * (DIM / N)) continue;
-            const Held one = j < AHEAD ? held[j < AHEAD ? j : 0] : load<DIM>(plane, row<DIM>(i), i);
+            int64_t row;
+            const Held one = j < AHEAD ? held[j < AHEAD ? j : 0] : load<DIM>(plane, i, row);
             const int key = i / (DIM / N), at = i % (DIM / N);
             plane.template put<N>(to + key * (DIM + PAD) + at * N, one, at, uint(i * N / 64 - key));
         }
