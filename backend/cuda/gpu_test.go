@@ -54,14 +54,14 @@ func emulator(c *standin.Control) *gputest.Standin {
 		Live:     func() uint64 { return c.Counts().Live() },
 		Launched: func() uint64 { return c.Calls("cuLaunchKernel") },
 		Found:    func() uint64 { return c.Calls("cuModuleGetFunction") },
-		Waited:   func() uint64 { return c.Calls("cuStreamSynchronize") },
+		Waited:   func() uint64 { return c.Calls("cuEventSynchronize") },
 		Lose:     func(device int) { c.Lose(device) },
 		Restore:  func(int) {}, // a context that is retained again is whole
 		Loss: func(err error) bool {
 			var cause driver.Error
 			return errors.As(err, &cause) && cause.Name == "CUDA_ERROR_ECC_UNCORRECTABLE"
 		},
-		LossIs: "cuStreamSynchronize: ",
+		LossIs: "cuEventSynchronize: ",
 		Check: func(t testing.TB, err error) {
 			now := c.Counts()
 			require.Equal(t, before.Misuse, now.Misuse, c.Report())

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -57,17 +58,23 @@ type layer[B backend.Buffer] struct {
 	attend backend.AttendParams[B]
 }
 
-// newLayer is the operands of a decode step. The sequences share their blocks.
+// newLayer is makeLayer for a benchmark.
 func newLayer[B backend.Buffer](b *testing.B, be backend.Backend[B], shape backend.AttendShape) *layer[B] {
-	s, err := be.NewStream()
+	l, err := makeLayer(be, shape)
 	require.NoError(b, err)
+	return l
+}
+
+// makeLayer is the operands of a decode step. The sequences share their blocks.
+func makeLayer[B backend.Buffer](be backend.Backend[B], shape backend.AttendShape) (*layer[B], error) {
+	s, failed := be.NewStream()
 	alloc := func(dt backend.DType, n int) B {
 		buf, err := be.Alloc(dt, n)
-		require.NoError(b, err)
+		failed = errors.Join(failed, err)
 		return buf
 	}
 	plan, err := be.PlanAttend(shape)
-	require.NoError(b, err)
+	failed = errors.Join(failed, err)
 	const blocks = 8192 / hostBlock
 	seqs, act := len(shape.ContextLens), shape.Format.Act
 	plane := func() backend.Plane[B] {
@@ -80,7 +87,7 @@ func newLayer[B backend.Buffer](b *testing.B, be backend.Backend[B], shape backe
 		attend: backend.AttendParams[B]{Cache: cache, Q: rows(hostQHeads), QHeads: hostQHeads, Scale: 0.1, Out: backend.Outputs[B]{Rows: rows(hostQHeads)},
 			Batch: backend.Ragged[B]{Seqs: seqs, Tokens: seqs, Table: backend.Some(alloc(backend.U32, seqs*blocks)), TableStride: blocks,
 				ContextLens: alloc(backend.U32, seqs), QueryOffsets: backend.Some(alloc(backend.U32, seqs+1))},
-			Plan: plan, Work: backend.Some(alloc(backend.U32, len(plan.Work))), Workspace: backend.Some(alloc(backend.F32, max(plan.Workspace, 1)))}}
+			Plan: plan, Work: backend.Some(alloc(backend.U32, len(plan.Work))), Workspace: backend.Some(alloc(backend.F32, max(plan.Workspace, 1)))}}, failed
 }
 
 // operations is what is measured.

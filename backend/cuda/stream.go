@@ -26,6 +26,7 @@ type stream struct {
 	ring   staging.Ring
 	marks  [staging.Chunks]driver.Event // of the ring's chunks
 	tail   driver.Event                 // what a buffer's release waits for; used in Free
+	end    driver.Event                 // what Drain waits for
 	status []byte                       // page-locked; nil until something is quantized
 
 	capturing bool // tail stays where the capture began; used in Free
@@ -87,6 +88,10 @@ func (be *Backend) wrap(cu driver.Stream, imported bool) (*stream, error) {
 	s.ring = staging.New(s)
 	var err error
 	if s.tail, err = be.ctx.NewEvent(false); err != nil {
+		return nil, err
+	}
+	if s.end, err = be.ctx.NewEvent(false); err != nil {
+		_ = be.ctx.DestroyEvent(s.tail)
 		return nil, err
 	}
 	be.dev.AddStream(s)
@@ -156,12 +161,13 @@ func (s *stream) Close() error { return s.be.dev.CloseStream(s) }
 
 // Drain, Status and Destroy make a stream one of device.Device.
 
-// Drain waits for the CUstream.
+// Drain waits for the CUstream. Several may do so at once: an event that is recorded again meanwhile
+// only makes them wait longer.
 func (s *stream) Drain() error {
 	if err := s.uncaptured("wait for the stream"); err != nil {
 		return err
 	}
-	return s.be.ctx.Sync(s.cu)
+	return s.be.ctx.Await(s.cu, s.end)
 }
 
 // Status returns a word of page-locked memory, which has one address for the host and all
@@ -179,7 +185,7 @@ func (s *stream) Status() (*uint32, launch.Place, error) {
 // Destroy gives back what the stream has on the device.
 func (s *stream) Destroy() error {
 	ctx := s.be.ctx
-	errs := []error{ctx.DestroyEvent(s.tail)}
+	errs := []error{ctx.DestroyEvent(s.tail), ctx.DestroyEvent(s.end)}
 	for _, mark := range s.marks {
 		if mark != 0 {
 			errs = append(errs, ctx.DestroyEvent(mark))

@@ -77,5 +77,5 @@ func (s *stream) Scratch(size int) (launch.Place, error) {
 
 // DropScratch returns memory of Scratch once the work of the stream is done.
 func (s *stream) DropScratch(p launch.Place) error {
-	return s.be.memory.dropScratch(driver.Ptr(p.At), s.cu)
+	return s.be.memory.dropScratch(driver.Ptr(p.At), s)
 }

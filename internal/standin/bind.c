@@ -15,6 +15,9 @@ int standin_open(const char *path, struct standin *s) {
         {"fkv_standin_fail_alloc", (void **)&s->fail_alloc},
         {"fkv_standin_fail_launch", (void **)&s->fail_launch},
         {"fkv_standin_fail_call", (void **)&s->fail_call},
+        {"fkv_standin_fail_function", (void **)&s->fail_function},
+        {"fkv_standin_hold", (void **)&s->hold},
+        {"fkv_standin_carveout", (void **)&s->carveout},
         {"fkv_standin_lose", (void **)&s->lose},
         {"fkv_standin_seed", (void **)&s->seed},
         {"fkv_standin_count", (void **)&s->count},
@@ -34,6 +37,12 @@ int standin_open(const char *path, struct standin *s) {
 }
 
 void standin_call(void (*f)(uint64_t), uint64_t n) { f(n); }
+
+void standin_fail_function(const struct standin *s, const char *name, uint64_t n, int code) { s->fail_function(name, n, code); }
+
+void standin_hold(const struct standin *s, const char *name, int hold) { s->hold(name, hold); }
+
+int standin_carveout(const struct standin *s, const char *kernel) { return s->carveout(kernel); }
 
 int standin_lose(const struct standin *s, int device) { return s->lose(device); }
 

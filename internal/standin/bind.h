@@ -11,12 +11,15 @@ struct standin_counts {
     uint64_t device_allocations, device_bytes;
     uint64_t host_allocations, host_bytes;
     uint64_t contexts, streams, events, modules, pools, graphs, execs;
-    uint64_t launches, injected, misuse, abandoned;
+    uint64_t launches, injected, misuse, abandoned, spins;
 };
 
 /* The control functions of an open library. */
 struct standin {
     void (*fail_alloc)(uint64_t), (*fail_launch)(uint64_t), (*fail_call)(uint64_t);
+    void (*fail_function)(const char *, uint64_t, int);
+    void (*hold)(const char *, int);
+    int (*carveout)(const char *);
     int (*lose)(int);
     void (*seed)(uint64_t);
     int (*count)(struct standin_counts *, size_t);
@@ -30,6 +33,9 @@ struct standin {
 int standin_open(const char *path, struct standin *s);
 
 void standin_call(void (*f)(uint64_t), uint64_t n);
+void standin_fail_function(const struct standin *s, const char *name, uint64_t n, int code);
+void standin_hold(const struct standin *s, const char *name, int hold);
+int standin_carveout(const struct standin *s, const char *kernel);
 int standin_lose(const struct standin *s, int device);
 int standin_count(const struct standin *s, struct standin_counts *c);
 uint64_t standin_calls(const struct standin *s, const char *name);

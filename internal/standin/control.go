@@ -53,6 +53,34 @@ func (c *Control) FailLaunch(n int) { C.standin_call(c.c.fail_launch, C.uint64_t
 // that give something back do not count. 0 takes that back.
 func (c *Control) FailCall(n int) { C.standin_call(c.c.fail_call, C.uint64_t(n)) }
 
+// FailFunction makes the n-th call of a function of the driver from now on fail once with a CUresult,
+// in addition to what was asked for before. 0 takes all of that back.
+func (c *Control) FailFunction(name string, n, code int) {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	C.standin_fail_function(&c.c, s, C.uint64_t(n), C.int(code))
+}
+
+// Hold makes calls of a function of the driver wait until release is called. They count as calls at once.
+func (c *Control) Hold(name string) (release func()) {
+	c.hold(name, 1)
+	return func() { c.hold(name, 0) }
+}
+
+func (c *Control) hold(name string, on C.int) {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	C.standin_hold(&c.c, s, on)
+}
+
+// Carveout is the shared memory that a kernel asked its multiprocessors to prefer, in percent; -1 where
+// it did not, -2 where nobody has looked it up.
+func (c *Control) Carveout(kernel string) int {
+	s := C.CString(kernel)
+	defer C.free(unsafe.Pointer(s))
+	return int(C.standin_carveout(&c.c, s))
+}
+
 // Lose ends a device's context with a hardware error as soon as somebody waits for
 // its work. It returns false when nobody has opened the device.
 func (c *Control) Lose(device int) bool { return C.standin_lose(&c.c, C.int(device)) != 0 }
@@ -70,7 +98,7 @@ func (c *Control) Counts() Counts {
 		Contexts: uint64(n.contexts), Streams: uint64(n.streams), Events: uint64(n.events),
 		Modules: uint64(n.modules), Pools: uint64(n.pools), Graphs: uint64(n.graphs), Execs: uint64(n.execs),
 		Launches: uint64(n.launches), Injected: uint64(n.injected),
-		Misuse: uint64(n.misuse), Abandoned: uint64(n.abandoned),
+		Misuse: uint64(n.misuse), Abandoned: uint64(n.abandoned), Spins: uint64(n.spins),
 	}
 }
 

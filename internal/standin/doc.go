@@ -25,6 +25,7 @@ type Counts struct {
 	Injected  uint64 // failures that were asked for and have happened
 	Misuse    uint64 // calls that hardware would let pass and suffer from later
 	Abandoned uint64 // objects that were alive when their context ended without an error
+	Spins     uint64 // waits of the host that burn its thread, of whatever length
 }
 
 // Live is the number of objects that somebody has yet to give back.

@@ -57,8 +57,10 @@ static struct fkv_status leave(struct fkv_context c, struct fkv_status s) {
     struct fkv_status entered;                                                     \
     return enter(c, &entered) ? leave(c, STATUS((c).library, name, __VA_ARGS__)) : entered
 
-/* WITHIN for what makes or gives back something that is of no stream: a capture that
- * somebody else has begun, on this thread or another, is no reason to refuse it. */
+/* WITHIN for what is no work of a stream. Such calls may be unsafe while somebody captures
+ * a stream of his, on this thread or another: the driver then refuses them and ends his
+ * capture, although they have nothing to do with it (cuThreadExchangeStreamCaptureMode).
+ * Which ones it does not say: even a query of an event is one. */
 #define APART(c, name, ...)                                                        \
     struct fkv_status apart;                                                       \
     if (!enter(c, &apart)) return apart;                                           \
@@ -158,7 +160,7 @@ struct fkv_status fkv_context_release(uintptr_t library, int32_t ordinal) {
 }
 
 struct fkv_status fkv_memory_info(struct fkv_context c, uint64_t *available, uint64_t *total) {
-    WITHIN(c, cuMemGetInfo_v2, (size_t *)available, (size_t *)total);
+    APART(c, cuMemGetInfo_v2, (size_t *)available, (size_t *)total);
 }
 
 struct fkv_status fkv_memory_alloc(struct fkv_context c, uint64_t bytes, uint64_t *ptr) {
@@ -193,6 +195,7 @@ struct fkv_status fkv_pointer_get(struct fkv_context c, uint64_t ptr, struct fkv
     CUdeviceptr start = 0;
     size_t bytes = 0;
     const struct library *f = functions(c.library);
+    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
     s = STATUS(c.library, cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
     if (s.code == CUDA_SUCCESS)
         s = STATUS(c.library, cuPointerGetAttribute, &out->ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr);
@@ -201,6 +204,7 @@ struct fkv_status fkv_pointer_get(struct fkv_context c, uint64_t ptr, struct fkv
     if (f->cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr) != CUDA_SUCCESS ||
         f->cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, ptr) != CUDA_SUCCESS)
         start = bytes = 0;
+    exchange(c, mode);
     out->on_device = type == CU_MEMORYTYPE_DEVICE;
     out->context = (uintptr_t)context;
     out->start = start;
@@ -238,24 +242,34 @@ struct fkv_status fkv_pool_destroy(struct fkv_context c, uintptr_t pool) { APART
 struct fkv_status fkv_pool_trim(struct fkv_context c, uintptr_t pool) { APART(c, cuMemPoolTrimTo, (CUmemoryPool)pool, 0); }
 
 struct fkv_status fkv_pool_reserved(struct fkv_context c, uintptr_t pool, uint64_t *bytes) {
-    WITHIN(c, cuMemPoolGetAttribute, (CUmemoryPool)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes);
+    APART(c, cuMemPoolGetAttribute, (CUmemoryPool)pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes);
 }
 
 struct fkv_status fkv_pool_alloc(struct fkv_context c, uintptr_t pool, uint64_t bytes, uintptr_t stream, uint64_t *ptr) {
-    WITHIN(c, cuMemAllocFromPoolAsync, (CUdeviceptr *)ptr, bytes, (CUmemoryPool)pool, (CUstream)stream);
+    APART(c, cuMemAllocFromPoolAsync, (CUdeviceptr *)ptr, bytes, (CUmemoryPool)pool, (CUstream)stream);
 }
 
 struct fkv_status fkv_pool_free(struct fkv_context c, uint64_t ptr, uintptr_t stream) {
-    WITHIN(c, cuMemFreeAsync, ptr, (CUstream)stream);
+    APART(c, cuMemFreeAsync, ptr, (CUstream)stream);
 }
 
 struct fkv_status fkv_stream_create(struct fkv_context c, uintptr_t *stream) {
-    WITHIN(c, cuStreamCreateWithPriority, (CUstream *)stream, CU_STREAM_NON_BLOCKING, 0);
+    APART(c, cuStreamCreateWithPriority, (CUstream *)stream, CU_STREAM_NON_BLOCKING, 0);
 }
 
-struct fkv_status fkv_stream_destroy(struct fkv_context c, uintptr_t stream) { WITHIN(c, cuStreamDestroy_v2, (CUstream)stream); }
+struct fkv_status fkv_stream_destroy(struct fkv_context c, uintptr_t stream) { APART(c, cuStreamDestroy_v2, (CUstream)stream); }
 
-struct fkv_status fkv_stream_sync(struct fkv_context c, uintptr_t stream) { WITHIN(c, cuStreamSynchronize, (CUstream)stream); }
+struct fkv_status fkv_stream_sync(struct fkv_context c, uintptr_t stream) { APART(c, cuStreamSynchronize, (CUstream)stream); }
+
+struct fkv_status fkv_stream_await(struct fkv_context c, uintptr_t stream, uintptr_t event) {
+    struct fkv_status s;
+    if (!enter(c, &s)) return s;
+    s = STATUS(c.library, cuEventRecord, (CUevent)event, (CUstream)stream);
+    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (s.code == CUDA_SUCCESS) s = STATUS(c.library, cuEventSynchronize, (CUevent)event);
+    exchange(c, mode);
+    return leave(c, s);
+}
 
 struct fkv_status fkv_stream_wait(struct fkv_context c, uintptr_t stream, uintptr_t event) {
     WITHIN(c, cuStreamWaitEvent, (CUstream)stream, (CUevent)event, 0);
@@ -284,7 +298,7 @@ struct fkv_status fkv_capture_get(struct fkv_context c, uintptr_t stream, int32_
     return leave(c, s);
 }
 
-struct fkv_status fkv_graph_destroy(struct fkv_context c, uintptr_t graph) { WITHIN(c, cuGraphDestroy, (CUgraph)graph); }
+struct fkv_status fkv_graph_destroy(struct fkv_context c, uintptr_t graph) { APART(c, cuGraphDestroy, (CUgraph)graph); }
 
 struct fkv_status fkv_graph_instantiate(struct fkv_context c, uintptr_t graph, uintptr_t *exec) {
     APART(c, cuGraphInstantiateWithFlags, (CUgraphExec *)exec, (CUgraph)graph, 0);
@@ -297,10 +311,10 @@ struct fkv_status fkv_graph_launch(struct fkv_context c, uintptr_t exec, uintptr
 struct fkv_status fkv_exec_destroy(struct fkv_context c, uintptr_t exec) { APART(c, cuGraphExecDestroy, (CUgraphExec)exec); }
 
 struct fkv_status fkv_event_create(struct fkv_context c, int32_t timing, uintptr_t *event) {
-    WITHIN(c, cuEventCreate, (CUevent *)event, timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+    APART(c, cuEventCreate, (CUevent *)event, CU_EVENT_BLOCKING_SYNC | (timing ? 0 : CU_EVENT_DISABLE_TIMING));
 }
 
-struct fkv_status fkv_event_destroy(struct fkv_context c, uintptr_t event) { WITHIN(c, cuEventDestroy_v2, (CUevent)event); }
+struct fkv_status fkv_event_destroy(struct fkv_context c, uintptr_t event) { APART(c, cuEventDestroy_v2, (CUevent)event); }
 
 struct fkv_status fkv_event_record(struct fkv_context c, uintptr_t event, uintptr_t stream) {
     WITHIN(c, cuEventRecord, (CUevent)event, (CUstream)stream);
@@ -309,16 +323,18 @@ struct fkv_status fkv_event_record(struct fkv_context c, uintptr_t event, uintpt
 struct fkv_status fkv_event_query(struct fkv_context c, uintptr_t event, int32_t *done) {
     struct fkv_status s;
     if (!enter(c, &s)) return s;
+    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
     s = STATUS(c.library, cuEventQuery, (CUevent)event);
+    exchange(c, mode);
     *done = s.code == CUDA_SUCCESS;
     if (s.code == CUDA_ERROR_NOT_READY) s.code = CUDA_SUCCESS;
     return leave(c, s);
 }
 
-struct fkv_status fkv_event_sync(struct fkv_context c, uintptr_t event) { WITHIN(c, cuEventSynchronize, (CUevent)event); }
+struct fkv_status fkv_event_sync(struct fkv_context c, uintptr_t event) { APART(c, cuEventSynchronize, (CUevent)event); }
 
 struct fkv_status fkv_event_elapsed(struct fkv_context c, uintptr_t start, uintptr_t end, float *milliseconds) {
-    WITHIN(c, cuEventElapsedTime, milliseconds, (CUevent)start, (CUevent)end);
+    APART(c, cuEventElapsedTime, milliseconds, (CUevent)start, (CUevent)end);
 }
 
 struct fkv_status fkv_module_load(struct fkv_context c, const void *image, uintptr_t *module) {
@@ -332,7 +348,15 @@ struct fkv_status fkv_module_function(struct fkv_context c, uintptr_t module, co
 }
 
 struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, int32_t bytes) {
-    APART(c, cuFuncSetAttribute, (CUfunction)function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+    struct fkv_status s;
+    if (!enter(c, &s)) return s;
+    CUfunction f = (CUfunction)function;
+    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    s = STATUS(c.library, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
+    if (s.code == CUDA_SUCCESS)
+        s = STATUS(c.library, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100);
+    exchange(c, mode);
+    return leave(c, s);
 }
 
 struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t function, int32_t threads, uint64_t shared, int32_t *blocks) {

@@ -69,6 +69,9 @@ struct fkv_status fkv_pool_free(struct fkv_context c, uint64_t ptr, uintptr_t st
 struct fkv_status fkv_stream_create(struct fkv_context c, uintptr_t *stream);
 struct fkv_status fkv_stream_destroy(struct fkv_context c, uintptr_t stream);
 struct fkv_status fkv_stream_sync(struct fkv_context c, uintptr_t stream);
+/* fkv_stream_await waits for the stream's work without burning the thread, for which it
+ * records the event there. */
+struct fkv_status fkv_stream_await(struct fkv_context c, uintptr_t stream, uintptr_t event);
 struct fkv_status fkv_stream_wait(struct fkv_context c, uintptr_t stream, uintptr_t event);
 struct fkv_status fkv_stream_context(struct fkv_context c, uintptr_t stream, uintptr_t *context);
 
@@ -91,6 +94,8 @@ struct fkv_status fkv_event_elapsed(struct fkv_context c, uintptr_t start, uintp
 struct fkv_status fkv_module_load(struct fkv_context c, const void *image, uintptr_t *module);
 struct fkv_status fkv_module_unload(struct fkv_context c, uintptr_t module);
 struct fkv_status fkv_module_function(struct fkv_context c, uintptr_t module, const char *name, uintptr_t *function);
+/* fkv_function_shared lets a launch have that much, and has as many blocks as possible
+ * share a multiprocessor's memory: the rest of it is a cache that such kernels need less. */
 struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, int32_t bytes);
 struct fkv_status fkv_function_occupancy(struct fkv_context c, uintptr_t function, int32_t threads, uint64_t shared, int32_t *blocks);
 

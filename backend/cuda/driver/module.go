@@ -51,7 +51,9 @@ func (c *Context) Function(m Module, symbol string) (Function, error) {
 }
 
 // AllowShared lets launches of f have that many bytes of dynamic shared memory;
-// more than 48 KiB need it.
+// more than 48 KiB need it. It also prefers shared memory over cache on the
+// multiprocessors that run f, as a driver left to itself may not, so that as many
+// blocks as possible run on each.
 func (c *Context) AllowShared(f Function, size int) error {
 	return c.check(C.fkv_function_shared(c.c, C.uintptr_t(f), C.int32_t(size)))
 }

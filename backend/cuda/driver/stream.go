@@ -7,6 +7,7 @@ package driver
 // #cgo nocallback fkv_stream_create
 // #cgo nocallback fkv_stream_destroy
 // #cgo nocallback fkv_stream_sync
+// #cgo nocallback fkv_stream_await
 // #cgo nocallback fkv_stream_wait
 // #cgo noescape fkv_stream_context
 // #cgo nocallback fkv_stream_context
@@ -38,8 +39,15 @@ func (c *Context) DestroyStream(s Stream) error {
 	return c.check(C.fkv_stream_destroy(c.c, C.uintptr_t(s)))
 }
 
-// Sync waits for the stream's work.
+// Sync waits for the stream's work. The driver spins, which burns a thread.
 func (c *Context) Sync(s Stream) error { return c.check(C.fkv_stream_sync(c.c, C.uintptr_t(s))) }
+
+// Await is Sync without spinning: it records e, which is for waits on this stream alone, and waits for
+// it. The flag of contexts that makes every wait so, CU_CTX_SCHED_BLOCKING_SYNC, is not ours to set: the
+// primary context belongs to all of the process, and a runner that has made it may count on spinning.
+func (c *Context) Await(s Stream, e Event) error {
+	return c.check(C.fkv_stream_await(c.c, C.uintptr_t(s), C.uintptr_t(e)))
+}
 
 // Wait makes the stream wait for the last record of an event.
 func (c *Context) Wait(s Stream, e Event) error {
@@ -56,8 +64,8 @@ func (c *Context) Owns(s Stream) (bool, error) {
 // Event is a mark in a stream, a CUevent. One that was never recorded is done.
 type Event uintptr
 
-// NewEvent makes an event. Only one with timing can be used with Elapsed; it
-// costs the device more.
+// NewEvent makes an event; SyncEvent does not spin on it. Only one with timing can be used
+// with Elapsed; it costs the device more.
 func (c *Context) NewEvent(timing bool) (Event, error) {
 	var e C.uintptr_t
 	var timed C.int32_t

@@ -8,7 +8,9 @@
 namespace standin {
 
 // Entry names the function. One that gives something back never fails on request: a
-// caller has no way to try again. An unsafe one is forbidden to threads that capture.
+// caller has no way to try again. An unsafe one is forbidden beside a capture: whatever is
+// no work of a stream and no question about one, since NVIDIA's documents only say
+// that such calls may be unsafe.
 struct Entry {
     const char *name;
     bool can_fail = true, unsafe = false;
@@ -17,17 +19,20 @@ struct Entry {
 // call runs body under the lock, if the driver is initialised.
 template <class Body> CUresult call(Entry entry, Body body) {
     Machine &m = machine();
-    std::lock_guard<std::mutex> lock(m.mutex);
+    std::unique_lock<std::mutex> lock(m.mutex);
     auto counter = m.calls.find(std::string_view(entry.name));
     if (counter == m.calls.end())
         counter = m.calls.emplace(entry.name, 0).first;
     counter->second++;
+    m.released.wait(lock, [&] { return m.held.count(entry.name) == 0; });
     if (!m.initialised)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (entry.can_fail && m.fail_call.fires()) {
         m.injected++;
         return CUDA_ERROR_UNKNOWN;
     }
+    if (CUresult code = m.refusal(entry.name); code != CUDA_SUCCESS)
+        return code;
     try {
         CUresult allowed = entry.unsafe ? m.allow_unsafe() : CUDA_SUCCESS;
         return allowed == CUDA_SUCCESS ? body(m) : allowed;

@@ -111,6 +111,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 CUresult cuCtxSynchronize(void) {
     return in_context({__func__}, [](Machine &m, const ContextRef &context) {
         CUresult allowed = m.allow_all(*context);
+        m.spins++;
         return allowed == CUDA_SUCCESS ? m.settle_all(*context) : allowed;
     });
 }

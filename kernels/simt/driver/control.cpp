@@ -1,5 +1,6 @@
 #include "control.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "machine.h"
@@ -27,6 +28,36 @@ void fkv_standin_fail_launch(uint64_t n) {
 
 void fkv_standin_fail_call(uint64_t n) {
     locked([&](Machine &m) { m.fail_call.left = n; });
+}
+
+void fkv_standin_fail_function(const char *name, uint64_t n, int code) {
+    locked([&](Machine &m) {
+        if (n != 0)
+            return m.refusals.push_back({name, {n}, CUresult(code)});
+        m.refusals.erase(std::remove_if(m.refusals.begin(), m.refusals.end(), [&](const Refusal &each) { return each.function == name; }),
+                         m.refusals.end());
+    });
+}
+
+void fkv_standin_hold(const char *name, int hold) {
+    locked([&](Machine &m) {
+        if (hold != 0)
+            m.held.insert(name);
+        else
+            m.held.erase(name);
+        m.released.notify_all();
+    });
+}
+
+int fkv_standin_carveout(const char *kernel) {
+    return locked([&](Machine &m) {
+        int carveout = -2;
+        m.functions.each([&](const Function &f) {
+            if (strcmp(f.kernel->name, kernel) == 0)
+                carveout = f.carveout;
+        });
+        return carveout;
+    });
 }
 
 int fkv_standin_lose(int device) {
@@ -65,6 +96,7 @@ int fkv_standin_count(fkv_standin_counts *counts, size_t size) {
         c.injected = m.injected;
         c.misuse = m.misuse;
         c.abandoned = m.abandoned;
+        c.spins = m.spins;
     });
     *counts = c;
     return 1;

@@ -17,6 +17,7 @@ struct fkv_standin_counts {
     uint64_t injected; /* failures that were asked for and have happened */
     uint64_t misuse;   /* calls that hardware would let pass and suffer from later */
     uint64_t abandoned; /* objects that were alive when their healthy context ended */
+    uint64_t spins; /* waits by cuStreamSynchronize, cuCtxSynchronize, or for an event without CU_EVENT_BLOCKING_SYNC */
 };
 
 #pragma GCC visibility push(default)
@@ -31,6 +32,18 @@ extern "C" {
 void fkv_standin_fail_alloc(uint64_t n);
 void fkv_standin_fail_launch(uint64_t n);
 void fkv_standin_fail_call(uint64_t n);
+
+/* From now on the n-th call of a function fails once with that CUresult, before it has done
+ * anything; in addition to what was asked for before. 0: no call of that function fails. */
+void fkv_standin_fail_function(const char *name, uint64_t n, int code);
+
+/* Calls of a function wait, before they do anything, until it is called with 0. They count
+ * as calls at once. */
+void fkv_standin_hold(const char *name, int hold);
+
+/* The preferred shared memory carveout of a kernel, in percent; -1 where nobody has set it,
+ * -2 where nobody has looked the kernel up. */
+int fkv_standin_carveout(const char *kernel);
 
 /* The device's primary context ends in CUDA_ERROR_ECC_UNCORRECTABLE as soon as somebody
  * waits for its work. Returns 0 when the device has no context. */

@@ -16,7 +16,7 @@ CUresult uncaptured(Event &event) {
 } // namespace
 
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
         if (event == nullptr || (flags & ~known) != 0)
             return CUDA_ERROR_INVALID_VALUE;
@@ -31,7 +31,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
 }
 
 CUresult cuEventDestroy_v2(CUevent event) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &) {
         if (!m.events.find(event))
             return CUDA_ERROR_INVALID_HANDLE;
         m.events.remove(event);
@@ -55,7 +55,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult cuEventQuery(CUevent event) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Event> e = m.events.find(event);
         CUresult result = e ? uncaptured(*e) : CUDA_ERROR_INVALID_HANDLE;
         return result == CUDA_SUCCESS ? m.poll(*e->context, e->recorded) : result;
@@ -63,15 +63,16 @@ CUresult cuEventQuery(CUevent event) {
 }
 
 CUresult cuEventSynchronize(CUevent event) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Event> e = m.events.find(event);
         CUresult result = e ? uncaptured(*e) : CUDA_ERROR_INVALID_HANDLE;
+        m.spins += e && (e->flags & CU_EVENT_BLOCKING_SYNC) == 0;
         return result == CUDA_SUCCESS ? m.settle(*e->context, e->recorded) : result;
     });
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &) {
         std::shared_ptr<Event> from = m.events.find(start), to = m.events.find(end);
         if (milliseconds == nullptr)
             return CUDA_ERROR_INVALID_VALUE;

@@ -4,7 +4,7 @@
 using namespace standin;
 
 CUresult cuGraphDestroy(CUgraph graph) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &) {
         if (!m.graphs.find(graph))
             return CUDA_ERROR_INVALID_VALUE;
         m.graphs.remove(graph);

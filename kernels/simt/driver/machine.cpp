@@ -36,6 +36,16 @@ CUresult Machine::misused(const std::string &text) {
     return CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult Machine::refusal(const char *function) {
+    CUresult code = CUDA_SUCCESS;
+    for (Refusal &each : refusals)
+        if (each.function == function && each.countdown.fires()) {
+            injected++;
+            code = each.code;
+        }
+    return code;
+}
+
 StreamRef Machine::stream(const ContextRef &context, CUstream handle) {
     switch (reinterpret_cast<uintptr_t>(handle)) {
     case 0: // the default stream

@@ -2,9 +2,11 @@
 // all of it, also while a kernel runs, so that every call sees a whole state.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -132,6 +134,13 @@ struct Countdown {
     bool fires() { return left != 0 && --left == 0; }
 };
 
+// Refusal makes the n-th call of one function fail.
+struct Refusal {
+    std::string function;
+    Countdown countdown;
+    CUresult code;
+};
+
 // Use is what a call wants of a stream: what can become part of a graph, or what cannot.
 enum class Use { RECORD, RUN };
 
@@ -153,7 +162,11 @@ struct Machine {
     std::map<uintptr_t, AllocationRef> allocations; // by their first byte
 
     Countdown fail_alloc, fail_launch, fail_call;
+    std::vector<Refusal> refusals;
+    std::set<std::string, std::less<>> held; // functions whose calls wait
+    std::condition_variable released;        // some of them
     uint64_t launches = 0, injected = 0, misuse = 0, abandoned = 0;
+    uint64_t spins = 0; // waits of the host that burn its thread
     std::map<std::string, uint64_t, std::less<>> calls;
     std::string report; // the last thing that went wrong
 
@@ -166,6 +179,9 @@ struct Machine {
 
     // misused notes a call that hardware would let pass and suffer from later.
     CUresult misused(const std::string &text);
+
+    // refusal is what the call of a function fails with that control wants to fail.
+    CUresult refusal(const char *function);
 
     // stream is the one that a handle of the context, or a special one, stands for; null
     // when there is none.

@@ -49,7 +49,7 @@ CUresult answer(const Allocation &a, uintptr_t pointer, CUpointer_attribute attr
 } // namespace
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         if (free == nullptr || total == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         *free = m.budget(*context->device);
@@ -117,7 +117,7 @@ CUresult cuMemFreeHost(void *pointer) {
 }
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &) {
         AllocationRef allocation = m.allocation(pointer);
         if (data == nullptr || !allocation || allocation->freed)
             return CUDA_ERROR_INVALID_VALUE;

@@ -54,7 +54,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
-    return with_pool({__func__}, pool, [&](Machine &, const PoolRef &p) {
+    return with_pool({__func__, true, true}, pool, [&](Machine &, const PoolRef &p) {
         if (value == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         if (policy(attribute)) {
@@ -79,7 +79,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
-    return with_pool({__func__}, pool, [&](Machine &, const PoolRef &p) {
+    return with_pool({__func__, true, true}, pool, [&](Machine &, const PoolRef &p) {
         if (value == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         if (policy(attribute)) {
@@ -108,7 +108,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         if (!m.settings.pools)
             return CUDA_ERROR_NOT_SUPPORTED;
         PoolRef p = m.pools.find(pool);
@@ -131,7 +131,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPoo
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &context) {
         if (!m.settings.pools)
             return CUDA_ERROR_NOT_SUPPORTED;
         StreamRef s = m.stream(context, stream);

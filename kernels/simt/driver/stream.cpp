@@ -21,7 +21,7 @@ CUresult captured_wait(Stream &stream, Event &event) {
 } // namespace
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         if (stream == nullptr || flags > CU_STREAM_NON_BLOCKING)
             return CUDA_ERROR_INVALID_VALUE;
         StreamRef made = m.scheduler.open(context, flags == CU_STREAM_DEFAULT, false);
@@ -31,7 +31,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-    return in_context({__func__, false}, [&](Machine &m, const ContextRef &) {
+    return in_context({__func__, false, true}, [&](Machine &m, const ContextRef &) {
         StreamRef s = m.streams.find(stream);
         if (!s)
             return CUDA_ERROR_INVALID_HANDLE;
@@ -44,15 +44,16 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         StreamRef s = m.stream(context, stream);
         CUresult result = s ? m.allow(*s, Use::RUN) : CUDA_ERROR_INVALID_HANDLE;
+        m.spins++;
         return result == CUDA_SUCCESS ? m.settle(*s->context, s->last) : result;
     });
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         StreamRef s = m.stream(context, stream);
         CUresult result = s ? m.allow(*s, Use::RUN) : CUDA_ERROR_INVALID_HANDLE;
         return result == CUDA_SUCCESS ? m.poll(*s->context, s->last) : result;
