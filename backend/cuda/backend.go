@@ -54,11 +54,12 @@ func Open(i int) (*Backend, error) {
 	if err != nil {
 		return nil, openError(name, err)
 	}
-	be := &Backend{ctx: ctx, modules: newModules(ctx)}
+	be := &Backend{ctx: ctx}
 	if be.memory, err = newMemory(ctx); err != nil {
 		_ = ctx.Release() // the first error explains more
 		return nil, openError(name, err)
 	}
+	be.modules = newModules(ctx, be.memory.reclaim)
 	be.dev.Init(name, capsOf(d))
 	return be, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -34,33 +35,65 @@ type kernel struct {
 // it needs. It is safe for concurrent use.
 type modules struct {
 	ctx     *driver.Context
+	reclaim func() error // gives freed memory back to the device
 	kernels device.Kernels[launch.Kernel, kernel]
 	latest  [launch.Ops]atomic.Pointer[kernel] // of each Op: the layers of a step ask for the same
-	loaded  map[string]driver.Module           // by family; used by load alone
+
+	mu     sync.Mutex
+	loaded map[string]driver.Module // by family; guarded by mu, and each added under its family's lock
 }
 
-func newModules(ctx *driver.Context) *modules {
-	return &modules{ctx: ctx, loaded: map[string]driver.Module{}}
+func newModules(ctx *driver.Context, reclaim func() error) *modules {
+	return &modules{ctx: ctx, reclaim: reclaim, loaded: map[string]driver.Module{}, kernels: device.Kernels[launch.Kernel, kernel]{Group: familyOf}}
 }
 
-// find returns a kernel. Once it was found, finding it again allocates nothing.
-func (m *modules) find(id launch.Kernel) (*kernel, error) {
+// familyOf is the module that a kernel is in; "" where there is none.
+func familyOf(id launch.Kernel) string {
+	compiled, err := cudakernels.Load()
+	if err != nil {
+		return ""
+	}
+	entry, _ := compiled.Find(id.Symbol())
+	return entry.Family
+}
+
+// known returns a kernel that was found before, and allocates nothing. Any other is device.Missing: where
+// a device compiles the kernels by itself, loading one takes minutes.
+func (m *modules) known(id launch.Kernel) (*kernel, error) {
 	latest := &m.latest[id.Op]
 	if k := latest.Load(); k != nil && k.id == id {
 		return k, nil
 	}
-	k, err := m.kernels.Find(id, m.load)
-	if err == nil {
+	if k := m.kernels.Known(id); k != nil {
 		latest.Store(k)
+		return k, nil
 	}
-	return k, err
+	return nil, &device.Missing{Load: func() error {
+		_, err := m.find(id)
+		return err
+	}}
 }
 
-// of returns the kernel of a call.
-func (m *modules) of(c *launch.Call) (*kernel, error) { return m.find(c.Kernel) }
+// of is known for the kernel of a call.
+func (m *modules) of(c *launch.Call) (*kernel, error) { return m.known(c.Kernel) }
 
-// load looks a kernel up in its module, one at a time.
+// find returns a kernel, which it loads where need be.
+func (m *modules) find(id launch.Kernel) (*kernel, error) { return m.kernels.Find(id, m.load) }
+
+// load looks a kernel up in its module, one of a family at a time. Where that takes more memory than
+// there is, it waits for what was freed.
 func (m *modules) load(id launch.Kernel) (*kernel, error) {
+	k, err := m.lookUp(id)
+	if !errors.Is(err, backend.ErrOutOfMemory{}) {
+		return k, err
+	}
+	if err := m.reclaim(); err != nil {
+		return nil, err
+	}
+	return m.lookUp(id)
+}
+
+func (m *modules) lookUp(id launch.Kernel) (*kernel, error) {
 	symbol := id.Symbol()
 	compiled, err := cudakernels.Load()
 	if err != nil {
@@ -97,14 +130,17 @@ func (m *modules) load(id launch.Kernel) (*kernel, error) {
 
 // module is the module of a family.
 func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Module, error) {
-	if module, ok := m.loaded[family]; ok {
+	m.mu.Lock()
+	module, ok := m.loaded[family]
+	m.mu.Unlock()
+	if ok {
 		return module, nil
 	}
 	image, err := cudakernels.Image(family)
 	if err != nil {
 		return 0, err
 	}
-	module, err := m.ctx.LoadModule(image)
+	module, err = m.ctx.LoadModule(image)
 	var refused driver.Error
 	switch d := m.ctx.Device; {
 	case err == nil:
@@ -115,11 +151,14 @@ func (m *modules) module(family string, compiled *manifest.Manifest) (driver.Mod
 			"the driver refuses the code for %s on %s, compute capability %d.%d: %v",
 			strings.Join(compiled.Architectures, ", "), d.Name, d.Major, d.Minor, err)}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.loaded[family] = module
 	return module, nil
 }
 
-// close unloads everything and returns the first error. No kernel runs any more.
+// close unloads everything and returns the first error. No kernel runs any more; a load that is under way
+// is waited for, as no driver can be stopped in one.
 func (m *modules) close() error {
 	m.kernels.Drop(nil)
 	for i := range m.latest {

@@ -115,7 +115,16 @@ func life(t testing.TB) []call {
 	})
 	add("convert", func() error { return quantizes(be, s) })
 	add("free", func() error { return errors.Join(be.Free(taken), be.Free(sub), be.Free(b)) })
-	add("alloc again", func() error { _, err := be.Alloc(backend.U32, 1<<20); return err })
+	add("alloc of what was freed", func() error {
+		if c, ok := standin.Open(); ok {
+			c.FailAlloc(1)
+		}
+		freed, err := be.Alloc(backend.U32, 4096)
+		if be.memory.pool == 0 && errors.Is(err, backend.ErrOutOfMemory{}) {
+			return nil
+		}
+		return errors.Join(err, be.Free(freed))
+	})
 	add("close event", func() error { return e.Close() })
 	add("close streams", func() error { return errors.Join(imported.Close(), other.Close()) })
 	add("close", func() error { return be.Close() })

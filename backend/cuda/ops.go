@@ -3,15 +3,17 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
 // PlanAttend divides a step's attention evenly over the multiprocessors. It loads the attention
-// kernels of the shape's types.
+// kernels that the step needs, which others do not wait for.
 func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
 	return be.dev.Plan(s, func(k launch.Kernel) (int, error) {
-		found, err := be.modules.find(k)
+		found, err := be.modules.known(k)
 		if err != nil {
 			return 0, err
 		}
@@ -22,6 +24,12 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 // Copy copies n elements between buffers of one DType. The ranges may overlap, which takes device
 // memory until the copy is done.
 func (be *Backend) Copy(s backend.Stream, dst *Buffer, dstOff int, src *Buffer, srcOff, n int) error {
+	if dst.DType().Bits() < 8 && n%2 != 0 && be.modules != nil {
+		// Its kernel comes after bytes that overlap were moved, and those cannot be moved again.
+		if _, err := be.modules.find(launch.Kernel{Op: launch.OpCopyBits}); err != nil && !errors.Is(err, backend.ErrClosed) {
+			return be.dev.Failed("copy", err)
+		}
+	}
 	return be.dev.Copy(s, dst, dstOff, src, srcOff, n)
 }
 

@@ -9,7 +9,7 @@
 // device meanwhile (Lock, Unlock). It is taken first. The other orders the release of
 // buffers and the ends of streams and graphs after the operations that enqueue: those hold it for
 // reading (Begin, End), and nobody waits for the device with it, but for what a driver's
-// calls wait for by themselves, as room in a full queue. Who waits holds only the stream
+// calls wait for by themselves, as room in a full queue. Kernels are loaded with neither (Missing). Who waits holds only the stream
 // or event that must not end (Hold, Release).
 package device
 

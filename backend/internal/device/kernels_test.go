@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/race"
 )
 
 // However many ask, each kernel is loaded once; one that failed is tried again.
 func TestKernels(t *testing.T) {
 	var k Kernels[int, string]
-	k.Drop(nil)
 	var loads atomic.Int32
 	load := func(n int) (*string, error) {
 		if loads.Add(1) == 1 {
@@ -45,4 +45,6 @@ func TestKernels(t *testing.T) {
 	k.Drop(func(s *string) { dropped = append(dropped, *s) })
 	require.ElementsMatch(t, []string{"a", "b", "c", "d", "e"}, dropped)
 	k.Drop(func(*string) { t.Error("dropped twice") })
+	_, err = k.Find(3, load)
+	require.ErrorIs(t, err, backend.ErrClosed)
 }

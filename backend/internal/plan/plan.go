@@ -37,8 +37,10 @@ const (
 // Capacity is how many blocks of each kind's kernel the whole device runs at once.
 type Capacity [Kinds]int
 
-// Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0].
-func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error) {
+// Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0]. resident is how many
+// blocks of a kind's kernel the whole device runs at once; it is asked for the kinds that the step
+// contains, as the answer may have to be compiled first.
+func Attend(s backend.AttendShape, resident func(Kind) (int, error)) (backend.AttendPlan, error) {
 	p := planner{queries: s.QueryLens, contexts: s.ContextLens, format: s.Format, group: s.QHeads / s.KVHeads,
 		block: s.BlockSize, fixed: s.Fixed, see: Planned(&s)}
 	c := Call{QHeads: s.QHeads, KVHeads: s.KVHeads, KDim: s.KDim, VDim: s.VDim, Format: s.Format,
@@ -50,6 +52,15 @@ func Attend(s backend.AttendShape, capacity Capacity) (backend.AttendPlan, error
 	p.sharing = sharings.Get().(*sharing)
 	defer sharings.Put(p.sharing)
 	p.sharing.Find(&s, rules)
+	var capacity Capacity
+	for kind, found := range p.kinds(&s) {
+		if !found {
+			continue
+		}
+		if capacity[kind], err = resident(Kind(kind)); err != nil {
+			return backend.AttendPlan{}, err
+		}
+	}
 	p.work = c.header(s.Work[:0])
 	var chunks [Kinds]int
 	for kind := range Kinds {
@@ -119,6 +130,22 @@ func (p *planner) count() (tokens int, err error) {
 		}
 	}
 	return tokens, nil
+}
+
+// kinds are those that the step has tiles of, or room for.
+func (p *planner) kinds(s *backend.AttendShape) (found [Kinds]bool) {
+	for _, n := range p.queries {
+		if n > 0 {
+			found[kindOf(p.format, int(n)*p.group)] = true
+		}
+	}
+	for i := range p.sharing.Groups {
+		found[p.kindOf(&p.sharing.Groups[i])] = true
+	}
+	if p.fixed && Shares(s) {
+		found[largest(p.format)] = true
+	}
+	return found
 }
 
 // rowsOf is the rows of a sequence, 0 if they are of another kind.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -95,13 +96,41 @@ func rowsOf(work []uint32, w Work, it abi.AttendItem) (rows []abi.AttendRow) {
 	return rows
 }
 
+// A plan asks for the kinds that its step has, and passes on that one is not to be had.
+func TestOnlyKindsOfTheStepAreAskedFor(t *testing.T) {
+	f16 := backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
+	asked := func(s backend.AttendShape) (kinds []Kind) {
+		_, err := Attend(s, func(k Kind) (int, error) {
+			kinds = append(kinds, k)
+			return 100, nil
+		})
+		require.NoError(t, err)
+		return kinds
+	}
+	long := []uint32{1000, 1000}
+	require.Equal(t, []Kind{Vector}, asked(shapeOf(f16, 2, 2, long, []uint32{1, 1})))
+	require.Equal(t, []Kind{Decode}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 1})))
+	require.Equal(t, []Kind{Decode, Prefill}, asked(shapeOf(f16, 16, 2, long, []uint32{1, 500})))
+	require.Empty(t, asked(shapeOf(f16, 16, 2, long, []uint32{0, 0})))
+	shared := shapeOf(f16, 16, 2, long, []uint32{1, 1})
+	shared.Table, shared.TableStride = make([]uint32, 2*63), 63
+	require.Equal(t, []Kind{Decode}, asked(shared), "too little is shared")
+	shared.MinShared = 64
+	require.Equal(t, []Kind{Decode}, asked(shared), "of two rows of 8")
+	shared.Fixed = true
+	require.Equal(t, []Kind{Decode, Prefill}, asked(shared), "there is room for groups")
+	refused := errors.New("no such kernel")
+	_, err := Attend(shared, func(Kind) (int, error) { return 0, refused })
+	require.ErrorIs(t, err, refused)
+}
+
 // Every key that a row may see is in exactly one item, also for a mask that is narrower than the
 // plan's: of the row's kind or, where the blocks are the same for all of its rows, of several
 // sequences.
 func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
-		plan, err := Attend(s, capacity)
+		plan, err := Attend(s, capacity.resident)
 		require.NoError(r, err)
 		c := callOf(s)
 		if !s.NonCausal && rapid.Bool().Draw(r, "narrower") {
@@ -185,7 +214,7 @@ func requireShared(r *rapid.T, s backend.AttendShape, it abi.AttendItem, rows []
 func TestPartsAndMerges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
-		plan, err := Attend(s, capacity)
+		plan, err := Attend(s, capacity.resident)
 		require.NoError(r, err)
 		work, err := Read(plan.Work, callOf(s))
 		require.NoError(r, err)
@@ -252,7 +281,7 @@ func TestKinds(t *testing.T) {
 	contexts, queries := []uint32{50, 50, 50, 200}, []uint32{1, 16, 17, 129}
 	for format, want := range map[backend.Format][Kinds]uint32{f16: {1, 1, 4}, f32: {1, 12, 0}} {
 		s := shapeOf(format, 1, 1, contexts, queries)
-		plan, err := Attend(s, Capacity{})
+		plan, err := Attend(s, Capacity{}.resident)
 		require.NoError(t, err)
 		work, err := Read(plan.Work, callOf(s))
 		require.NoError(t, err)
@@ -289,7 +318,7 @@ func TestSplit(t *testing.T) {
 			for i := range queries {
 				queries[i] = 1
 			}
-			plan, err := Attend(shapeOf(f16, 8*c.kvHeads, c.kvHeads, c.contexts, queries), Capacity{Decode: c.capacity})
+			plan, err := Attend(shapeOf(f16, 8*c.kvHeads, c.kvHeads, c.contexts, queries), Capacity{Decode: c.capacity}.resident)
 			require.NoError(t, err)
 			require.Equal(t, c.parts, plan.Parts)
 		})
@@ -299,7 +328,7 @@ func TestSplit(t *testing.T) {
 // What the work cannot hold is refused.
 func TestTooMuch(t *testing.T) {
 	refused := func(what string, s backend.AttendShape) {
-		_, err := Attend(s, Capacity{100, 100, 100})
+		_, err := Attend(s, Capacity{100, 100, 100}.resident)
 		require.ErrorContains(t, err, what)
 		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
@@ -352,13 +381,13 @@ func TestPlanAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	s, capacity := batch64(), Capacity{264, 528, 264}
-	first, err := Attend(s, capacity)
+	first, err := Attend(s, capacity.resident)
 	require.NoError(t, err)
 	require.Positive(t, first.Parts)
 	s.Work = make([]uint32, 0, len(first.Work))
 	c := callOf(s)
 	require.Zero(t, testing.AllocsPerRun(20, func() {
-		again, err := Attend(s, capacity)
+		again, err := Attend(s, capacity.resident)
 		if err != nil || again.Items != first.Items {
 			t.Fatal(err)
 		}
@@ -372,7 +401,7 @@ func BenchmarkPlan64(b *testing.B) {
 	s, capacity := batch64(), Capacity{264, 528, 264}
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, err := Attend(s, capacity)
+		plan, err := Attend(s, capacity.resident)
 		if err != nil {
 			b.Fatal(err)
 		}
