@@ -36,19 +36,20 @@ type Pool[B backend.Buffer] struct {
 // configuration, backend.ErrUnsupported for types or sizes that the device has no kernels
 // for, and ErrPoolSize, with the size that would fit, for a cache that is too large for
 // the device; all of them before anything is allocated. It returns backend.ErrOutOfMemory
-// if an allocation fails nevertheless.
+// if an allocation fails nevertheless. Kernels that the cache needs are loaded before the free memory
+// is looked at (backend.Prepare).
 func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], err error) {
 	defer naming("NewPool", &err)
 	if be == nil {
 		return nil, argument("the backend is nil; open one with backend.Open")
 	}
+	caps := be.Caps()
+	if err := prepare(be, caps, cfg); err != nil {
+		return nil, err
+	}
 	free := be.Info().FreeMemory
 	cfg, err = cfg.Within(free)
 	if err != nil {
-		return nil, err
-	}
-	caps := be.Caps()
-	if err := supported(caps, cfg); err != nil {
 		return nil, err
 	}
 	if err := cfg.Fits(free, caps); err != nil {
@@ -115,13 +116,33 @@ func (p *Pool[B]) shut() error {
 	return nil
 }
 
-// supported checks the configuration against what the device accepts.
-func supported(caps backend.Caps, cfg Config) error {
+// prepare checks the configuration against what the device accepts, and has it load what steps need:
+// before the free memory is divided, as kernels take some of it.
+func prepare[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config) error {
+	cfg, err := cfg.Resolve()
+	if err != nil {
+		return err
+	}
+	if err := supported(caps, cfg); err != nil {
+		return err
+	}
+	m := cfg.Model
+	return backend.Prepare(be, backend.Preparation{Formats: needed(cfg), QHeads: m.QHeads, KVHeads: m.KVHeads,
+		KDim: m.HeadDim, VDim: m.VHeadDim, Scores: cfg.Attention.Scores})
+}
+
+// needed are the formats of the pool's caches.
+func needed(cfg Config) []backend.Format {
 	formats := cfg.Formats()
 	if cfg.Storage.Residual > 0 {
 		formats = append(formats, backend.Format{Act: cfg.Model.Act, K: cfg.Model.Act, V: cfg.Model.Act})
 	}
-	for _, f := range formats {
+	return formats
+}
+
+// supported checks the configuration against what the device accepts.
+func supported(caps backend.Caps, cfg Config) error {
+	for _, f := range needed(cfg) {
 		if !caps.Supports(f) {
 			return unsupported("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))
 		}

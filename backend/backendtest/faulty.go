@@ -120,3 +120,6 @@ func (f *Faulty[B]) room(dt backend.DType, n int) error {
 	}
 	return backend.ErrOutOfMemory{Op: string(OpAlloc), Bytes: bytes, Max: left}
 }
+
+// Prepare is that of the wrapped device.
+func (f *Faulty[B]) Prepare(p backend.Preparation) error { return backend.Prepare(f.Backend, p) }

@@ -218,3 +218,6 @@ func (d *Late[B]) operands(op string) *checked.Operands[B, owner[B]] {
 func same[B backend.Buffer](a, b B) bool {
 	return reflect.ValueOf(a).Comparable() && any(a) == any(b)
 }
+
+// Prepare is that of the wrapped device.
+func (d *Late[B]) Prepare(p backend.Preparation) error { return backend.Prepare(d.Backend, p) }

@@ -9,6 +9,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 )
 
+var _ backend.Preparer = (*Backend)(nil)
+
 // PlanAttend divides a step's attention evenly over the multiprocessors. It loads the attention
 // kernels that the step needs, which others do not wait for.
 func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error) {
@@ -18,6 +20,21 @@ func (be *Backend) PlanAttend(s backend.AttendShape) (backend.AttendPlan, error)
 			return 0, err
 		}
 		return found.resident, nil
+	})
+}
+
+// Prepare loads the kernels that p may need, so that they have their memory before a cache takes the
+// rest. Where the driver would have to compile them, on devices that there is no machine code for, these
+// are only those that every decode step needs: a family of attention kernels takes it tens of seconds, and
+// who never attends to a prompt does not need to wait for that.
+func (be *Backend) Prepare(p backend.Preparation) error {
+	return be.dev.Load("prepare", func() error {
+		for _, k := range launch.Prepared(p, be.ctx.Device.Major <= lastMachineMajor) {
+			if _, err := be.modules.find(k); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -138,6 +138,20 @@ type Missing struct{ Load func() error }
 
 func (*Missing) Error() string { return "a kernel is yet to be loaded" }
 
+// Load calls load, which makes kernels ready, with no lock of the device.
+func (d *Device[B, S, E, R]) Load(op string, load func() error) error {
+	for {
+		if err := d.Use(op); err != nil {
+			return err
+		}
+		d.End()
+		err := load()
+		if !errors.Is(err, backend.ErrClosed) {
+			return d.Failed(op, err)
+		}
+	}
+}
+
 // load is what to do about the error of an operation, which has ended: nil is to do it again, since what
 // was missing is there now.
 func (d *Device[B, S, E, R]) load(op string, err error) error {

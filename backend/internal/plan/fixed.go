@@ -21,7 +21,7 @@ func (p *planner) room(s *backend.AttendShape, capacity Capacity) (r room) {
 	var most [Kinds]int // rows of a tile
 	for seq := range p.queries {
 		rows := int(p.queries[seq]) * p.group
-		kind := kindOf(p.format, rows)
+		kind := KindOf(p.format, rows)
 		tiles := ceilDiv(rows, tileRows[kind])
 		r.items[kind] += tiles
 		r.merges += tiles

@@ -11,7 +11,7 @@ const leastSaved = 8 << 20
 
 // rules are those of a GPU.
 var rules = Rules{
-	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[kindOf(s.Format, rows)] },
+	Tile:      func(s *backend.AttendShape, rows int) int { return tileRows[KindOf(s.Format, rows)] },
 	GroupTile: func(s *backend.AttendShape, rows int) int { return tileRows[groupKind(s.Format, rows, s.Fixed)] },
 	Pays:      pays,
 }
@@ -30,7 +30,7 @@ func groupKind(f backend.Format, rows int, fixed bool) Kind {
 	if fixed {
 		return largest(f)
 	}
-	return kindOf(f, rows)
+	return KindOf(f, rows)
 }
 
 func (p *planner) kindOf(g *Group) Kind { return groupKind(p.format, g.Rows, p.fixed) }

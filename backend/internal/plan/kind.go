@@ -31,9 +31,9 @@ func Has(k Kind, f backend.Format) bool {
 	return true
 }
 
-// kindOf is the kind for the rows of a sequence. Matrix units take 16-bit
+// KindOf is the kind for the rows of a sequence. Matrix units take 16-bit
 // activations, and pay from four rows on.
-func kindOf(f backend.Format, rows int) Kind {
+func KindOf(f backend.Format, rows int) Kind {
 	switch {
 	case f.Act == backend.F32 && rows <= abi.VectorRows, rows < abi.VectorRows && Has(Vector, f):
 		return Vector

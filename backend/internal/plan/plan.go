@@ -124,7 +124,7 @@ func (p *planner) count() (tokens int, err error) {
 		if !ok || uint64(rows) > math.MaxUint32 {
 			return 0, shapeError("query lengths: sequence %d has %d tokens of %d heads a group, need at most %d rows", i, n, p.group, uint32(math.MaxUint32))
 		}
-		tiles += ceilDiv(rows, tileRows[kindOf(p.format, rows)])
+		tiles += ceilDiv(rows, tileRows[KindOf(p.format, rows)])
 		if tiles > maxTiles || uint64(tokens) > math.MaxUint32 {
 			return 0, shapeError("query lengths: the first %d sequences have %d tokens, too many for one step", i+1, tokens)
 		}
@@ -136,7 +136,7 @@ func (p *planner) count() (tokens int, err error) {
 func (p *planner) kinds(s *backend.AttendShape) (found [Kinds]bool) {
 	for _, n := range p.queries {
 		if n > 0 {
-			found[kindOf(p.format, int(n)*p.group)] = true
+			found[KindOf(p.format, int(n)*p.group)] = true
 		}
 	}
 	for i := range p.sharing.Groups {
@@ -151,7 +151,7 @@ func (p *planner) kinds(s *backend.AttendShape) (found [Kinds]bool) {
 // rowsOf is the rows of a sequence, 0 if they are of another kind.
 func (p *planner) rowsOf(seq int, kind Kind) int {
 	rows := int(p.queries[seq]) * p.group
-	if kindOf(p.format, rows) != kind {
+	if KindOf(p.format, rows) != kind {
 		return 0
 	}
 	return rows

@@ -156,7 +156,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 					requireShared(r, s, it, rows, Kind(kind))
 				} else {
 					all := int(s.QueryLens[it.Seq]) * group
-					require.Equal(r, Kind(kind), kindOf(s.Format, all))
+					require.Equal(r, Kind(kind), KindOf(s.Format, all))
 					require.Zero(r, int(it.Row)%tileRows[kind])
 					require.EqualValues(r, min(tileRows[kind], all-int(it.Row)), it.Rows)
 					require.LessOrEqual(r, it.KeyEnd, s.ContextLens[it.Seq])
@@ -268,13 +268,13 @@ func TestPartsAndMerges(t *testing.T) {
 // The kind of a sequence changes at the borders that the kernels have.
 func TestKinds(t *testing.T) {
 	for rows, want := range map[int]Kind{1: Vector, 3: Vector, 4: Decode, 5: Decode, 16: Decode, 17: Prefill, 64: Prefill, 65: Prefill} {
-		require.Equal(t, want, kindOf(f16, rows), "%d rows", rows)
-		require.Equal(t, want, kindOf(backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}, rows), "%d rows", rows)
-		require.Equal(t, max(want, Decode), kindOf(backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, rows), "%d rows of codes", rows)
+		require.Equal(t, want, KindOf(f16, rows), "%d rows", rows)
+		require.Equal(t, want, KindOf(backend.Format{Act: backend.BF16, K: backend.BF16, V: backend.BF16}, rows), "%d rows", rows)
+		require.Equal(t, max(want, Decode), KindOf(backend.Format{Act: backend.F16, K: backend.Int8, V: backend.Int4}, rows), "%d rows of codes", rows)
 	}
 	for rows, want := range map[int]Kind{1: Vector, 4: Vector, 5: Decode, 16: Decode, 17: Decode, 1000: Decode} {
-		require.Equal(t, want, kindOf(f32, rows), "%d rows", rows)
-		require.Equal(t, want, kindOf(backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}, rows), "%d rows of codes", rows)
+		require.Equal(t, want, KindOf(f32, rows), "%d rows", rows)
+		require.Equal(t, want, KindOf(backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int8}, rows), "%d rows of codes", rows)
 	}
 
 	// 1 + 16 + 17 + 129 rows of one head are 1 + 1 + 1 + 3 tiles, or 1 + 1 + 2 + 9 in f32.
