@@ -46,9 +46,8 @@ func (f *Faulty[B]) Lose() {
 	f.lost = true
 }
 
-// SetMemory limits the memory that is allocated at a time: an Alloc beyond it is backend.ErrMemory,
-// which is a backend.ErrOutOfMemory. What is allocated already stays. A negative number is no
-// limit.
+// SetMemory limits the memory that is allocated at a time: an Alloc beyond it is
+// backend.ErrOutOfMemory. What is allocated already stays. A negative number is no limit.
 func (f *Faulty[B]) SetMemory(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

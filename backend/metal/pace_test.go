@@ -22,7 +22,7 @@ var m1 = newPace(mtl.Info{Cores: 8})
 func planned(t testing.TB, queries, keys uint32) (launch.Kernel, *abi.AttendArgs, []uint32) {
 	f16 := backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
 	p, err := plan.Attend(backend.AttendShape{QHeads: 32, KVHeads: 8, KDim: 128, VDim: 128, BlockSize: 16, Format: f16,
-		ContextLens: []uint32{keys}, QueryLens: []uint32{queries}}, plan.Capacity{m1.groups, m1.groups, m1.groups})
+		ContextLens: []uint32{keys}, QueryLens: []uint32{queries}}, plan.Capacity{m1.groups, m1.groups, m1.groups}.Resident)
 	require.NoError(t, err)
 	kind, items := plan.Prefill, uint32(0)
 	if queries == 1 {

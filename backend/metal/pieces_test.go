@@ -37,7 +37,7 @@ func prompts(t testing.TB, be *Backend, parts bool) (rows []uint32, items, buffe
 	}
 	var err error
 	p.Plan, err = plan.Attend(backend.AttendShape{QHeads: qHeads, KVHeads: 1, KDim: dim, VDim: dim, BlockSize: block,
-		Format: backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}, ContextLens: contexts, QueryLens: queries}, plan.Capacity{resident, resident, resident})
+		Format: backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}, ContextLens: contexts, QueryLens: queries}, plan.Capacity{resident, resident, resident}.Resident)
 	require.NoError(t, err)
 	require.Equal(t, parts, p.Plan.Parts > 0)
 	p.Work = backend.Some(place(w, backend.U32, p.Plan.Work...))

@@ -269,7 +269,7 @@ func TestPipelinesByConstants(t *testing.T) {
 					if f.has(abi.WithPartials) {
 						blocks = 1000
 					}
-					p, err := plan.Attend(s, plan.Capacity{blocks, blocks, blocks})
+					p, err := plan.Attend(s, plan.Capacity{blocks, blocks, blocks}.Resident)
 					require.Equal(t, f.has(abi.WithPartials), p.Parts > 0)
 					return p, err
 				}

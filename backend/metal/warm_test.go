@@ -43,7 +43,7 @@ func TestPlanCompilesWhatAttentionNeeds(t *testing.T) {
 					if parts {
 						blocks = 1000
 					}
-					p, err := plan.Attend(s, plan.Capacity{blocks, blocks, blocks})
+					p, err := plan.Attend(s, plan.Capacity{blocks, blocks, blocks}.Resident)
 					require.Equal(t, parts, p.Parts > 0)
 					return p, err
 				}

@@ -135,7 +135,7 @@ func (c *scene[B]) floats(b B) []float32 {
 
 // call is the call with a plan for a device of that capacity.
 func (c *scene[B]) call(blocks int) backend.AttendParams[B] {
-	p, err := plan.Attend(c.shape, func(k plan.Kind) (int, error) { return plan.Capacity{blocks, blocks, blocks}[k], nil })
+	p, err := plan.Attend(c.shape, plan.Capacity{blocks, blocks, blocks}.Resident)
 	require.NoError(c.t, err)
 	call := c.attend
 	call.Plan, call.Work = p, backend.Some(c.words(p.Work))

@@ -65,7 +65,7 @@ func TestBalance(t *testing.T) {
 			ideal += float64(contexts[len(contexts)-1]) * kvHeads / capacity
 		}
 		s := shapeOf(f16, 4*kvHeads, kvHeads, contexts, queries)
-		plan, err := Attend(s, Capacity{capacity, capacity, capacity}.resident)
+		plan, err := Attend(s, Capacity{capacity, capacity, capacity}.Resident)
 		require.NoError(t, err)
 		work, err := Read(plan.Work, callOf(s))
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestPartsAreNotShort(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
 		s.Table = nil
-		plan, err := Attend(s, capacity.resident)
+		plan, err := Attend(s, capacity.Resident)
 		require.NoError(r, err)
 		work, err := Read(plan.Work, callOf(s))
 		require.NoError(r, err)

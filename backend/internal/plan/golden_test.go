@@ -89,7 +89,7 @@ func planned(t testing.TB, args []golden.Arg) (backend.AttendShape, Capacity) {
 // drawn is a plan as text: its items in the order in which blocks take them, those to be
 // merged, and the rows that several sequences share.
 func drawn(t testing.TB, s backend.AttendShape, capacity Capacity) string {
-	p, err := Attend(s, capacity.resident)
+	p, err := Attend(s, capacity.Resident)
 	require.NoError(t, err)
 	work, err := Read(p.Work, callOf(s))
 	require.NoError(t, err)

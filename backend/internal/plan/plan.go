@@ -37,6 +37,9 @@ const (
 // Capacity is how many blocks of each kind's kernel the whole device runs at once.
 type Capacity [Kinds]int
 
+// Resident is c as Attend asks for it.
+func (c Capacity) Resident(k Kind) (int, error) { return c[k], nil }
+
 // Attend plans a shape that check.Plan has accepted. It appends to s.Work[:0]. resident is how many
 // blocks of a kind's kernel the whole device runs at once; it is asked for the kinds that the step
 // contains, as the answer may have to be compiled first.

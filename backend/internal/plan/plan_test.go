@@ -130,7 +130,7 @@ func TestOnlyKindsOfTheStepAreAskedFor(t *testing.T) {
 func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
-		plan, err := Attend(s, capacity.resident)
+		plan, err := Attend(s, capacity.Resident)
 		require.NoError(r, err)
 		c := callOf(s)
 		if !s.NonCausal && rapid.Bool().Draw(r, "narrower") {
@@ -214,7 +214,7 @@ func requireShared(r *rapid.T, s backend.AttendShape, it abi.AttendItem, rows []
 func TestPartsAndMerges(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, capacity := drawShape(r)
-		plan, err := Attend(s, capacity.resident)
+		plan, err := Attend(s, capacity.Resident)
 		require.NoError(r, err)
 		work, err := Read(plan.Work, callOf(s))
 		require.NoError(r, err)
@@ -281,7 +281,7 @@ func TestKinds(t *testing.T) {
 	contexts, queries := []uint32{50, 50, 50, 200}, []uint32{1, 16, 17, 129}
 	for format, want := range map[backend.Format][Kinds]uint32{f16: {1, 1, 4}, f32: {1, 12, 0}} {
 		s := shapeOf(format, 1, 1, contexts, queries)
-		plan, err := Attend(s, Capacity{}.resident)
+		plan, err := Attend(s, Capacity{}.Resident)
 		require.NoError(t, err)
 		work, err := Read(plan.Work, callOf(s))
 		require.NoError(t, err)
@@ -318,7 +318,7 @@ func TestSplit(t *testing.T) {
 			for i := range queries {
 				queries[i] = 1
 			}
-			plan, err := Attend(shapeOf(f16, 8*c.kvHeads, c.kvHeads, c.contexts, queries), Capacity{Decode: c.capacity}.resident)
+			plan, err := Attend(shapeOf(f16, 8*c.kvHeads, c.kvHeads, c.contexts, queries), Capacity{Decode: c.capacity}.Resident)
 			require.NoError(t, err)
 			require.Equal(t, c.parts, plan.Parts)
 		})
@@ -328,7 +328,7 @@ func TestSplit(t *testing.T) {
 // What the work cannot hold is refused.
 func TestTooMuch(t *testing.T) {
 	refused := func(what string, s backend.AttendShape) {
-		_, err := Attend(s, Capacity{100, 100, 100}.resident)
+		_, err := Attend(s, Capacity{100, 100, 100}.Resident)
 		require.ErrorContains(t, err, what)
 		require.ErrorIs(t, err, backend.ErrArgument{})
 	}
@@ -381,13 +381,13 @@ func TestPlanAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	s, capacity := batch64(), Capacity{264, 528, 264}
-	first, err := Attend(s, capacity.resident)
+	first, err := Attend(s, capacity.Resident)
 	require.NoError(t, err)
 	require.Positive(t, first.Parts)
 	s.Work = make([]uint32, 0, len(first.Work))
 	c := callOf(s)
 	require.Zero(t, testing.AllocsPerRun(20, func() {
-		again, err := Attend(s, capacity.resident)
+		again, err := Attend(s, capacity.Resident)
 		if err != nil || again.Items != first.Items {
 			t.Fatal(err)
 		}
@@ -401,7 +401,7 @@ func BenchmarkPlan64(b *testing.B) {
 	s, capacity := batch64(), Capacity{264, 528, 264}
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, err := Attend(s, capacity.resident)
+		plan, err := Attend(s, capacity.Resident)
 		if err != nil {
 			b.Fatal(err)
 		}

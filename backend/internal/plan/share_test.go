@@ -36,7 +36,7 @@ func sharedStep(seqs, shared, own, group, kvHeads int) backend.AttendShape {
 
 // keyReads is how many keys the items of a plan read, for one KV head.
 func keyReads(t testing.TB, s backend.AttendShape, capacity Capacity) (keys int, work Work) {
-	plan, err := Attend(s, capacity.resident)
+	plan, err := Attend(s, capacity.Resident)
 	require.NoError(t, err)
 	work, err = Read(plan.Work, callOf(s))
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestSharedNests(t *testing.T) {
 			s.Table[seq*s.TableStride+i] = uint32(5000*(1+seq/4) + i)
 		}
 	}
-	plan, err := Attend(s, Capacity{264, 396, 264}.resident)
+	plan, err := Attend(s, Capacity{264, 396, 264}.Resident)
 	require.NoError(t, err)
 	work, err := Read(plan.Work, callOf(s))
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestSharedNestsSoDeep(t *testing.T) {
 	for i := range s.ContextLens {
 		s.ContextLens[i] = uint32(16*(i+1) + 1)
 	}
-	plan, err := Attend(s, Capacity{264, 396, 264}.resident)
+	plan, err := Attend(s, Capacity{264, 396, 264}.Resident)
 	require.NoError(t, err)
 	work, err := Read(plan.Work, callOf(s))
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestFixed(t *testing.T) {
 		s, capacity := drawShape(r)
 		s.Fixed = true
 		sizes := func() (Work, int, int) {
-			plan, err := Attend(s, capacity.resident)
+			plan, err := Attend(s, capacity.Resident)
 			require.NoError(r, err)
 			work, err := Read(plan.Work, callOf(s))
 			require.NoError(r, err)
@@ -178,11 +178,11 @@ func TestSharedPlanAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	s, capacity := sharedStep(64, 2048, 128, 4, 8), Capacity{264, 396, 264}
-	first, err := Attend(s, capacity.resident)
+	first, err := Attend(s, capacity.Resident)
 	require.NoError(t, err)
 	s.Work = first.Work
 	require.Zero(t, testing.AllocsPerRun(50, func() {
-		if _, err := Attend(s, capacity.resident); err != nil {
+		if _, err := Attend(s, capacity.Resident); err != nil {
 			t.Fatal(err)
 		}
 	}))
@@ -196,7 +196,7 @@ func BenchmarkPlanShared64(b *testing.B) {
 			s, capacity := sharedStep(64, shared, 8320-shared, 4, 8), Capacity{264, 396, 264}
 			b.ReportAllocs()
 			for b.Loop() {
-				plan, err := Attend(s, capacity.resident)
+				plan, err := Attend(s, capacity.Resident)
 				if err != nil {
 					b.Fatal(err)
 				}

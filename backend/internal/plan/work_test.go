@@ -15,7 +15,7 @@ import (
 func splitPlan(t testing.TB) (backend.AttendPlan, Call) {
 	s := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
 	s.Window, s.SinkTokens, s.Scores = 4000, 4, true
-	plan, err := Attend(s, Capacity{100, 100, 100}.resident)
+	plan, err := Attend(s, Capacity{100, 100, 100}.Resident)
 	require.NoError(t, err)
 	require.Positive(t, plan.Parts)
 	return plan, callOf(s)
@@ -66,7 +66,7 @@ func TestReadRecognisesItsCall(t *testing.T) {
 	}
 	shape := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
 	shape.Part, shape.Residual = backend.OlderKeys, 100
-	plan, err := Attend(shape, Capacity{100, 100, 100}.resident)
+	plan, err := Attend(shape, Capacity{100, 100, 100}.Resident)
 	require.NoError(t, err)
 	_, err = Read(plan.Work, callOf(shape))
 	require.NoError(t, err)
