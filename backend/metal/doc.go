@@ -20,7 +20,7 @@
 // # Synchronisation
 //
 // The operations of a stream are collected in one command buffer, over the layers of a step. It is
-// committed when the program waits for it or records an event, and before it has 64 launches or,
+// committed when the program waits for it or records an event, and when it has some 64 launches or,
 // by a careful estimate, 30 ms of work: the system ends those that keep the GPU for too long. The
 // attention of a long prompt is more than one launch and command buffer. On a
 // queue that is shared with the runner, because it was imported or its Handle was requested, each

@@ -13,9 +13,8 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// prompts attends for two sequences in f16, some of whose items are parts, and returns the bits of
-// the rows, how many items they took, those of the merge too, and how many command buffers.
-func prompts(t testing.TB, be *Backend, parts bool) (rows []uint32, items, buffers int) {
+// promptCall is attention for two sequences in f16, some of whose items are parts if so asked.
+func promptCall(t testing.TB, be *Backend, parts bool) (*world[*Buffer], backend.AttendParams[*Buffer]) {
 	const qHeads, block = 2, 512
 	w := newWorld[*Buffer](t, be)
 	halves := func(n int) *Buffer {
@@ -45,6 +44,13 @@ func prompts(t testing.TB, be *Backend, parts bool) (rows []uint32, items, buffe
 		p.Workspace = backend.Some(w.zeros(p.Plan.Workspace))
 	}
 	require.NoError(t, w.s.Sync())
+	return w, p
+}
+
+// prompts makes that call, and returns the bits of the rows, how many items they took, those of the merge
+// too, and how many command buffers.
+func prompts(t testing.TB, be *Backend, parts bool) (rows []uint32, items, buffers int) {
+	w, p := promptCall(t, be, parts)
 	before, _ := commits()
 	require.NoError(t, be.Attend(w.s, p))
 	var calls launch.Calls
@@ -86,4 +92,17 @@ func TestPiecesAreTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What benchmarks launch is of no plan that the stream knows: it is one launch.
+func TestLaunchesOfNoPlan(t *testing.T) {
+	be := open(t)
+	be.pace.most, be.pace.groups = 0, 1
+	want, _, _ := prompts(t, be, true)
+	w, p := promptCall(t, be, true)
+	own := w.s.(*stream)
+	require.NoError(t, launch.Attend(own.Calls(), &p))
+	require.NoError(t, own.Run())
+	require.NoError(t, w.s.Sync())
+	require.Equal(t, want, words(t, be, p.Out.Rows.Buf))
 }

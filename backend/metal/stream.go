@@ -3,6 +3,7 @@
 package metal
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
@@ -33,6 +34,8 @@ type stream struct {
 	shared bool // with the caller, who may have work between two operations, of which the queue does not tell
 	record mtl.Launch
 	open   float64 // seconds of what waits for a commit, by estimate; it counts only while something does
+	begun  bool    // whether something of the operation that is being enqueued was encoded, and
+	sent   bool    // whether some of that was committed
 
 	ring   staging.Ring
 	pinned mtl.Buffer // of the ring
@@ -109,16 +112,26 @@ func (s *stream) Run() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.begun, s.sent = false, false
 	for i := range calls {
 		if err := s.launch(kernels[i], &calls[i]); err != nil {
-			return err
+			return s.halfDone(err)
 		}
 	}
 	return s.flow()
 }
 
-// launch encodes a call, one of attention in as many pieces as its time asks for. The caller has
-// begun an operation on s and holds mu.
+// halfDone is the error of an operation, a part of which may have been committed: it cannot be tried again, as
+// scores would be added twice, so the device is lost.
+func (s *stream) halfDone(err error) error {
+	if s.sent && !errors.Is(err, backend.ErrLost) {
+		return fmt.Errorf("%w after a part of an operation was committed: %w", backend.ErrLost, err)
+	}
+	return err
+}
+
+// launch encodes a call, one of attention in as many pieces as its time asks for, where its items are
+// known: benchmarks launch what they have made themselves. The caller has begun an operation on s and holds mu.
 func (s *stream) launch(k *kernel, c *launch.Call) error {
 	r := &s.record
 	r.Pipeline, r.Grid, r.Threads = k.pipeline.ID, c.Grid, k.threads
@@ -127,7 +140,7 @@ func (s *stream) launch(k *kernel, c *launch.Call) error {
 		r.Buffers[i], r.Offsets[i] = b.Memory, b.At
 	}
 	r.Count, r.Size = uint32(len(buffers)), uint32(copy(r.Args[:], c.Args()))
-	if !attends(c.Kernel.Op) {
+	if !attends(c.Kernel.Op) || s.work == nil {
 		return s.encode(s.be.pace.seconds(c))
 	}
 	args := (*abi.AttendArgs)(unsafe.Pointer(&r.Args))
@@ -150,10 +163,14 @@ func (s *stream) encode(seconds float64) error {
 		if err := s.send(); err != nil {
 			return err
 		}
-		s.open = 0
+		s.open, s.sent = 0, s.begun
 	}
 	s.open += seconds
-	return s.queue.Launch(&s.record)
+	if err := s.queue.Launch(&s.record); err != nil {
+		return err
+	}
+	s.begun = true
+	return nil
 }
 
 // flow lets go of what was encoded, where it is time; the caller holds mu.

@@ -78,7 +78,7 @@ struct Queue {
     Device &device;
     std::deque<CommandsRef> committed;
     std::atomic<size_t> unfinished{0};
-    bool revoked = false; // after a fault nothing runs any more
+    bool broken = false; // after a fault nothing runs any more
 
     explicit Queue(Device &device) : device(device) {}
 };

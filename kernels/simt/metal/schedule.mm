@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 bool ready(const Queue &queue) {
     const Commands &front = *queue.committed.front();
-    return queue.revoked || queue.device.lost || !front.blocked();
+    return queue.broken || queue.device.lost || !front.blocked();
 }
 
 } // namespace
@@ -50,8 +50,10 @@ void Machine::run(Queue &queue) {
     CommandsRef commands = queue.committed.front();
     if (queue.device.lost)
         return fail(*commands, MTLCommandBufferErrorDeviceRemoved, "the device was removed");
-    if (queue.revoked || revoked)
+    if (revoked)
         return fail(*commands, MTLCommandBufferErrorAccessRevoked, "ignored, because of earlier errors");
+    if (queue.broken)
+        return fail(*commands, MTLCommandBufferErrorInternal, "discarded, because of an earlier error of the queue");
     if (commands->next == 0 && commands->status == MTLCommandBufferStatusCommitted && fail_commands.fires()) {
         injected++;
         revoked = fail_code == MTLCommandBufferErrorAccessRevoked;
@@ -67,7 +69,7 @@ void Machine::run(Queue &queue) {
             std::string wrong = execute(*op.dispatch, &code);
             if (!wrong.empty()) {
                 note(wrong);
-                queue.revoked = true;
+                queue.broken = true;
                 return fail(*commands, code, wrong);
             }
         }
@@ -114,7 +116,7 @@ void Machine::expire() {
     std::string text = "deadlock: a command buffer waits for value " + std::to_string(op.value) +
                        " of an event that stands at " + std::to_string(op.event->value) + ", and nothing signals it";
     note(text);
-    first->queue->revoked = true;
+    first->queue->broken = true;
     fail(*first, MTLCommandBufferErrorTimeout, text);
     progress = Clock::now();
 }
