@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "../core/sanitizers.h"
 #include "msl_rig.h"
 
 namespace {
