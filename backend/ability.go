@@ -18,7 +18,7 @@ func HostAccessOf[B Buffer](be Backend[B]) (HostAccess[B], bool) {
 	return a, ok
 }
 
-func (e erased[B]) hostAccess() (HostAccess[AnyBuffer], bool) {
+func (e *erased[B]) hostAccess() (HostAccess[AnyBuffer], bool) {
 	a, ok := HostAccessOf(e.be)
 	return erasedHostAccess[B]{a}, ok
 }

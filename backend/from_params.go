@@ -74,7 +74,7 @@ func (u *unwrapper[B]) outputs(to *Outputs[B], from *Outputs[AnyBuffer]) {
 	}
 }
 
-func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
+func (e *erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own AppendParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
@@ -97,7 +97,7 @@ func (e erased[B]) Append(s Stream, p AppendParams[AnyBuffer]) error {
 	return e.be.Append(s, own)
 }
 
-func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
+func (e *erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own AttendParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
@@ -121,7 +121,7 @@ func (e erased[B]) Attend(s Stream, p AttendParams[AnyBuffer]) error {
 	return e.be.Attend(s, own)
 }
 
-func (e erased[B]) AttendScores(s Stream, p AttendScoresParams[AnyBuffer]) error {
+func (e *erased[B]) AttendScores(s Stream, p AttendScoresParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own AttendScoresParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
@@ -144,7 +144,7 @@ func (e erased[B]) AttendScores(s Stream, p AttendScoresParams[AnyBuffer]) error
 	return e.be.AttendScores(s, own)
 }
 
-func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
+func (e *erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own MergeParams[B]
 	own.Parts = p.Parts
@@ -163,7 +163,7 @@ func (e erased[B]) Merge(s Stream, p MergeParams[AnyBuffer]) error {
 	return e.be.Merge(s, own)
 }
 
-func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
+func (e *erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own GatherParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
@@ -192,7 +192,7 @@ func (e erased[B]) Gather(s Stream, p GatherParams[AnyBuffer]) error {
 	return e.be.Gather(s, own)
 }
 
-func (e erased[B]) ClearScores(s Stream, p ClearScoresParams[AnyBuffer]) error {
+func (e *erased[B]) ClearScores(s Stream, p ClearScoresParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own ClearScoresParams[B]
 	own.Scores = u.buf(p.Scores)
@@ -207,7 +207,7 @@ func (e erased[B]) ClearScores(s Stream, p ClearScoresParams[AnyBuffer]) error {
 	return e.be.ClearScores(s, own)
 }
 
-func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
+func (e *erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own CopyBlocksParams[B]
 	u.cacheView(&own.From, &p.From)
@@ -227,7 +227,7 @@ func (e erased[B]) CopyBlocks(s Stream, p CopyBlocksParams[AnyBuffer]) error {
 	return e.be.CopyBlocks(s, own)
 }
 
-func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
+func (e *erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own MoveSlotsParams[B]
 	u.cacheView(&own.Cache, &p.Cache)
@@ -242,7 +242,7 @@ func (e erased[B]) MoveSlots(s Stream, p MoveSlotsParams[AnyBuffer]) error {
 	return e.be.MoveSlots(s, own)
 }
 
-func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) error {
+func (e *erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own ConvertBlocksParams[B]
 	u.cacheView(&own.From, &p.From)
@@ -262,7 +262,7 @@ func (e erased[B]) ConvertBlocks(s Stream, p ConvertBlocksParams[AnyBuffer]) err
 	return e.be.ConvertBlocks(s, own)
 }
 
-func (e erased[B]) Rotate(s Stream, p RotateParams[AnyBuffer]) error {
+func (e *erased[B]) Rotate(s Stream, p RotateParams[AnyBuffer]) error {
 	var u unwrapper[B]
 	var own RotateParams[B]
 	u.cacheView(&own.Cache, &p.Cache)

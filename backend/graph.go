@@ -1,6 +1,6 @@
 package backend
 
-var _ Capturer = erased[AnyBuffer]{}
+var _ Capturer = (*erased[AnyBuffer])(nil)
 
 // Graph is work that was captured from a stream and can be enqueued again as one launch. It may be
 // used by one goroutine at a time, the one that uses its stream.
@@ -44,6 +44,6 @@ func Capture[B Buffer](be Backend[B], s Stream, record func() error) (Graph, err
 	return c.Capture(s, record)
 }
 
-func (e erased[B]) Capture(s Stream, record func() error) (Graph, error) {
+func (e *erased[B]) Capture(s Stream, record func() error) (Graph, error) {
 	return Capture(e.be, s, record)
 }

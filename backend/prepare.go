@@ -1,6 +1,6 @@
 package backend
 
-var _ Preparer = erased[AnyBuffer]{}
+var _ Preparer = (*erased[AnyBuffer])(nil)
 
 // Preparation is what a program is about to do with a device: attention over caches of some formats.
 type Preparation struct {
@@ -28,4 +28,4 @@ func Prepare[B Buffer](be Backend[B], p Preparation) error {
 	return nil
 }
 
-func (e erased[B]) Prepare(p Preparation) error { return Prepare(e.be, p) }
+func (e *erased[B]) Prepare(p Preparation) error { return Prepare(e.be, p) }

@@ -95,5 +95,8 @@ func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 	if !b.step.Has(layer) {
 		return ErrStep{Why: fmt.Sprintf("the layers of a step with more than Memory.StepTokens, %d, tokens of a sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
 	}
-	return p.met(b.step.Attend(layer, io.Q, backend.Outputs[B]{Rows: io.Out, LSE: io.LSE, LSEOffset: io.LSEOffset, Scores: io.Scores}))
+	var params backend.AttendParams[B] // too large to be handed around
+	params.Q = io.Q
+	params.Out.Rows, params.Out.LSE, params.Out.LSEOffset, params.Out.Scores = io.Out, io.LSE, io.LSEOffset, io.Scores
+	return p.met(b.step.Attend(layer, &params))
 }

@@ -28,7 +28,8 @@ func planned(t testing.TB, queries, keys uint32) (launch.Kernel, *abi.AttendArgs
 	if queries == 1 {
 		kind = plan.Decode
 	}
-	w, err := plan.Read(p.Work, plan.Call{QHeads: 32, KVHeads: 8, KDim: 128, VDim: 128, Format: f16, Seqs: 1, Tokens: int(queries), See: plan.Visible(&backend.Mask[backend.AnyBuffer]{}, 16)})
+	var w plan.Work
+	err = w.Read(p.Work, &plan.Call{QHeads: 32, KVHeads: 8, KDim: 128, VDim: 128, Format: f16, Seqs: 1, Tokens: int(queries), See: plan.Visible(&backend.Mask[backend.AnyBuffer]{}, 16)})
 	require.NoError(t, err)
 	items = w.Kinds[kind].Count
 	require.Equal(t, w.All.Count, items)

@@ -17,16 +17,17 @@ func Append[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 		return appendQuant(c, p)
 	}
 	v, act, stored := &p.Cache, p.K.Buf.DType(), p.Cache.K.Data.DType()
+	size := elementSize(act)
 	a := arguments{op: "append"}
-	args := abi.AppendArgs{
-		Slots: int64(v.Blocks) * int64(v.BlockSize), Tokens: a.count("tokens", p.Tokens), KVHeads: a.heads("KV heads", v.KVHeads),
-		KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim), BlockSize: a.count("block size", v.BlockSize),
-	}
-	buffers := [abi.AppendBuffers]Place{
-		abi.AppendSlots: p.Slots.Place(), abi.AppendKCache: plane(&a, "keys", v.K), abi.AppendVCache: plane(&a, "values", v.V),
-	}
-	buffers[abi.AppendK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim)
-	buffers[abi.AppendV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
+	var args abi.AppendArgs
+	args.Slots, args.BlockSize = int64(v.Blocks)*int64(v.BlockSize), a.count("block size", v.BlockSize)
+	args.Tokens, args.KVHeads = a.count("tokens", p.Tokens), a.heads("KV heads", v.KVHeads)
+	args.KDim, args.VDim = uint32(v.K.Dim), uint32(v.V.Dim)
+	var buffers [abi.AppendBuffers]Place
+	buffers[abi.AppendSlots] = p.Slots.Place()
+	buffers[abi.AppendKCache], buffers[abi.AppendVCache] = plane(&a, "keys", v.K), plane(&a, "values", v.V)
+	buffers[abi.AppendK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim, size)
+	buffers[abi.AppendV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim, size)
 	units := int64(v.KVHeads) * int64(v.K.Dim+v.V.Dim) // of a token: elements, or pairs that rotate
 	pairs := int64(0)
 	if r := &p.Rotary; r.Table.Set {
@@ -37,7 +38,7 @@ func Append[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 		buffers[abi.AppendRoPE], buffers[abi.AppendPositions] = r.Table.Buf.Place(), p.Positions.Buf.Place()
 		if p.QHeads > 0 {
 			args.QHeads = a.heads("query heads", p.QHeads)
-			buffers[abi.AppendQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim)
+			buffers[abi.AppendQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim, size)
 			units += int64(p.QHeads) * pairs
 		}
 	}

@@ -49,18 +49,18 @@ func plane[B Buffer](a *arguments, name string, p backend.Plane[B]) Place {
 	return a.aligned(name, p.Data.Place(), 0)
 }
 
-// rows is where vectors of width elements start, and the elements from one to the next.
-func rows[B Buffer](r backend.Rows[B], width int) (at Place, stride int64) {
+// rows is where vectors of width elements of size bytes start, and the elements from one to the next.
+func rows[B Buffer](r backend.Rows[B], width int, size int64) (at Place, stride int64) {
 	if r.Stride == 0 {
 		r.Stride = width
 	}
-	return element(r.Buf, r.Offset), int64(r.Stride)
+	return r.Buf.Place().Plus(int64(r.Offset) * size), int64(r.Stride)
 }
 
 // alignedRows is rows of n vectors that kernels read or write 16 bytes at a time.
-func alignedRows[B Buffer](a *arguments, name string, r backend.Rows[B], n, width int) (Place, int64) {
-	at, stride := rows(r, width)
-	step := stride * elementSize(r.Buf.DType())
+func alignedRows[B Buffer](a *arguments, name string, r backend.Rows[B], n, width int, size int64) (Place, int64) {
+	at, stride := rows(r, width, size)
+	step := stride * size
 	if n < 2 {
 		step = 0 // there is no second row
 	}

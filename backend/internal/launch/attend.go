@@ -30,7 +30,7 @@ func Attend[B Buffer](c *Calls, p *backend.AttendParams[B]) error {
 	if err := bind(&t, p); err != nil {
 		return err
 	}
-	t.buffers[abi.AttendOut], t.args.OutStride = alignedRows(&t.arguments, "out", p.Out.Rows, p.Batch.Tokens, p.QHeads*p.Cache.V.Dim)
+	t.buffers[abi.AttendOut], t.args.OutStride = alignedRows(&t.arguments, "out", p.Out.Rows, p.Batch.Tokens, p.QHeads*p.Cache.V.Dim, elementSize(t.format.Act))
 	if p.Out.LSE.Set {
 		t.buffers[abi.AttendLSE] = element(p.Out.LSE.Buf, p.Out.LSEOffset)
 	}
@@ -74,25 +74,27 @@ func AttendScores[B Buffer](c *Calls, p *backend.AttendScoresParams[B]) error {
 }
 
 // bind resolves checked parameters, but for what attention writes beside the mass and its workspace.
-func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
-	v, b, see := &p.Cache, &p.Batch, plan.Visible(&p.Mask, p.Cache.BlockSize)
+func bind[B Buffer](t *attention, p *backend.AttendParams[B]) error {
+	v, b := &p.Cache, &p.Batch
 	t.format = backend.Format{Act: p.Q.Buf.DType(), K: v.K.Data.DType(), V: v.V.Data.DType()}
-	t.work, err = plan.Read(p.Plan.Work, plan.Call{Op: t.op, QHeads: p.QHeads, KVHeads: v.KVHeads, KDim: v.K.Dim, VDim: v.V.Dim,
-		Format: t.format, Seqs: b.Seqs, Tokens: b.Tokens, See: see, Mass: p.Plan.Scores})
-	if err != nil {
+	call := plan.Call{Op: t.op, QHeads: p.QHeads, KVHeads: v.KVHeads, KDim: v.K.Dim, VDim: v.V.Dim,
+		Format: t.format, Seqs: b.Seqs, Tokens: b.Tokens, See: plan.Visible(&p.Mask, v.BlockSize), Mass: p.Plan.Scores}
+	if err := t.work.Read(p.Plan.Work, &call); err != nil {
 		return err
 	}
+	see := &call.See
 	if t.work.Shared.Count > 0 && (!b.Table.Set || b.TableStride < 2) {
 		return backend.ErrArgument{Op: t.op, What: "plan: was made for sequences that share blocks; call with the table that it was made for"}
 	}
-	t.args = abi.AttendArgs{
-		Seqs: t.count("sequences", b.Seqs), Tokens: t.count("tokens", b.Tokens),
-		QHeads: t.count("query heads", p.QHeads), KVHeads: t.heads("KV heads", v.KVHeads), KDim: uint32(v.K.Dim), VDim: uint32(v.V.Dim),
-		Blocks: t.count("blocks", v.Blocks), BlockSize: t.count("block size", v.BlockSize), TableStride: 1,
-		Window: uint32(see.Window), SinkTokens: uint32(see.SinkTokens), Scale: p.Scale, Softcap: p.Mask.SoftCap,
-		PartialRows: int64(t.work.PartialRows), KStorage: abi.Storage(t.format.K), VStorage: abi.Storage(t.format.V),
-		SharedAt: t.work.Shared.First, SharedRows: t.work.Shared.Count, Recent: uint32(see.Residual),
-	}
+	a := &t.args // assigned to, as are the buffers: values that are built and copied cost 20 ns
+	a.Seqs, a.Tokens = t.count("sequences", b.Seqs), t.count("tokens", b.Tokens)
+	a.QHeads, a.KVHeads = t.count("query heads", p.QHeads), t.heads("KV heads", v.KVHeads)
+	a.KDim, a.VDim = uint32(v.K.Dim), uint32(v.V.Dim)
+	a.Blocks, a.BlockSize, a.TableStride = t.count("blocks", v.Blocks), t.count("block size", v.BlockSize), 1
+	a.Window, a.SinkTokens, a.Recent = uint32(see.Window), uint32(see.SinkTokens), uint32(see.Residual)
+	a.Scale, a.Softcap = p.Scale, p.Mask.SoftCap
+	a.KStorage, a.VStorage = abi.Storage(t.format.K), abi.Storage(t.format.V)
+	a.PartialRows, a.SharedAt, a.SharedRows = int64(t.work.PartialRows), t.work.Shared.First, t.work.Shared.Count
 	if see.NonCausal {
 		t.args.Flags = abi.Noncausal
 	}
@@ -102,13 +104,13 @@ func bind[B Buffer](t *attention, p *backend.AttendParams[B]) (err error) {
 	if b.Table.Set {
 		t.args.TableStride = t.count("table stride", b.TableStride)
 	}
-	t.buffers = [abi.AttendBuffers]Place{
-		abi.AttendK: plane(&t.arguments, "keys", v.K), abi.AttendV: plane(&t.arguments, "values", v.V), abi.AttendTable: optional(b.Table),
-		abi.AttendContextLens: b.ContextLens.Place(), abi.AttendQueryOffsets: optional(b.QueryOffsets), abi.AttendWork: p.Work.Buf.Place(),
-		abi.AttendALiBi: optional(p.Mask.ALiBi), abi.AttendSinks: optional(p.Mask.SinkLogits), abi.AttendMass: optional(p.Out.Scores),
-		abi.AttendKscales: optional(v.K.Scales), abi.AttendVscales: optional(v.V.Scales),
-	}
-	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim)
+	at := &t.buffers
+	at[abi.AttendK], at[abi.AttendV] = plane(&t.arguments, "keys", v.K), plane(&t.arguments, "values", v.V)
+	at[abi.AttendKscales], at[abi.AttendVscales] = optional(v.K.Scales), optional(v.V.Scales)
+	at[abi.AttendTable], at[abi.AttendContextLens], at[abi.AttendQueryOffsets] = optional(b.Table), b.ContextLens.Place(), optional(b.QueryOffsets)
+	at[abi.AttendWork], at[abi.AttendMass] = p.Work.Buf.Place(), optional(p.Out.Scores)
+	at[abi.AttendALiBi], at[abi.AttendSinks] = optional(p.Mask.ALiBi), optional(p.Mask.SinkLogits)
+	t.buffers[abi.AttendQ], t.args.QStride = alignedRows(&t.arguments, "q", p.Q, b.Tokens, p.QHeads*v.K.Dim, elementSize(t.format.Act))
 	return nil
 }
 
@@ -126,8 +128,10 @@ func (t *attention) divide(base Place, withMass bool) {
 // attend adds the calls that make the rows, in the order in which one needs the other's results.
 func (t *attention) attend(c *Calls) {
 	constants := t.constants()
-	for kind, list := range t.work.Kinds {
-		t.add(c, Attention(plan.Kind(kind), t.format, int(t.args.KDim), int(t.args.VDim), t.layout()), list, constants)
+	for kind := range t.work.Kinds {
+		if list := t.work.Kinds[kind]; list.Count > 0 {
+			t.add(c, Attention(plan.Kind(kind), t.format, int(t.args.KDim), int(t.args.VDim), t.layout()), list, constants)
+		}
 	}
 	t.add(c, Kernel{Op: OpAttendMerge, In: t.format.Act}, t.work.Merges, constants)
 }

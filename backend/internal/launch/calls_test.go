@@ -121,7 +121,7 @@ func (s *step) operations(c *Calls) map[string]func() error {
 	}
 }
 
-func bits(constants ...int) (out uint32) {
+func bitsOf(constants ...int) (out uint32) {
 	for _, c := range constants {
 		out |= 1 << c
 	}
@@ -145,7 +145,7 @@ func TestAttendCalls(t *testing.T) {
 	for i := range calls {
 		call := &calls[i]
 		require.Equal(t, want[i], call.Kernel)
-		require.Equal(t, bits(abi.Paged, abi.WithTable, abi.WithOffsets, abi.WithFinalLSE, abi.WithPartials), call.Constants)
+		require.Equal(t, bitsOf(abi.Paged, abi.WithTable, abi.WithOffsets, abi.WithFinalLSE, abi.WithPartials), call.Constants)
 		require.Equal(t, calls[0].Buffers(), call.Buffers())
 		require.EqualValues(t, len(call.Args()), binary.LittleEndian.Uint32(call.Args()))
 		args := argsOf[abi.AttendArgs](call)
@@ -171,7 +171,7 @@ func TestAttendCalls(t *testing.T) {
 	require.Len(t, c.List(), 3)
 	call := &c.List()[0]
 	require.Equal(t, Contiguous, call.Kernel.Layout)
-	require.Equal(t, bits(abi.WithOffsets, abi.WithALiBi, abi.WithSinks, abi.WithSoftcap, abi.WithLSE, abi.WithPartials), call.Constants)
+	require.Equal(t, bitsOf(abi.WithOffsets, abi.WithALiBi, abi.WithSinks, abi.WithSoftcap, abi.WithLSE, abi.WithPartials), call.Constants)
 	require.Equal(t, p.Out.LSE.Buf.at.Plus(28), call.Buffers()[abi.AttendLSE])
 
 	// A table of one column is contiguous too.
@@ -179,7 +179,7 @@ func TestAttendCalls(t *testing.T) {
 	require.NoError(t, Attend(c, &p))
 	call = &c.List()[0]
 	require.Equal(t, Contiguous, call.Kernel.Layout)
-	require.Equal(t, bits(abi.WithTable), call.Constants&bits(abi.WithTable, abi.Paged))
+	require.Equal(t, bitsOf(abi.WithTable), call.Constants&bitsOf(abi.WithTable, abi.Paged))
 
 	p.Plan.Workspace--
 	require.ErrorContains(t, Attend(c, &p), "plan: a workspace of")
@@ -206,7 +206,7 @@ func TestAttendMassCall(t *testing.T) {
 	require.Equal(t, grid, call.Grid)
 	require.Equal(t, args, argsOf[abi.AttendArgs](call))
 	require.Equal(t, want, call.Buffers())
-	require.Equal(t, bits(abi.Paged, abi.WithTable, abi.WithOffsets, abi.WithFinalLSE), call.Constants)
+	require.Equal(t, bitsOf(abi.Paged, abi.WithTable, abi.WithOffsets, abi.WithFinalLSE), call.Constants)
 
 	s.mass.QHeads = 2
 	require.ErrorContains(t, AttendScores(c, &s.mass), "attend scores: plan: was not made for these heads")
@@ -221,7 +221,7 @@ func TestGatherCalls(t *testing.T) {
 	for i, want := range []Kernel{{Op: OpGather, In: backend.F16, Out: backend.F16}, {Op: OpGather, In: backend.F16, Out: backend.F32}} {
 		call := &c.List()[i]
 		require.Equal(t, want, call.Kernel)
-		require.Equal(t, bits(abi.WithTable, abi.Wide), call.Constants)
+		require.Equal(t, bitsOf(abi.WithTable, abi.Wide), call.Constants)
 		require.Equal(t, s.gather.Table.Buf.at.Plus(20), call.Buffers()[abi.GatherTable])
 		require.Equal(t, [3]uint32{2, 2, 1}, call.Grid)
 	}
@@ -250,16 +250,16 @@ func TestAppendConstants(t *testing.T) {
 		wide := (int64(p.K.Offset)*elementSize(f.Act)|int64(p.V.Offset)*elementSize(f.Act))%16 == 0 && int64(p.K.Stride)%w == 0
 		if rope {
 			p.Rotary, p.Positions = s.rope(dims), s.some(backend.U32)
-			want |= bits(abi.WithRoPE)
+			want |= bitsOf(abi.WithRoPE)
 			wide = wide && int64(dims/2)%w == 0
 			if q {
 				p.QHeads, p.Q = 4, backend.Rows[*buffer]{Buf: s.buffer(f.Act), Offset: offset("q"), Stride: 256 + offset("q stride")}
-				want |= bits(abi.WithQueries)
+				want |= bitsOf(abi.WithQueries)
 				wide = wide && int64(p.Q.Offset)*elementSize(f.Act)%16 == 0 && int64(p.Q.Stride)%w == 0
 			}
 		}
 		if wide {
-			want |= bits(abi.Wide)
+			want |= bitsOf(abi.Wide)
 		}
 		c := newCalls()
 		require.NoError(rt, Append(c, &p))
@@ -275,13 +275,13 @@ func TestWide(t *testing.T) {
 	is := func(want bool, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		require.Equal(t, constant(abi.Wide, want), c.List()[0].Constants&bits(abi.Wide))
+		require.Equal(t, constant(abi.Wide, want), c.List()[0].Constants&bitsOf(abi.Wide))
 	}
 	s := newStep(t, Formats[0])
 	is(true, Merge(c, &s.merge))
 	s.merge.OutLSE = s.some(backend.F32)
 	is(true, Merge(c, &s.merge))
-	require.Equal(t, bits(abi.Wide, abi.WithLSE), c.List()[0].Constants)
+	require.Equal(t, bitsOf(abi.Wide, abi.WithLSE), c.List()[0].Constants)
 	s.merge.Out.Stride = 4*64 + 4
 	is(false, Merge(c, &s.merge))
 	s.merge.Out.Stride, s.merge.In.at.At = 0, 4

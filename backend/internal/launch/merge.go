@@ -15,11 +15,11 @@ func Merge[B Buffer](c *Calls, p *backend.MergeParams[B]) error {
 	args := abi.MergeArgs{Parts: a.count("parts", p.Parts), Tokens: a.count("tokens", p.Tokens),
 		Heads: a.count("heads", p.Heads), Dim: a.count("dim", p.Dim)}
 	buffers := [abi.MergeBuffers]Place{abi.MergeIn: p.In.Place(), abi.MergeLSE: p.LSE.Place(), abi.MergeOutLSE: optional(p.OutLSE)}
-	buffers[abi.MergeOut], args.OutStride = rows(p.Out, p.Heads*p.Dim)
+	in, out := p.In.DType(), p.Out.Buf.DType()
+	buffers[abi.MergeOut], args.OutStride = rows(p.Out, p.Heads*p.Dim, elementSize(out))
 	if a.err != nil {
 		return a.err
 	}
-	in, out := p.In.DType(), p.Out.Buf.DType()
 	constants := with(abi.WithLSE, buffers[abi.MergeOutLSE]) |
 		wide(in, out, args.OutStride|int64(p.Dim), buffers[abi.MergeIn], buffers[abi.MergeOut])
 	grid := gridOf(int64(p.Tokens)*int64(p.Heads), mergeRows, 1, 1)

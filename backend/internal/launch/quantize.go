@@ -9,7 +9,7 @@ import (
 // a Hadamard rotation, which turns queries, too.
 func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	v, act := &p.Cache, p.K.Buf.DType()
-	a := arguments{op: "append"}
+	a, size := arguments{op: "append"}, elementSize(act)
 	args := abi.AppendQuantArgs{
 		Flags: hadamard(v.K), Slots: int64(v.Blocks) * int64(v.BlockSize),
 		Tokens: a.count("tokens", p.Tokens), KVHeads: a.heads("KV heads", v.KVHeads),
@@ -23,8 +23,8 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 		abi.AppendQuantSlots: p.Slots.Place(), abi.AppendQuantKCache: plane(&a, "keys", v.K), abi.AppendQuantVCache: plane(&a, "values", v.V),
 		abi.AppendQuantKscales: wordsOf(v.K), abi.AppendQuantVscales: wordsOf(v.V),
 	}
-	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim)
-	buffers[abi.AppendQuantV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim)
+	buffers[abi.AppendQuantK], args.KStride = rows(p.K, v.KVHeads*v.K.Dim, size)
+	buffers[abi.AppendQuantV], args.VStride = rows(p.V, v.KVHeads*v.V.Dim, size)
 	if r := &p.Rotary; r.Table.Set {
 		args.Flags |= abi.RoPE | pairing(r.Pairing)
 		args.RoPEDims, args.RoPEPositions, args.Magnitude = uint32(r.Dims), a.count("rope positions", r.Positions), r.Magnitude
@@ -33,7 +33,7 @@ func appendQuant[B Buffer](c *Calls, p *backend.AppendParams[B]) error {
 	units := 2 * int64(v.KVHeads) // of a token: rows
 	if p.QHeads > 0 && args.Flags&(abi.RoPE|abi.Hadamard) != 0 {
 		args.QHeads = a.heads("query heads", p.QHeads)
-		buffers[abi.AppendQuantQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim)
+		buffers[abi.AppendQuantQ], args.QStride = rows(p.Q, p.QHeads*v.K.Dim, size)
 		units += int64(p.QHeads)
 	}
 	if a.err == nil {

@@ -69,13 +69,13 @@ func TestAppendQuantCalls(t *testing.T) {
 			p.Rotary.Pairing = backend.Interleaved
 			want.Flags |= abi.RoPE | abi.Interleaved
 			want.RoPEDims, want.RoPEPositions, want.Magnitude = 32, 100, 1
-			constants |= bits(abi.WithRoPE)
+			constants |= bitsOf(abi.WithRoPE)
 		}
 		if rapid.Bool().Draw(rt, "queries") {
 			p.QHeads, p.Q = 4, backend.Dense(s.buffer(f.Act))
 			if p.Rotary.Table.Set || p.Cache.K.Hadamard {
 				want.QHeads, want.QStride = 4, 256
-				constants |= bits(abi.WithQueries)
+				constants |= bitsOf(abi.WithQueries)
 				grid[1] = 2
 			}
 		}
@@ -178,7 +178,7 @@ func TestGatherQuantCalls(t *testing.T) {
 		want.Encode()
 		require.Equal(t, want, argsOf[abi.GatherQuantArgs](call))
 		require.Equal(t, Kernel{Op: OpGatherQuant}, call.Kernel)
-		require.Equal(t, bits(abi.WithTable, abi.Wide), call.Constants)
+		require.Equal(t, bitsOf(abi.WithTable, abi.Wide), call.Constants)
 		require.Equal(t, s.gather.Table.Buf.at.Plus(20), call.Buffers()[abi.GatherQuantTable])
 	}
 	require.Equal(t, s.gather.Cache.V.Scales.Buf.at, c.List()[1].Buffers()[abi.GatherQuantScales])

@@ -67,7 +67,7 @@ func TestBalance(t *testing.T) {
 		s := shapeOf(f16, 4*kvHeads, kvHeads, contexts, queries)
 		plan, err := Attend(s, Capacity{capacity, capacity, capacity}.Resident)
 		require.NoError(t, err)
-		work, err := Read(plan.Work, callOf(s))
+		work, err := readWork(plan.Work, callOf(s))
 		require.NoError(t, err)
 		require.LessOrEqual(t, float64(duration(listOf(plan.Work, work.All), kvHeads, capacity))/ideal, c.most, name)
 	}
@@ -80,7 +80,7 @@ func TestPartsAreNotShort(t *testing.T) {
 		s.Table = nil
 		plan, err := Attend(s, capacity.Resident)
 		require.NoError(r, err)
-		work, err := Read(plan.Work, callOf(s))
+		work, err := readWork(plan.Work, callOf(s))
 		require.NoError(r, err)
 		for _, list := range work.Kinds {
 			longest, first := uint32(1<<31), true

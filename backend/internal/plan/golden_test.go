@@ -91,7 +91,7 @@ func planned(t testing.TB, args []golden.Arg) (backend.AttendShape, Capacity) {
 func drawn(t testing.TB, s backend.AttendShape, capacity Capacity) string {
 	p, err := Attend(s, capacity.Resident)
 	require.NoError(t, err)
-	work, err := Read(p.Work, callOf(s))
+	work, err := readWork(p.Work, callOf(s))
 	require.NoError(t, err)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d items, %d partial rows\n", p.Items, work.PartialRows)

@@ -34,6 +34,12 @@ func callOf(s backend.AttendShape) Call {
 	return c
 }
 
+// readWork reads the work of a plan for a call.
+func readWork(work []uint32, c Call) (w Work, err error) {
+	err = w.Read(work, &c)
+	return w, err
+}
+
 // listOf is the items of one list of a plan.
 func listOf(work []uint32, l List) []abi.AttendItem {
 	return itemsOf(work[abi.WorkHeader:])[l.First : l.First+l.Count]
@@ -139,7 +145,7 @@ func TestEveryRowSeesEveryKeyOnce(t *testing.T) {
 				c.See = visible(false, window, sinks, s.Part, s.Residual, s.BlockSize)
 			}
 		}
-		work, err := Read(plan.Work, c)
+		work, err := readWork(plan.Work, c)
 		require.NoError(r, err)
 
 		group := s.QHeads / s.KVHeads
@@ -216,7 +222,7 @@ func TestPartsAndMerges(t *testing.T) {
 		s, capacity := drawShape(r)
 		plan, err := Attend(s, capacity.Resident)
 		require.NoError(r, err)
-		work, err := Read(plan.Work, callOf(s))
+		work, err := readWork(plan.Work, callOf(s))
 		require.NoError(r, err)
 		require.EqualValues(r, plan.Items, work.All.Count)
 		require.Equal(r, work.Space.Len, plan.Workspace)
@@ -283,7 +289,7 @@ func TestKinds(t *testing.T) {
 		s := shapeOf(format, 1, 1, contexts, queries)
 		plan, err := Attend(s, Capacity{}.Resident)
 		require.NoError(t, err)
-		work, err := Read(plan.Work, callOf(s))
+		work, err := readWork(plan.Work, callOf(s))
 		require.NoError(t, err)
 		for kind, list := range work.Kinds {
 			require.Equal(t, want[kind], list.Count, "kind %d of %v", kind, format.Act)
@@ -391,7 +397,7 @@ func TestPlanAllocatesNothing(t *testing.T) {
 		if err != nil || again.Items != first.Items {
 			t.Fatal(err)
 		}
-		if _, err = Read(again.Work, c); err != nil {
+		if _, err = readWork(again.Work, c); err != nil {
 			t.Fatal(err)
 		}
 	}))

@@ -38,7 +38,7 @@ func sharedStep(seqs, shared, own, group, kvHeads int) backend.AttendShape {
 func keyReads(t testing.TB, s backend.AttendShape, capacity Capacity) (keys int, work Work) {
 	plan, err := Attend(s, capacity.Resident)
 	require.NoError(t, err)
-	work, err = Read(plan.Work, callOf(s))
+	work, err = readWork(plan.Work, callOf(s))
 	require.NoError(t, err)
 	for _, it := range listOf(plan.Work, work.All) {
 		keys += int(it.KeyEnd - it.Key)
@@ -95,7 +95,7 @@ func TestSharedNests(t *testing.T) {
 	}
 	plan, err := Attend(s, Capacity{264, 396, 264}.Resident)
 	require.NoError(t, err)
-	work, err := Read(plan.Work, callOf(s))
+	work, err := readWork(plan.Work, callOf(s))
 	require.NoError(t, err)
 	require.EqualValues(t, (9+4+4)*4, work.Shared.Count)
 	seqs := map[[2]uint32][]uint32{} // by keys
@@ -129,7 +129,7 @@ func TestSharedNestsSoDeep(t *testing.T) {
 	}
 	plan, err := Attend(s, Capacity{264, 396, 264}.Resident)
 	require.NoError(t, err)
-	work, err := Read(plan.Work, callOf(s))
+	work, err := readWork(plan.Work, callOf(s))
 	require.NoError(t, err)
 	require.Positive(t, work.Shared.Count)
 	require.LessOrEqual(t, work.Shared.Count, uint32(maxNested*n*4))
@@ -143,7 +143,7 @@ func TestFixed(t *testing.T) {
 		sizes := func() (Work, int, int) {
 			plan, err := Attend(s, capacity.Resident)
 			require.NoError(r, err)
-			work, err := Read(plan.Work, callOf(s))
+			work, err := readWork(plan.Work, callOf(s))
 			require.NoError(r, err)
 			return work, len(plan.Work), plan.Workspace
 		}

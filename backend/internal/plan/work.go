@@ -73,12 +73,12 @@ func (c *Call) header(work []uint32) []uint32 {
 	return append(work, words[:]...)
 }
 
-// Read finds the lists of a plan's work, as the host has it. It is ErrArgument where
-// the work was not made for c. The items are not looked at: they are read from
-// device memory, and kernels trust none of their fields.
-func Read(work []uint32, c Call) (Work, error) {
-	bad := func(format string, args ...any) (Work, error) {
-		return Work{}, backend.ErrArgument{Op: c.Op, What: fmt.Sprintf(format, args...)}
+// Read sets w, which is zero, to the lists of a plan's work, as the host has it. It is
+// ErrArgument, and w unspecified, where the work was not made for c. The items are not looked
+// at: they are read from device memory, and kernels trust none of their fields.
+func (w *Work) Read(work []uint32, c *Call) error {
+	bad := func(format string, args ...any) error {
+		return backend.ErrArgument{Op: c.Op, What: fmt.Sprintf(format, args...)}
 	}
 	sum := c.fingerprint()
 	if len(work) < abi.WorkHeader || work[wordMagic] != magic || work[wordSum] != uint32(sum) || work[wordSumHigh] != uint32(sum>>32) {
@@ -90,7 +90,6 @@ func Read(work []uint32, c Call) (Work, error) {
 	if err := c.See.Within(work[wordVisible:wordSeqs]); err != nil {
 		return bad("%v", err)
 	}
-	var w Work
 	items := uint64(0)
 	for k := range w.Kinds {
 		w.Kinds[k] = List{uint32(items), work[wordLists+k]}
@@ -110,5 +109,5 @@ func Read(work []uint32, c Call) (Work, error) {
 	if !fits {
 		return bad("plan: %d partial rows of %d KV heads overflow", work[wordParts], c.KVHeads)
 	}
-	return w, nil
+	return nil
 }

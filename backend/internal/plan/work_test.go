@@ -37,7 +37,7 @@ func TestReadRecognisesItsCall(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		_, err := Read(plan.Work, c)
+		_, err := readWork(plan.Work, c)
 		require.NoError(t, err, name)
 	}
 	for name, change := range map[string]func(*Call){
@@ -57,18 +57,18 @@ func TestReadRecognisesItsCall(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		_, err := Read(plan.Work, c)
+		_, err := readWork(plan.Work, c)
 		require.ErrorIs(t, err, backend.ErrArgument{}, name)
 	}
 	for n := range len(plan.Work) {
-		_, err := Read(plan.Work[:n], good)
+		_, err := readWork(plan.Work[:n], good)
 		require.ErrorIs(t, err, backend.ErrArgument{}, "%d words", n)
 	}
 	shape := shapeOf(f16, 8, 2, []uint32{5000, 30, 0}, []uint32{1, 20, 1})
 	shape.Part, shape.Residual = backend.OlderKeys, 100
 	plan, err := Attend(shape, Capacity{100, 100, 100}.Resident)
 	require.NoError(t, err)
-	_, err = Read(plan.Work, callOf(shape))
+	_, err = readWork(plan.Work, callOf(shape))
 	require.NoError(t, err)
 	for name, change := range map[string]func(*Visibility){
 		"all keys":      func(v *Visibility) { *v = Visibility{} },
@@ -79,11 +79,11 @@ func TestReadRecognisesItsCall(t *testing.T) {
 	} {
 		c := callOf(shape)
 		change(&c.See)
-		_, err := Read(plan.Work, c)
+		_, err := readWork(plan.Work, c)
 		require.ErrorIs(t, err, backend.ErrArgument{}, name)
 	}
 	plan, good = splitPlan(t)
-	_, err = Read(append(slices.Clone(plan.Work), make([]uint32, abi.ItemWords)...), good)
+	_, err = readWork(append(slices.Clone(plan.Work), make([]uint32, abi.ItemWords)...), good)
 	require.ErrorIs(t, err, backend.ErrArgument{})
 }
 
@@ -103,7 +103,7 @@ func FuzzRead(f *testing.F) {
 		for i := range words {
 			words[i] = binary.NativeEndian.Uint32(data[4*i:])
 		}
-		w, err := Read(words, call)
+		w, err := readWork(words, call)
 		if err != nil {
 			require.ErrorIs(t, err, backend.ErrArgument{})
 			return

@@ -30,24 +30,24 @@ func (b *Step[B]) Append(layer int, p *backend.AppendParams[B]) error {
 	return b.QuantizeResidual(layer)
 }
 
-// Attend computes a layer's attention for the step's queries.
-func (b *Step[B]) Attend(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
+// Attend computes a layer's attention for the queries p.Q, into p.Out; it sets the rest of p.
+func (b *Step[B]) Attend(layer int, p *backend.AttendParams[B]) error {
 	if b.Stores.Windowed() {
 		if b.staging.on && !b.writes && b.staging.layer != layer { // no Append has come before
 			if err := b.enter(layer); err != nil {
 				return err
 			}
 		}
-		return b.attendBoth(layer, q, out)
+		return b.attendBoth(layer, p)
 	}
 	l := &b.Stores.Fresh.Layers[layer]
-	if out.Scores.Set || !b.scored(layer) {
-		return b.attendTo(l, &b.Index.Fresh, q, out)
+	if p.Out.Scores.Set || !b.scored(layer) {
+		return b.attendTo(l, &b.Index.Fresh, p)
 	}
-	out.Scores = l.Scores
+	p.Out.Scores = l.Scores
 	b.Stores.LockScores()
 	defer b.Stores.UnlockScores()
-	return b.attendTo(l, &b.Index.Fresh, q, out)
+	return b.attendTo(l, &b.Index.Fresh, p)
 }
 
 // exact is where a layer's new rows are written.
@@ -59,12 +59,11 @@ func (b *Step[B]) exact(layer int) *store.Layer[B] {
 }
 
 // attendTo attends to what lies in a layer of a store.
-func (b *Step[B]) attendTo(l *store.Layer[B], part *partial[B], q backend.Rows[B], out backend.Outputs[B]) error {
-	p := b.Stores
-	d := &part.divisions[l.Format]
-	return p.BE.Attend(b.Stream, backend.AttendParams[B]{
-		Cache: l.View, Batch: b.Index.ragged(part),
-		Q: q, QHeads: p.Config.Model.QHeads, Scale: p.Config.Model.Scale, Mask: l.Mask, Out: out,
-		Plan: d.plan, Work: d.work.Buf, Workspace: b.Index.workspace.Buf, Int8Query: p.Config.Attention.Int8Query && l.View.K.Data.DType().Quantized(),
-	})
+func (b *Step[B]) attendTo(l *store.Layer[B], part *partial[B], p *backend.AttendParams[B]) error {
+	c, d := &b.Stores.Config, &part.divisions[l.Format]
+	p.Cache, p.Mask, p.QHeads, p.Scale = l.View, l.Mask, c.Model.QHeads, c.Model.Scale
+	b.Index.ragged(&p.Batch, part)
+	p.Plan, p.Work, p.Workspace = d.plan, d.work.Buf, b.Index.workspace.Buf
+	p.Int8Query = c.Attention.Int8Query && l.View.K.Data.DType().Quantized()
+	return b.Stores.BE.Attend(b.Stream, *p)
 }

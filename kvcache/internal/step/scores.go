@@ -125,9 +125,11 @@ func (b *Step[B]) score(layer int, q backend.Rows[B], lse backend.Opt[B], offset
 // weigh adds the mass of what lies in a layer of a store.
 func (b *Step[B]) weigh(l *store.Layer[B], part *partial[B], q backend.Rows[B], lse B, offset int) error {
 	c, d := &b.Stores.Config, &part.divisions[l.Format]
-	return b.Stores.BE.AttendScores(b.Stream, backend.AttendScoresParams[B]{
-		Cache: l.View, Batch: b.Index.ragged(part), Q: q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask,
+	p := backend.AttendScoresParams[B]{
+		Cache: l.View, Q: q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask,
 		LSE: lse, LSEOffset: offset, Scores: l.Scores.Buf, Plan: d.plan, Work: d.work.Buf,
 		Int8Query: c.Attention.Int8Query && l.View.K.Data.DType().Quantized(),
-	})
+	}
+	b.Index.ragged(&p.Batch, part)
+	return b.Stores.BE.AttendScores(b.Stream, p)
 }

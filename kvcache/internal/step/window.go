@@ -170,8 +170,9 @@ func (e *Entry[B]) commitKept(f *residency.Fence) error {
 }
 
 // attendBoth attends to both stores and merges, and adds to scores.
-func (b *Step[B]) attendBoth(layer int, q backend.Rows[B], out backend.Outputs[B]) error {
+func (b *Step[B]) attendBoth(layer int, params *backend.AttendParams[B]) error {
 	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
+	q, out := params.Q, params.Out
 	if out.Scores.Set {
 		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "with Storage.Residual a token may have a slot in each of two places, and so attention scores; use Attention.Scores"}
 	}
@@ -185,21 +186,21 @@ func (b *Step[B]) attendBoth(layer int, q backend.Rows[B], out backend.Outputs[B
 	}
 	if !t.older {
 		if scored {
-			out.Scores = fresh.Scores
+			params.Out.Scores = fresh.Scores
 		}
-		err := b.attendTo(fresh, &b.Index.Fresh, q, out)
+		err := b.attendTo(fresh, &b.Index.Fresh, params)
 		if err == nil && scored {
 			err = b.score(layer, q, backend.Opt[B]{}, 0)
 		}
 		return err
 	}
 	rows, width := b.Index.tokens()*p.Config.Model.QHeads, p.Config.Model.VHeadDim
-	half := backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
-	if err := b.attendTo(fresh, &b.Index.Fresh, q, half); err != nil {
+	params.Out = backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
+	if err := b.attendTo(fresh, &b.Index.Fresh, params); err != nil {
 		return err
 	}
-	half.Rows.Offset, half.LSEOffset = rows*width, rows
-	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, q, half); err != nil {
+	params.Out.Rows.Offset, params.Out.LSEOffset = rows*width, rows
+	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, params); err != nil {
 		return err
 	}
 	merge := backend.MergeParams[B]{
