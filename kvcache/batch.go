@@ -187,9 +187,11 @@ func (b *Batch[B]) Plan(stream backend.Stream) (err error) {
 	if len(b.seqs) == 0 {
 		return ErrStep{Why: "the step has no sequences; Add some first"}
 	}
+	return b.pool.retry(func() error { return b.plan(stream) })
+}
+
+func (b *Batch[B]) plan(stream backend.Stream) error {
 	p := b.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err := p.usable(); err != nil {
 		return err
 	}
@@ -229,7 +231,7 @@ func (b *Batch[B]) Commit() (err error) {
 	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
-	for layer := range b.written { // the runner wrote those without Append, and did not Seal them
+	for layer := range b.written { // the runner wrote those without Append, and did not quantize them
 		if !b.written[layer] {
 			if err := b.step.QuantizeResidual(layer); err != nil {
 				return p.stores.Fences.Observe(err)

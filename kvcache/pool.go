@@ -105,6 +105,15 @@ func (p *Pool[B]) unlock() {
 	}
 }
 
+// retry does what may lack blocks, under the lock, and again as those come back that the device still uses. It
+// waits for them without the lock.
+func (p *Pool[B]) retry(do func() error) error {
+	if p == nil {
+		return do() // refuses
+	}
+	return p.stores.Fences.Retry(&p.mu, do)
+}
+
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
 func (p *Pool[B]) shut() error {
 	switch {

@@ -20,9 +20,11 @@ import (
 // released. Any earlier failure leaves it as it was; with Storage.Residual this holds for every failure.
 func (s *Sequence[B]) Shift(stream backend.Stream, begin, end int) (err error) {
 	defer naming("Sequence.Shift", &err)
+	return s.pool.retry(func() error { return s.shift(stream, begin, end) })
+}
+
+func (s *Sequence[B]) shift(stream backend.Stream, begin, end int) error {
 	p := s.pool
-	p.lock()
-	defer p.unlock()
 	if err := s.usable(stream); err != nil {
 		return err
 	}
@@ -87,9 +89,11 @@ type RetainOptions struct {
 // every failure leaves the sequence as it was.
 func (s *Sequence[B]) Retain(stream backend.Stream, kept [][]int, o RetainOptions) (err error) {
 	defer naming("Sequence.Retain", &err)
+	return s.pool.retry(func() error { return s.retain(stream, kept, o) })
+}
+
+func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOptions) error {
 	p := s.pool
-	p.lock()
-	defer p.unlock()
 	if err := s.usable(stream); err != nil {
 		return err
 	}

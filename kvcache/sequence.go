@@ -196,7 +196,7 @@ type Reservation[B backend.Buffer] struct {
 // Reserve sets blocks aside so that the sequences can grow as asked, whatever other
 // sequences take: for all of them or, with ErrOutOfBlocks, for none. It never lowers a
 // reservation, so asking twice changes nothing. Like a step, it waits for blocks that the
-// device still uses before it returns ErrOutOfBlocks.
+// device still uses before it returns ErrOutOfBlocks; others can use the pool meanwhile.
 //
 // The sequence uses up its reservation as it takes blocks, and Release cancels the
 // rest. With Storage.Residual it includes the blocks of the residual window, as many as
@@ -204,8 +204,13 @@ type Reservation[B backend.Buffer] struct {
 // back, and after a Fork, whose first write copies a block.
 func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 	defer naming("Pool.Reserve", &err)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if err := p.shut(); err != nil {
+		return err
+	}
+	return p.retry(func() error { return p.reserve(rs) })
+}
+
+func (p *Pool[B]) reserve(rs []Reservation[B]) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
@@ -220,7 +225,7 @@ func (p *Pool[B]) Reserve(rs ...Reservation[B]) (err error) {
 			writing = append(writing, r.Seq.body.Tail())
 		}
 	}
-	err = p.stores.Reserve(bodies)
+	err := p.stores.Reserve(bodies)
 	if p.stores.Fresh.Unpublish(err, writing) {
 		err = p.stores.Reserve(bodies)
 	}

@@ -44,10 +44,10 @@ func (c *Compaction[B]) rewrite() error {
 	c.claimed, r.claimedKept = s.Recent.Claim.Blocks(), s.Kept.Claim.Blocks()
 	r.lay()
 	defer r.copies.Free(p.BE)
-	err := r.take()
-	if err == nil {
-		err = s.Fence.Order(c.Stream)
+	if err := r.take(); err != nil {
+		return r.undo(err)
 	}
+	err := s.Fence.Order(c.Stream)
 	if err == nil {
 		err = r.enqueue()
 	}
@@ -55,10 +55,8 @@ func (c *Compaction[B]) rewrite() error {
 		err = s.Touched(c.Stream)
 	}
 	if err != nil {
-		c.Moved = false                                                     // only in new blocks
-		err = errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream)) // nothing uses the new blocks any more
-		err = errors.Join(err, p.Kept.Retire(nil, r.takenKept), p.Fresh.Retire(nil, r.takenFresh))
-		return errors.Join(err, s.Restore(c.claimed), p.Kept.Restore(&s.Kept.Claim, r.claimedKept))
+		c.Moved = false                                                              // only in new blocks
+		return r.undo(errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream))) // nothing uses those any more
 	}
 	for _, b := range r.leaves {
 		p.Kept.Forget(b)
@@ -68,6 +66,13 @@ func (c *Compaction[B]) rewrite() error {
 	err = cmp.Or(err, p.Kept.Exchange(&s.Kept, 0, r.kept, s.Fence))
 	s.Len = c.Len
 	return cmp.Or(err, p.Fresh.Exchange(&s.Recent, r.first, r.fresh, s.Fence))
+}
+
+// undo gives back what a failed rewriting took.
+func (r *rewriting[B]) undo(err error) error {
+	s, p := r.Body, r.Body.Stores
+	err = errors.Join(err, p.Kept.Retire(nil, r.takenKept), p.Fresh.Retire(nil, r.takenFresh))
+	return errors.Join(err, s.Restore(r.claimed), p.Kept.Restore(&s.Kept.Claim, r.claimedKept))
 }
 
 // tokens are those of a new block.

@@ -15,7 +15,7 @@ import (
 )
 
 // Blocks is the residency of one store of a pool. It takes no lock: its methods are called under the
-// one that guards the pool. Those of Tree that only look need none.
+// one that guards the pool, and none waits for the device (see Fences.Retry). Those of Tree that only look need none.
 type Blocks struct {
 	*Fences // of the pool
 	alloc   *block.BlockAllocator

@@ -9,13 +9,13 @@ import (
 // Stats are the numbers of the blocks at one moment. Free + Cached + Held is all of them.
 type Stats struct {
 	Blocks, Free, Cached, Held, Reserved, Peak int
-	Retired                                    int // references
+	Retired                                    int // references; those that come back to a claim count as Reserved, too
 }
 
 // Stats returns the numbers.
 func (r *Blocks) Stats() Stats {
 	a := r.alloc
-	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved(), Peak: a.Peak(), Retired: r.Retired()}
+	return Stats{Blocks: a.Total(), Free: a.Free(), Cached: a.Cached(), Held: a.Held(), Reserved: a.Reserved() + r.due(nil), Peak: a.Peak(), Retired: r.Retired()}
 }
 
 // Books are what sequences, steps and batches have of the blocks of a store, and of the pool's fences.

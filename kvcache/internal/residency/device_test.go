@@ -42,13 +42,14 @@ type queue struct {
 type mark struct {
 	backend.Event
 	at *work // nil: nothing
+	of *events
 }
 
 func (q *queue) Record(e backend.Event) error {
 	if q.broken != nil {
 		return q.broken
 	}
-	*e.(*mark) = mark{at: q.last()}
+	e.(*mark).at = q.last()
 	return nil
 }
 
@@ -98,6 +99,9 @@ func (m *mark) Done() (bool, error) {
 }
 
 func (m *mark) Sync() error {
+	if m.of.waits != nil {
+		m.of.waits()
+	}
 	m.at.finish()
 	return m.failed()
 }
@@ -112,7 +116,10 @@ func (m *mark) failed() error {
 func (m *mark) Close() error { return nil }
 
 // events makes marks; after limit there are none.
-type events struct{ limit int }
+type events struct {
+	limit int
+	waits func() // told of each wait; nil: nobody
+}
 
 var errNoEvents = errors.New("no more events")
 
@@ -120,5 +127,5 @@ func (e *events) NewEvent() (backend.Event, error) {
 	if e.limit--; e.limit < 0 {
 		return nil, errNoEvents
 	}
-	return &mark{}, nil
+	return &mark{of: e}, nil
 }

@@ -3,8 +3,10 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -79,6 +81,9 @@ type Fences struct {
 	idle  []*Fence
 	lost  error          // the device failed: nothing on it is trusted any more
 	trees []*prefix.Tree // of what lies on it
+
+	awaited *Fence         // behind which blocks come back that something lacked
+	waiting sync.WaitGroup // for events, without the lock
 }
 
 // Lost is why nothing on the device is trusted any more, nil while it is.
@@ -93,6 +98,30 @@ func (fs *Fences) Observe(err error) error {
 		}
 	}
 	return err
+}
+
+// Retry does something under the lock that guards the pool. If it lacks blocks that the device still uses, Retry
+// waits for the first of them to come back, without the lock, and does it again, until none are on their
+// way. What fails so must have changed nothing.
+func (fs *Fences) Retry(guard sync.Locker, do func() error) error {
+	guard.Lock()
+	defer guard.Unlock()
+	for {
+		fs.awaited = nil
+		err := do()
+		f := fs.awaited
+		if f == nil || !errors.Is(err, block.ErrOutOfBlocks{}) {
+			return err
+		}
+		f.Hold()
+		fs.waiting.Add(1)
+		guard.Unlock()
+		failed := f.event.Sync()
+		fs.waiting.Done()
+		guard.Lock()
+		f.done, f.err = true, failed // Reclaim reports it
+		fs.Drop(f)
+	}
 }
 
 // Events makes the events that fences are.
@@ -141,6 +170,7 @@ func (fs *Fences) Replace(at **Fence, f *Fence) {
 // Close waits for every fence and gives the events back. It returns the first of
 // the errors: on a device that is gone they are all alike.
 func (fs *Fences) Close() error {
+	fs.waiting.Wait()
 	var first error
 	for _, f := range fs.all {
 		for _, err := range [...]error{f.Wait(), f.event.Close()} {

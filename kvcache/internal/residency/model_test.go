@@ -144,6 +144,20 @@ func (m *model) reclaim() error {
 
 var errFault = errors.New("fault")
 
+// patiently is Retry; what it waits for it waits for without the lock.
+func (m *model) patiently(do func() error) error {
+	held := false
+	m.ev.waits = func() { require.False(m.t, held) }
+	defer func() { m.ev.waits = nil }()
+	return m.r.Retry(guard{&held}, do)
+}
+
+// guard is a lock that knows whether it is held.
+type guard struct{ held *bool }
+
+func (g guard) Lock()   { *g.held = true }
+func (g guard) Unlock() { *g.held = false }
+
 // step adds tokens to a path: takes what it needs, writes, publishes.
 func (m *model) step() {
 	p, q := m.pick(), rapid.SampledFrom(m.queues[:]).Draw(m.t, "queue")
@@ -164,7 +178,11 @@ func (m *model) step() {
 	}
 	claimed := p.claim.Blocks()
 	require.NoError(m.t, m.reclaim())
-	fresh, err := m.r.Take(&p.claim, m.root, nil, need)
+	var fresh []block.Block
+	err := m.patiently(func() (err error) {
+		fresh, err = m.r.Take(&p.claim, m.root, nil, need)
+		return err
+	})
 	if err != nil {
 		if errors.Is(err, errFault) {
 			return
@@ -292,7 +310,7 @@ func (m *model) release() {
 func (m *model) reserve() {
 	p, n := m.pick(), rapid.IntRange(0, 4).Draw(m.t, "blocks")
 	before := p.claim.Blocks()
-	err := m.r.Reserve([]block.Reservation{{Claim: &p.claim, Blocks: n}})
+	err := m.patiently(func() error { return m.r.Reserve([]block.Reservation{{Claim: &p.claim, Blocks: n}}) })
 	if err != nil && !errors.Is(err, errFault) {
 		require.ErrorIs(m.t, err, block.ErrOutOfBlocks{})
 	}

@@ -110,7 +110,7 @@ func (r *Blocks) Withdraw(b block.Block) {
 // write it.
 func (r *Blocks) Unpublish(err error, writing []block.Block) bool {
 	var short block.ErrOutOfBlocks
-	if !errors.As(err, &short) {
+	if !errors.As(err, &short) || r.awaited != nil { // what comes back may suffice
 		return false
 	}
 	shared := map[block.Block]int{} // by how many of the writers

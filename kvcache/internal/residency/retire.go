@@ -34,6 +34,21 @@ func (r *Blocks) RetireFor(c *block.Claim, f *Fence, blocks []block.Block) error
 	return nil
 }
 
+// due is how many blocks come back to a claim; nil: to any.
+func (r *Blocks) due(c *block.Claim) (n int) {
+	for _, w := range r.retired {
+		if w.claim == nil || c != nil && w.claim != c {
+			continue
+		}
+		for _, b := range w.blocks {
+			if owners, err := r.alloc.Refs(b); err == nil && owners == 1 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Retired is how many references wait for the device.
 func (r *Blocks) Retired() (refs int) {
 	for _, w := range r.retired {

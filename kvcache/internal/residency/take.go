@@ -7,26 +7,34 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// retry tries what may lack blocks. While it does, it waits for the oldest of
-// those that the device still uses and tries again, until none are on their way back.
-func (r *Blocks) retry(try func() error) error {
-	for {
-		if err := r.Reclaim(); err != nil {
-			return err
-		}
-		err := try()
-		if err == nil || len(r.retired) == 0 || !errors.Is(err, block.ErrOutOfBlocks{}) {
-			return err
-		}
-		_ = r.retired[0].fence.Wait() // the fence keeps its error: Reclaim reports it
+// attempt tries what may lack blocks. If it does, and the device still uses some that come back, it
+// notes what Retry is to wait for.
+func (r *Blocks) attempt(try func() error) error {
+	if err := r.Reclaim(); err != nil {
+		return err
 	}
+	return r.note(try())
+}
+
+func (r *Blocks) note(err error) error {
+	if len(r.retired) > 0 && errors.Is(err, block.ErrOutOfBlocks{}) {
+		r.awaited = r.retired[0].fence
+	}
+	return err
 }
 
 // Take appends n blocks to dst for the owner of a claim, whose paths begin at root: all or
-// none. When there are too few it evicts cached ones, and waits for retired ones before it
-// reports ErrOutOfBlocks.
+// none. When there are too few it evicts cached ones. ErrOutOfBlocks; see Fences.Retry.
 func (r *Blocks) Take(c *block.Claim, root prefix.Root, dst []block.Block, n int) ([]block.Block, error) {
-	if err := r.retry(func() error { return r.makeRoom(c, root, n) }); err != nil {
+	if err := r.Reclaim(); err != nil {
+		return dst, err
+	}
+	return r.TakeFit(c, root, dst, n)
+}
+
+// TakeFit is Take after Fits: the claim is as large as it was then.
+func (r *Blocks) TakeFit(c *block.Claim, root prefix.Root, dst []block.Block, n int) ([]block.Block, error) {
+	if err := r.note(r.makeRoom(c, root, n)); err != nil {
 		return dst, err
 	}
 	return r.alloc.AllocateClaimed(c, dst, n)
@@ -60,11 +68,10 @@ func (r *Blocks) fits(n, promised int) error {
 	return nil
 }
 
-// Fits waits for blocks that the device still uses until there are as many as need says, of which
-// some are promised. It evicts none: a step that does not fit loses nobody a prefix. need is asked
-// each time anew.
+// Fits reports whether there are as many blocks as need says, of which some are promised: else
+// ErrOutOfBlocks, see Fences.Retry. It evicts none: a step that does not fit loses nobody a prefix.
 func (r *Blocks) Fits(need func() (n, promised int, err error)) (n int, err error) {
-	err = r.retry(func() error {
+	err = r.attempt(func() error {
 		var promised int
 		if n, promised, err = need(); err != nil {
 			return err
@@ -74,10 +81,17 @@ func (r *Blocks) Fits(need func() (n, promised int, err error)) (n int, err erro
 	return n, err
 }
 
-// Reserve sets blocks aside for claims: all, or with an error none. It waits for retired ones
-// before it reports ErrOutOfBlocks.
+// Reserve sets blocks aside for claims: all, or with ErrOutOfBlocks none; see Fences.Retry. What comes back
+// to a claim once the device is done with it counts already. It changes claims.
 func (r *Blocks) Reserve(claims []block.Reservation) error {
-	return r.retry(func() error { return r.alloc.Reserve(claims) })
+	return r.attempt(func() error {
+		for i := range claims {
+			if c := claims[i].Claim; c != nil {
+				claims[i].Blocks = max(claims[i].Blocks-r.due(c), 0)
+			}
+		}
+		return r.alloc.Reserve(claims)
+	})
 }
 
 // Restore makes a claim as large again as it was before blocks were taken that have

@@ -1,6 +1,6 @@
 // Package step is one step of a pool's sequences on the device: the blocks that it takes, where its rows
 // go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
-// body is called under the pool's lock; Append, Attend, Seal and Leave, which only enqueue, are not.
+// body is called under the pool's lock; Append, Attend, QuantizeResidual and Leave, which only enqueue, are not.
 package step
 
 import (

@@ -57,8 +57,9 @@ func (b *Step[B]) takeBlocks() error {
 			continue
 		}
 		had := len(b.taken)
+		e.fresh.Promised = min(n, e.fresh.Claimed)
 		var err error
-		if b.taken, err = e.Body.Take(b.taken, n); err != nil {
+		if b.taken, err = p.Fresh.TakeFit(&e.Body.Fresh().Claim, e.Body.Root, b.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
@@ -149,19 +150,20 @@ func (b *Step[B]) Abandon() error {
 	return err
 }
 
-// giveBack returns the step's blocks behind f and restores the claims.
-func (b *Step[B]) giveBack(f *residency.Fence) error {
-	p := b.Stores
-	err := p.Fresh.Retire(f, b.taken)
-	err = cmp.Or(err, p.Kept.Retire(f, b.sealing.taken))
-	b.taken, b.sealing.taken = b.taken[:0], b.sealing.taken[:0]
+// giveBack returns the step's blocks behind f, and to the claims what they had promised.
+func (b *Step[B]) giveBack(f *residency.Fence) (err error) {
+	p, fresh, kept := b.Stores, b.taken, b.sealing.taken
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		e.copies, e.restored = false, 0
-		err = cmp.Or(err, p.Fresh.GiveBack(e.Body.Fresh(), &e.fresh, f))
+		n := min(e.need, len(fresh)) // of a step that lacked some the last entries have none
+		err = cmp.Or(err, p.Fresh.GiveBack(e.Body.Fresh(), &e.fresh, fresh[:n], f))
+		e.copies, e.restored, fresh = false, 0, fresh[n:]
 		if p.Windowed() {
-			err = cmp.Or(err, p.Kept.GiveBack(&e.Body.Kept, &e.kept, f))
+			n = min(e.seals(), len(kept))
+			err = cmp.Or(err, p.Kept.GiveBack(&e.Body.Kept, &e.kept, kept[:n], f))
+			kept = kept[n:]
 		}
 	}
+	b.taken, b.sealing.taken = b.taken[:0], b.sealing.taken[:0]
 	return err
 }

@@ -33,7 +33,6 @@ type sealing[B backend.Buffer] struct {
 // window decides what an entry brings back and what it keeps of the kept store.
 func (e *Entry[B]) window() {
 	s := e.Body
-	e.kept = store.Owned{Claimed: s.Kept.Claim.Blocks()}
 	e.restored = max(s.Recent.Gone-s.Stores.Config.Edge(e.context()-e.Tokens), 0)
 	e.full = s.Full()
 }
@@ -62,7 +61,8 @@ func (b *Step[B]) takeKept() error {
 			continue
 		}
 		had := len(t.taken)
-		if t.taken, err = p.Kept.Take(&e.Body.Kept.Claim, e.Body.Root, t.taken, n); err != nil {
+		e.kept.Promised = min(n, e.kept.Claimed)
+		if t.taken, err = p.Kept.TakeFit(&e.Body.Kept.Claim, e.Body.Root, t.taken, n); err != nil {
 			return ofStep(err, need, had)
 		}
 	}
@@ -79,6 +79,7 @@ func (b *Step[B]) takeKept() error {
 func (b *Step[B]) countSeals() (need, promised int, err error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
+		e.kept = store.Owned{Claimed: e.Body.Kept.Claim.Blocks()}
 		need, promised = need+e.seals(), promised+min(e.seals(), e.kept.Claimed)
 	}
 	return need, promised, nil

@@ -97,19 +97,15 @@ func (st *Store[B]) Exchange(g *Segment, gone int, blocks []block.Block, f *resi
 
 // Owned is what a step has of a store for a sequence until it is committed.
 type Owned struct {
-	Blocks  []block.Block
-	Claimed int // size of the sequence's claim before the step
+	Blocks   []block.Block
+	Claimed  int // size of the sequence's claim before the step
+	Promised int // how many of the blocks that claim had promised
 }
 
-// GiveBack forgets what a step took of a store for a sequence and restores the claim. The blocks are
-// retired behind f.
-func (st *Store[B]) GiveBack(g *Segment, o *Owned, f *residency.Fence) error {
-	o.Blocks = nil
-	if g.Claim.Blocks() >= o.Claimed {
-		return nil
-	}
-	// The claim's blocks come back with the fence; the promise must not lapse meanwhile.
-	err := f.Wait()
-	err = cmp.Or(err, st.Reclaim())
-	return cmp.Or(err, st.Restore(&g.Claim, o.Claimed))
+// GiveBack retires, behind f, blocks that a step took of a store for a sequence. Those that were promised to it are
+// promised again as they come back.
+func (st *Store[B]) GiveBack(g *Segment, o *Owned, blocks []block.Block, f *residency.Fence) error {
+	promised := min(o.Promised, len(blocks))
+	o.Blocks, o.Promised = nil, 0
+	return cmp.Or(st.RetireFor(&g.Claim, f, blocks[:promised]), st.Retire(f, blocks[promised:]))
 }
