@@ -63,10 +63,13 @@ func (c *solo[B]) planned(s backend.Stream, n int) bool {
 
 // again attends with the plan of the last step, after its commit.
 func (c *solo[B]) again(s backend.Stream, io *LayerIO[B]) error {
+	p := c.seq.pool
 	if err := c.step.attend(0, io); err != nil {
 		return err
 	}
-	p := c.seq.pool
+	if err := c.step.step.Leave(); err != nil { // with scores that came after the commit
+		return p.met(err)
+	}
 	p.lock()
 	defer p.unlock()
 	if err := c.seq.body.FenceBehind(s); err != nil {

@@ -35,9 +35,6 @@ func NewStandalone[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Stan
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Storage.Residual > 0 && cfg.Attention.Scores {
-		return nil, ErrConfig{Name: "Attention.Scores", Value: "true", Why: "nobody reads those of a Standalone cache with Residual; use a Pool"}
-	}
 	c := &Standalone[B]{limit: cfg.Memory.Capacity}
 	if cfg.Memory.Layout == Paged {
 		cfg.Memory.Prefix = prefix.Off // there is nobody to share with
@@ -150,6 +147,24 @@ func (c *Standalone[B]) Gather(s backend.Stream, k, v B) (err error) {
 		return ErrReleased
 	}
 	return c.solo.seq.Gather(s, 0, k, v)
+}
+
+// Scores reads the attention scores of the tokens, [KV heads, Len]: see Sequence.Scores.
+func (c *Standalone[B]) Scores(s backend.Stream, dst []float32) (err error) {
+	defer naming("Standalone.Scores", &err)
+	if c.solo.seq == nil {
+		return ErrReleased
+	}
+	return c.solo.seq.Scores(s, 0, dst)
+}
+
+// ClearScores sets the attention scores to 0: see Sequence.ClearScores.
+func (c *Standalone[B]) ClearScores(s backend.Stream) (err error) {
+	defer naming("Standalone.ClearScores", &err)
+	if c.solo.seq == nil {
+		return ErrReleased
+	}
+	return c.solo.seq.ClearScores(s)
 }
 
 // Release frees the cache's memory once the device is done with it.

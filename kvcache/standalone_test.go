@@ -116,7 +116,7 @@ func TestStandaloneGrowsWithScores(t *testing.T) {
 	n := firstCapacity - 1
 	scores := func() []float32 {
 		all := make([]float32, 2*o.c.Len) // [heads, tokens]
-		require.NoError(t, o.c.solo.seq.Scores(o.s, 0, all))
+		require.NoError(t, o.c.Scores(o.s, all))
 		return append(all[:n:n], all[o.c.Len:][:n]...)
 	}
 	require.NoError(t, o.append(sequence(1, n)))

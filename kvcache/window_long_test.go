@@ -194,10 +194,62 @@ func TestStandaloneLongSteps(t *testing.T) {
 	}
 	r.free(q, k, v, out)
 	require.NoError(t, cmp.Or(c.Release(), s2.Close()))
-	cfg.Attention.Scores = true
-	_, err = NewStandalone(r.be, cfg)
-	require.ErrorIs(t, err, ErrConfig{})
 	r.close()
+}
+
+// Scores of a stand-alone cache with a recent window are what queries gave since a token was written: those of its
+// own step, after it, and of steps that only read, long or short.
+func TestStandaloneWindowScores(t *testing.T) {
+	for _, stepTokens := range []int{8, 40} {
+		cfg := windowConfig(windowFormats(backend.F32)[0])
+		cfg.Model.Layers, cfg.Memory.MaxSeqs, cfg.Memory.Blocks, cfg.Memory.StepTokens, cfg.Attention.Scores = 1, 1, 0, stepTokens, true
+		r := deviceRig(t, cfg)
+		c, err := NewStandalone(r.be, cfg)
+		require.NoError(t, err)
+		q, k, v, out := r.operands(30)
+		var want []float64 // of a query head
+		attend := func(s backend.Stream, n int) {
+			t.Helper()
+			require.NoError(t, c.Attend(s, attending(q, out), n))
+			for pos := c.Len - n; pos < c.Len; pos++ { // queries of zeros see all alike
+				for i := range pos + 1 {
+					want[i] += 1 / float64(pos+1)
+				}
+			}
+			got := make([]float32, cfg.Model.KVHeads*c.Len)
+			require.NoError(t, c.Scores(s, got))
+			for i, score := range got {
+				require.InDelta(t, want[i%c.Len]*float64(cfg.Model.QHeads/cfg.Model.KVHeads), score, 1e-4, "token %d of %d", i%c.Len, c.Len)
+			}
+		}
+		s2, err := r.be.NewStream()
+		require.NoError(t, err)
+		for i, n := range []int{1, 30, 2, 3, 1, 20, 1} {
+			require.NoError(t, c.Append(r.s, kv(k, v), n))
+			want = append(want, make([]float64, n)...)
+			attend(r.s, n)
+			attend(r.s, n)
+			require.NoError(t, r.s.Sync())
+			attend(s2, n)
+			attend(s2, min(c.Len, 30))
+			attend(s2, 1)
+			require.NoError(t, s2.Sync())
+			if i == 4 {
+				require.NoError(t, c.Truncate(c.Len-7))
+				want = want[:c.Len]
+				attend(r.s, 3)
+			}
+			if i == 5 {
+				require.NoError(t, c.ClearScores(r.s))
+				clear(want)
+			}
+		}
+		r.free(q, k, v, out)
+		require.NoError(t, cmp.Or(c.Release(), s2.Close()))
+		require.ErrorIs(t, c.Scores(r.s, nil), ErrReleased)
+		require.ErrorIs(t, c.ClearScores(r.s), ErrReleased)
+		r.close()
+	}
 }
 
 // Nobody quantizes what was not written.

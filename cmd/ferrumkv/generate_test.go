@@ -218,7 +218,7 @@ func TestGenerateBadFlags(t *testing.T) {
 		{"--kv-dtype foo", []string{"--kv-dtype foo: cpu holds keys and values in " + cpuTypes + "\n"}},
 		{"--kv-dtype u32", []string{"--kv-dtype u32: cpu holds keys and values in " + cpuTypes + "\n"}},
 		{"--kv-dtype int4channel", []string{"--kv-dtype int4channel: quantizes keys in whole blocks", "--residual N", "--layout paged"}},
-		{"--kv-dtype int4channel --residual 32", []string{"--residual 32: applies to the paged layout only\n"}},
+		{"--kv-dtype int4channel --residual 32", []string{"--residual 32: needs the paged layout: tokens are quantized in whole blocks, and a contiguous sequence is one block\n"}},
 		{"--kv-dtype int8 --layout paged --residual -1", []string{"--residual -1: accepts a number of tokens"}},
 		{"--layout paged --residual 32", []string{"--residual 32: is for quantized keys and values; K is f16, V is f16\n"}},
 		{"--hadamard", []string{"--hadamard true: is for quantized keys, K is f16\n"}},

@@ -100,7 +100,7 @@ func (m *Memory) checkFilled(s *Storage) error {
 	case s.Residual == 0 && m.StepTokens != 0:
 		return badConfig("Memory.StepTokens", m.StepTokens, "applies with Storage.Residual only")
 	case s.Residual > 0 && m.Layout != Paged:
-		return badConfig("Storage.Residual", s.Residual, "applies to the paged layout only")
+		return badConfig("Storage.Residual", s.Residual, "needs the paged layout: tokens are quantized in whole blocks, and a contiguous sequence is one block")
 	}
 	return nil
 }

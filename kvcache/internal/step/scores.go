@@ -113,6 +113,7 @@ func (b *Step[B]) scored(layer int) bool {
 // given; none: no query reads quantized tokens, and attention itself has added it.
 func (b *Step[B]) score(layer int, q backend.Rows[B], lse backend.Opt[B], offset int) error {
 	p, fresh, kept := b.Stores, b.exact(layer), &b.Stores.Kept.Layers[layer]
+	b.staging.left = !b.staging.on // what the staging has got is still there alone
 	if !lse.Set {
 		return p.CopyScores(b.Stream, fresh, kept, &b.sealing.homes.back)
 	}

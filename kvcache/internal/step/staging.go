@@ -167,7 +167,10 @@ func (b *Step[B]) enqueueStaging() error {
 				n++
 			}
 		}
-		for j := max(from, e.staged.first); e.Write && j < to && p.Config.Attention.Scores; j++ {
+		if !e.Write { // all of them stay
+			from, to = g.Gone, had
+		}
+		for j := max(from, e.staged.first); j < to && p.Config.Attention.Scores; j++ {
 			t.seen.Host = pair(t.seen.Host, t.ends, e.stagedBlock(j), g.Blocks[j-g.Gone].ID)
 		}
 	}
@@ -188,7 +191,7 @@ func (b *Step[B]) enter(layer int) error {
 		if err := b.Leave(); err != nil {
 			return err
 		}
-		t.layer, t.left = layer, !b.writes
+		t.layer, t.left = layer, !b.writes && !p.Config.Attention.Scores
 	}
 	p.LockScores()
 	defer p.UnlockScores()
@@ -224,7 +227,10 @@ func (b *Step[B]) Leave() error {
 	p.LockScores()
 	defer p.UnlockScores()
 	l := b.stagingOf(t.layer)
-	err := p.Convert(b.Stream, l, &p.Fresh.Layers[t.layer], &t.out)
+	var err error
+	if len(t.out.Host) > 0 {
+		err = p.Convert(b.Stream, l, &p.Fresh.Layers[t.layer], &t.out)
+	}
 	if err == nil {
 		err = p.CopyScores(b.Stream, l, &p.Fresh.Layers[t.layer], &t.seen)
 	}

@@ -175,7 +175,7 @@ func (b *Step[B]) attendBoth(layer int, params *backend.AttendParams[B]) error {
 	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
 	q, out := params.Q, params.Out
 	if out.Scores.Set {
-		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "with Storage.Residual a token may have a slot in each of two places, and so attention scores; use Attention.Scores"}
+		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "LayerIO.Scores has one score for each slot number, and with Storage.Residual slots of two caches have the same numbers; use Attention.Scores"}
 	}
 	scored := b.scored(layer)
 	if scored {
