@@ -72,6 +72,17 @@ func attention(layer, n int) []float64 {
 	return out
 }
 
+// open opens a cache, a step and a sequence without a prompt.
+func open(t *testing.T, cfg kvcache.Config) (*ferrumkv.Cache, *ferrumkv.Step, *kvcache.Sequence[backend.AnyBuffer]) {
+	kv, err := ferrumkv.Open(device, cfg)
+	require.NoError(t, err)
+	step, err := kv.NewStep()
+	require.NoError(t, err)
+	seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{})
+	require.NoError(t, err)
+	return kv, step, seq
+}
+
 // run does one step of n tokens from a position on, and returns what the last layer gave the last of them.
 func run(t *testing.T, step *ferrumkv.Step, seq *kvcache.Sequence[backend.AnyBuffer], tokens []uint32) []float32 {
 	at, n := seq.Len(), len(tokens)
@@ -118,13 +129,8 @@ func TestTwoRequests(t *testing.T) {
 
 // Rotated queries come back, as they do from Append: position 0 is not rotated, position 1 is.
 func TestRotate(t *testing.T) {
-	kv, err := ferrumkv.Open(device, config())
-	require.NoError(t, err)
+	kv, step, seq := open(t, config())
 	defer func() { require.NoError(t, kv.Close()) }()
-	step, err := kv.NewStep()
-	require.NoError(t, err)
-	seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{})
-	require.NoError(t, err)
 	require.NoError(t, step.Add(seq, []uint32{1, 2}))
 	require.NoError(t, step.Plan())
 	r, before := rows(0, 0, 2), rows(0, 0, 2)
@@ -161,14 +167,9 @@ func TestManySlices(t *testing.T) {
 }
 
 func TestRowsOfAnotherLength(t *testing.T) {
-	kv, err := ferrumkv.Open(device, config())
-	require.NoError(t, err)
+	kv, step, seq := open(t, config())
 	defer func() { require.NoError(t, kv.Close()) }()
-	step, err := kv.NewStep()
-	require.NoError(t, err)
-	seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{})
-	require.NoError(t, err)
-	err = step.Attend(0, rows(0, 0, 1))
+	err := step.Attend(0, rows(0, 0, 1))
 	require.ErrorIs(t, err, kvcache.ErrStep{})
 	require.EqualError(t, err, "ferrumkv: Step.Attend: kvcache: the step is not planned yet; Plan it first")
 	require.EqualError(t, step.Add(nil, []uint32{1}), "ferrumkv: Step.Add: kvcache: the sequence is nil; open one with Pool.Open")
@@ -225,12 +226,7 @@ func TestBestDevice(t *testing.T) {
 // Close in the middle of a step: its calls return errors, and nothing else happens.
 func TestCloseBesideSteps(t *testing.T) {
 	for range 10 {
-		kv, err := ferrumkv.Open(device, config())
-		require.NoError(t, err)
-		step, err := kv.NewStep()
-		require.NoError(t, err)
-		seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{})
-		require.NoError(t, err)
+		kv, step, seq := open(t, config())
 		ended := make(chan error)
 		go func() {
 			for {
@@ -254,13 +250,8 @@ func TestCloseBesideSteps(t *testing.T) {
 func TestHadamardChangesQueries(t *testing.T) {
 	cfg := config()
 	cfg.Storage = kvcache.Storage{K: backend.Int8, Hadamard: true}
-	kv, err := ferrumkv.Open(device, cfg)
-	require.NoError(t, err)
+	kv, step, seq := open(t, cfg)
 	defer func() { require.NoError(t, kv.Close()) }()
-	step, err := kv.NewStep()
-	require.NoError(t, err)
-	seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{})
-	require.NoError(t, err)
 	require.NoError(t, step.Add(seq, []uint32{1}))
 	require.NoError(t, step.Plan())
 	r := rows(0, 0, 1)
@@ -280,13 +271,8 @@ func TestWarmStepsAllocateNothing(t *testing.T) {
 	const layers = 70
 	cfg := config()
 	cfg.Model.Layers = layers
-	kv, err := ferrumkv.Open(device, cfg)
-	require.NoError(t, err)
+	kv, step, seq := open(t, cfg)
 	defer func() { require.NoError(t, kv.Close()) }()
-	step, err := kv.NewStep()
-	require.NoError(t, err)
-	seq, _, err := kv.Pool.Open(nil, kvcache.OpenOptions{})
-	require.NoError(t, err)
 	var r [layers]ferrumkv.Rows
 	for l := range r {
 		r[l] = rows(l, 0, 1)

@@ -20,7 +20,7 @@ func TestReadmeIsShort(t *testing.T) {
 
 // Every link of every document leads to a file of the repository, to a heading of it, or by https elsewhere.
 func TestLinks(t *testing.T) {
-	found := linksOf(t, os.DirFS("../.."))
+	found := linksOf(t, repository)
 	require.Greater(t, found.pages, 10)
 	require.Greater(t, found.links, 100)
 	require.Empty(t, found.broken, strings.Join(found.broken, "\n"))

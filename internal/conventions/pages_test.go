@@ -3,6 +3,7 @@ package conventions
 import (
 	"io/fs"
 	"net/url"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -31,6 +32,35 @@ var (
 // notOurs are folders of a checkout that are not part of the sources.
 var notOurs = []string{".git", "build", "bin", "node_modules"}
 
+// repository is the folder of all sources.
+var repository = os.DirFS("../..")
+
+// walk visits what lies below a folder and is part of the sources.
+func walk(t *testing.T, root fs.FS, visit func(name string, d fs.DirEntry)) {
+	require.NoError(t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains(notOurs, name) {
+			return fs.SkipDir
+		}
+		visit(name, d)
+		return nil
+	}))
+}
+
+// documents visits the texts of the repository with one of the extensions, but for test data.
+func documents(t *testing.T, visit func(name, text string), extensions ...string) {
+	walk(t, repository, func(name string, d fs.DirEntry) {
+		if d.IsDir() || !slices.Contains(extensions, path.Ext(name)) || strings.Contains("/"+name, "/testdata/") {
+			return
+		}
+		text, err := fs.ReadFile(repository, name)
+		require.NoError(t, err)
+		visit(name, string(text))
+	})
+}
+
 type links struct {
 	pages, links int
 	broken       []string // with their page and why
@@ -40,21 +70,14 @@ type links struct {
 func linksOf(t *testing.T, root fs.FS) (found links) {
 	there := map[string]bool{} // in the case of their names, which not all systems mind
 	texts := map[string]string{}
-	require.NoError(t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && slices.Contains(notOurs, name) {
-			return fs.SkipDir
-		}
+	walk(t, root, func(name string, d fs.DirEntry) {
 		there[name] = true
 		if !d.IsDir() && path.Ext(name) == ".md" {
 			text, err := fs.ReadFile(root, name)
+			require.NoError(t, err)
 			texts[name] = fence.ReplaceAllString(strings.ReplaceAll(string(text), "\r\n", "\n"), "")
-			return err
 		}
-		return nil
-	}))
+	})
 	for page, text := range texts {
 		if strings.Contains(page, "/testdata/") {
 			continue

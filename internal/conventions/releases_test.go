@@ -79,18 +79,11 @@ func TestModulesOfReleases(t *testing.T) {
 	text, err := os.ReadFile("../../CONTRIBUTING.md")
 	require.NoError(t, err)
 	var modules, listed []string
-	require.NoError(t, fs.WalkDir(os.DirFS("../.."), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && slices.Contains(notOurs, name) {
-			return fs.SkipDir
-		}
+	walk(t, repository, func(name string, d fs.DirEntry) {
 		if d.Name() == "go.mod" {
 			modules = append(modules, path.Dir(name))
 		}
-		return nil
-	}))
+	})
 	_, releases, found := strings.Cut(string(text), "\n## Releases\n")
 	require.True(t, found)
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(releases, -1) {

@@ -1,11 +1,9 @@
 package conventions
 
 import (
-	"io/fs"
 	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,22 +20,14 @@ func TestMakeTargets(t *testing.T) {
 	}
 	use := regexp.MustCompile("(?m)(?:`|^|label: )(?:[A-Z]+=[^ `]+ )*make ([a-z][a-z0-9-]*)(?:[^a-z0-9{-]|$)") // a brace: of a template
 	used := 0
-	require.NoError(t, fs.WalkDir(os.DirFS("../.."), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	documents(t, func(name, text string) {
+		if path.Ext(name) == ".yml" && !strings.HasPrefix(name, ".github/ISSUE_TEMPLATE/") {
+			return
 		}
-		if d.IsDir() && (slices.Contains(notOurs, name) || d.Name() == "testdata") {
-			return fs.SkipDir
-		}
-		if ext := path.Ext(name); ext != ".md" && !(ext == ".yml" && strings.HasPrefix(name, ".github/ISSUE_TEMPLATE/")) {
-			return nil
-		}
-		text, err := os.ReadFile("../../" + name)
-		for _, m := range use.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range use.FindAllStringSubmatch(text, -1) {
 			require.True(t, targets[m[1]], "%s: make %s", name, m[1])
 			used++
 		}
-		return err
-	}))
+	}, ".md", ".yml")
 	require.Greater(t, used, 30)
 }
