@@ -7,7 +7,12 @@ type Preparation struct {
 	Formats         []Format // of the caches; none are of other head counts or dims
 	QHeads, KVHeads int
 	KDim, VDim      int
+	Contiguous      bool // a sequence lies in one block
 	Scores          bool // attention scores, too
+	Hadamard        bool // keys of quantized formats are stored transformed (Plane.Hadamard)
+	// Residual says that steps write to caches of the activation type, transformed as those of Formats are,
+	// which hold the last tokens, and convert blocks of older ones into those of Formats (Mask.Part).
+	Residual bool
 }
 
 // Preparer is implemented by devices that load their kernels when they are first used. Programs call the

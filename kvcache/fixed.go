@@ -43,7 +43,7 @@ func (b *Batch[B]) FixShape(seqs, tokens int) (err error) {
 		return err
 	}
 	c := &b.pool.cfg
-	_, ok := backend.Mul(seqs, max(tokens, c.BlocksOf(c.Memory.Capacity)))
+	_, ok := backend.Mul(seqs, max(tokens, c.MostBlocks()))
 	switch {
 	case len(b.seqs) > 0:
 		return ErrStep{Why: "the step has sequences; reset it first"}

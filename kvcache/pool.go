@@ -36,23 +36,22 @@ type Pool[B backend.Buffer] struct {
 // configuration, backend.ErrUnsupported for types or sizes that the device has no kernels
 // for, and ErrPoolSize, with the size that would fit, for a cache that is too large for
 // the device; all of them before anything is allocated. It returns backend.ErrOutOfMemory
-// if an allocation fails nevertheless. Kernels that the cache needs are loaded before the free memory
-// is looked at (backend.Prepare).
+// if an allocation fails nevertheless. Kernels that a cache which fits needs are loaded (backend.Prepare)
+// before the free memory is divided.
 func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], err error) {
 	defer naming("NewPool", &err)
 	if be == nil {
 		return nil, argument("the backend is nil; open one with backend.Open")
 	}
 	caps := be.Caps()
-	if err := prepare(be, caps, cfg); err != nil {
-		return nil, err
-	}
-	free := be.Info().FreeMemory
-	cfg, err = cfg.Within(free)
+	fitted, err := fit(be, caps, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.Fits(free, caps); err != nil {
+	if err := prepare(be, fitted); err != nil {
+		return nil, err
+	}
+	if cfg, err = fit(be, caps, cfg); err != nil { // kernels take memory, too
 		return nil, err
 	}
 	p := &Pool[B]{cfg: cfg, seqs: map[*Sequence[B]]struct{}{}, batches: map[*Batch[B]]struct{}{}}
@@ -125,19 +124,26 @@ func (p *Pool[B]) shut() error {
 	return nil
 }
 
-// prepare checks the configuration against what the device accepts, and has it load what steps need:
-// before the free memory is divided, as kernels take some of it.
-func prepare[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config) error {
-	cfg, err := cfg.Resolve()
-	if err != nil {
-		return err
+// fit is the configuration, filled in for the memory that is free now; an error where the device does not
+// accept it or it does not fit.
+func fit[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config) (Config, error) {
+	free := be.Info().FreeMemory
+	cfg, err := cfg.Within(free)
+	if err == nil {
+		err = supported(caps, cfg)
 	}
-	if err := supported(caps, cfg); err != nil {
-		return err
+	if err == nil {
+		err = cfg.Fits(free, caps)
 	}
+	return cfg, err
+}
+
+// prepare has the device load what steps need.
+func prepare[B backend.Buffer](be backend.Backend[B], cfg Config) error {
 	m := cfg.Model
-	return backend.Prepare(be, backend.Preparation{Formats: needed(cfg), QHeads: m.QHeads, KVHeads: m.KVHeads,
-		KDim: m.HeadDim, VDim: m.VHeadDim, Scores: cfg.Attention.Scores})
+	return backend.Prepare(be, backend.Preparation{Formats: cfg.Formats(), QHeads: m.QHeads, KVHeads: m.KVHeads,
+		KDim: m.HeadDim, VDim: m.VHeadDim, Contiguous: cfg.MostBlocks() == 1, Scores: cfg.Attention.Scores,
+		Hadamard: cfg.Storage.Hadamard, Residual: cfg.Storage.Residual > 0})
 }
 
 // needed are the formats of the pool's caches.

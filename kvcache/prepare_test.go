@@ -49,13 +49,46 @@ func TestKernelsLoadBeforeThePoolTakesTheMemory(t *testing.T) {
 	_, err = NewPool(backend.Erase[backend.AnyBuffer](h), limit)
 	var size ErrPoolSize
 	require.ErrorAs(t, err, &size)
-	require.EqualValues(t, 4<<20, size.Max)
-	f32 := backend.Format{Act: backend.F32, K: backend.F32, V: backend.F32}
-	require.Equal(t, []backend.Preparation{{Formats: []backend.Format{{Act: backend.F32, K: backend.Int8, V: backend.Int8}, f32},
-		QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, Scores: true}}, h.asked)
+	require.EqualValues(t, 8<<20, size.Max)
+	require.Empty(t, h.asked, "it waits for no kernels")
 
-	h.refuses = errors.New("no memory for kernels")
+	limit.Memory.Blocks = size.MaxBlocks
+	_, err = NewPool(backend.Erase[backend.AnyBuffer](h), limit)
+	require.ErrorAs(t, err, &size)
+	require.EqualValues(t, 4<<20, size.Max)
+	require.Equal(t, []backend.Preparation{{Formats: []backend.Format{{Act: backend.F32, K: backend.Int8, V: backend.Int8}},
+		QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, Scores: true, Residual: true}}, h.asked)
+
+	h.refuses, limit.Memory.Blocks = errors.New("no memory for kernels"), 300
 	_, err = NewPool[backend.AnyBuffer](h, limit)
 	require.ErrorIs(t, err, h.refuses)
 	require.Zero(t, own.Info().Buffers)
+}
+
+// A device hears how a pool's sequences lie: paged ones are read as such also where they have one block so
+// far.
+func TestPreparationTellsTheLayout(t *testing.T) {
+	own := openCPU(t)
+	defer func() { require.NoError(t, own.Close()) }()
+	for _, c := range []struct {
+		layout     Layout
+		capacity   int
+		contiguous bool
+	}{{Paged, 64, false}, {Paged, 16, true}, {Contiguous, 64, true}} {
+		memory := Memory{Layout: c.layout, Capacity: c.capacity}
+		if c.layout == Paged {
+			memory.BlockSize = 16
+		}
+		h := &heavy{Backend: backend.Erase[*cpu.Buffer](own)}
+		pool, err := NewPool[backend.AnyBuffer](h, Config{
+			Model:   Model{Layers: 1, KVHeads: 2, QHeads: 4, HeadDim: 64, Act: backend.F32},
+			Storage: Storage{K: backend.Int8, V: backend.Int8, Hadamard: true},
+			Memory:  memory,
+		})
+		require.NoError(t, err)
+		require.NoError(t, pool.Close())
+		require.Len(t, h.asked, 1)
+		require.Equal(t, c.contiguous, h.asked[0].Contiguous, "%v %d", c.layout, c.capacity)
+		require.True(t, h.asked[0].Hadamard)
+	}
 }

@@ -13,6 +13,7 @@ func init() {
 			failures: []failure{{"allocation", metalsimt.FailBuffer, backend.ErrOutOfMemory{}}, {"call", metalsimt.FailCall, nil}},
 			injected: func() uint64 { return metalsimt.Count().Injected },
 			live:     func() uint64 { return metalsimt.Count().Live() },
+			loads:    func() uint64 { return metalsimt.Calls("newComputePipelineStateWithFunction:error:") },
 			lose:     func(device int) { metalsimt.Lose(device) },
 			restore:  func(device int) { metalsimt.Find(device) },
 			misuse:   func() (uint64, string) { return 0, "" }, // it ends the process

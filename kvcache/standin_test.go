@@ -14,6 +14,7 @@ import (
 type failing struct {
 	failures       []failure
 	injected, live func() uint64 // failures that have happened; objects that were not given back
+	loads          func() uint64 // kernels that were looked up or compiled
 	lose, restore  func(device int)
 	misuse         func() (uint64, string) // that was found so far, and what it was
 }

@@ -87,7 +87,7 @@ func newTimer(b *testing.B, be *Backend, s *stream) *timer {
 	t := &timer{be: be, s: s, copies: 1}
 	var err error
 	for _, e := range []*driver.Event{&t.begin, &t.start, &t.end} {
-		*e, err = be.ctx.NewEvent(true)
+		*e, err = be.ctx.NewEvent(driver.Timing)
 		require.NoError(b, err)
 	}
 	size := 1 << 28

@@ -21,7 +21,7 @@ func (be *Backend) NewEvent() (backend.Event, error) {
 		return nil, err
 	}
 	defer be.dev.Unlock()
-	cu, err := be.ctx.NewEvent(false)
+	cu, err := be.ctx.NewEvent(driver.Waiting)
 	if err != nil {
 		return nil, be.dev.Failed("new event", err)
 	}

@@ -99,8 +99,29 @@ func (s *stream) uncaptured(op string) error {
 		return nil
 	}
 	capturing, err := s.be.ctx.Capturing(s.cu)
-	if err != nil || !capturing {
+	if err != nil {
+		return implied(err)
+	}
+	if capturing {
+		return backend.ErrCapture{Op: op, Do: "its owner does that; wait until it is done"}
+	}
+	return nil
+}
+
+// harmless is ErrCapture where the stream is the default one and some stream that waits for it is being
+// captured: the driver would refuse work here and end that capture, which a question does not.
+func (s *stream) harmless() error {
+	if s.cu > legacy {
+		return nil
+	}
+	_, err := s.be.ctx.Capturing(s.cu)
+	return implied(err)
+}
+
+// implied says what to do about the driver's answer of the default stream.
+func implied(err error) error {
+	if !errors.Is(err, backend.ErrCapture{}) {
 		return err
 	}
-	return backend.ErrCapture{Op: op, Do: "its owner does that; wait until it is done"}
+	return fmt.Errorf("a stream that waits for the default stream is being captured; use one of NewStream, or wait until that is done: %w", err)
 }

@@ -31,7 +31,7 @@ type queue struct {
 // newQueue makes a queue; close ends what there is of it, also after an error.
 func newQueue(ctx *driver.Context) (q queue, err error) {
 	if q.cu, err = ctx.NewStream(); err == nil {
-		q.end, err = ctx.NewEvent(false)
+		q.end, err = ctx.NewEvent(driver.Waiting)
 	}
 	return q, err
 }

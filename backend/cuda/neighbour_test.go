@@ -72,6 +72,7 @@ func life(t testing.TB) []call {
 	var steps []call
 	add := func(name string, do func() error) { steps = append(steps, call{name, do}) }
 	add("open", func() (err error) { be, err = Open(0); return err })
+	add("prepare", func() error { return prepare(be, decodeShape(16)) })
 	add("new stream", func() (err error) { s, err = be.NewStream(); return err })
 	add("second stream", func() (err error) { other, err = be.NewStream(); return err })
 	add("import stream", func() (err error) {
@@ -176,6 +177,64 @@ func TestCapturesOfOthersStayWhole(t *testing.T) {
 func TestCapturesOfOthersStayWholeWithoutPools(t *testing.T) {
 	control(t)
 	require.Contains(t, gputest.Child(t, "^TestCapturesOfOthersStayWhole$", "FERRUM_SIMT_POOLS=0"), "--- PASS: TestCapturesOfOthersStayWhole")
+}
+
+// So it does where its stream waits for the default stream, which somebody has imported: work there would
+// end the capture, and is refused.
+func TestDefaultStreamBesideACapture(t *testing.T) {
+	c := control(t)
+	be := open(t)
+	n := newNeighbour(t)
+	require.True(t, c.JoinDefault(uintptr(n.cu)))
+	s, err := be.ImportStream(backend.Handle{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	e, err := be.NewEvent()
+	require.NoError(t, err)
+	b, err := be.Alloc(backend.U32, 64)
+	require.NoError(t, err)
+	for name, do := range map[string]func() error{
+		"fill":               func() error { return be.Fill(s, b, 0, 64, 7) },
+		"copy":               func() error { return be.Copy(s, b, 32, b, 0, 32) },
+		"copy that overlaps": func() error { return be.Copy(s, b, 1, b, 0, 32) },
+		"upload":             func() error { return be.Upload(s, b, 0, make([]byte, 256)) },
+		"download":           func() error { return be.Download(s, make([]byte, 256), b, 0) },
+		"record":             func() error { return s.Record(e) },
+		"wait":               func() error { return s.Wait(e) },
+		"sync":               func() error { return s.Sync() },
+		"free":               func() error { return be.Free(b) },
+		"quantize":           func() error { return quantizes(be, s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.during(name, driver.Relaxed, false, func() error {
+				err := do()
+				require.ErrorIs(t, err, backend.ErrCapture{})
+				require.ErrorContains(t, err, "use one of NewStream")
+				return nil
+			})
+		})
+	}
+	require.NoError(t, be.Fill(s, b, 0, 64, 7))
+	require.NoError(t, s.Sync())
+}
+
+// A buffer's release waits on the device alone: nobody is interrupted for it.
+func TestFreeInterruptsNobody(t *testing.T) {
+	c := control(t)
+	be := open(t)
+	if be.memory.pool == 0 {
+		t.Skip("without pools the host waits")
+	}
+	s, err := be.NewStream()
+	require.NoError(t, err)
+	b, err := be.Alloc(backend.U32, 64)
+	require.NoError(t, err)
+	require.NoError(t, be.Fill(s, b, 0, 64, 7))
+	before := c.Counts().Interrupts
+	require.NoError(t, be.Free(b))
+	require.Equal(t, before, c.Counts().Interrupts)
+	require.NoError(t, s.Sync())
+	require.Greater(t, c.Counts().Interrupts, before, "a wait of the host")
 }
 
 // No wait of the host burns a thread, however it is asked for.

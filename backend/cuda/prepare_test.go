@@ -48,6 +48,22 @@ func TestPreparedStepsLoadNothing(t *testing.T) {
 	require.NoError(t, be.Free(l.append.Slots))
 }
 
+// Kernels of the other layout are not even looked up.
+func TestContiguousCachesPrepareTheirLayout(t *testing.T) {
+	c := control(t)
+	be := open(t)
+	shape := decodeShape(1)
+	p := backend.Preparation{Formats: []backend.Format{shape.Format}, QHeads: shape.QHeads, KVHeads: shape.KVHeads, KDim: shape.KDim, VDim: shape.VDim, Contiguous: true}
+	before := c.Calls("cuModuleGetFunction")
+	require.NoError(t, be.Prepare(p))
+	looked := c.Calls("cuModuleGetFunction")
+	require.EqualValues(t, len(launch.Prepared(p, true)), looked-before)
+	shape.TableStride, shape.ContextLens[0] = 1, uint32(shape.BlockSize)
+	_, err := be.PlanAttend(shape)
+	require.NoError(t, err)
+	require.Equal(t, looked, c.Calls("cuModuleGetFunction"))
+}
+
 // A device that is closed prepares nothing.
 func TestPrepareOfAClosedDevice(t *testing.T) {
 	be := openNow(t)
@@ -86,8 +102,12 @@ func TestPreparedKernelsAreReachable(t *testing.T) {
 	}
 	for _, f := range launch.Formats {
 		for _, dims := range launch.HeadDims {
-			for _, k := range launch.Prepared(backend.Preparation{Formats: []backend.Format{f, f}, QHeads: 8, KVHeads: 2, KDim: dims[0], VDim: dims[1], Scores: true}, true) {
-				require.True(t, reachable[k], k.Symbol())
+			p := backend.Preparation{Formats: []backend.Format{f, f}, QHeads: 8, KVHeads: 2, KDim: dims[0], VDim: dims[1], Scores: true}
+			for i := range 8 {
+				p.Residual, p.Hadamard, p.Contiguous = i&1 != 0, i&2 != 0, i&4 != 0
+				for _, k := range launch.Prepared(p, true) {
+					require.True(t, reachable[k], k.Symbol())
+				}
 			}
 		}
 	}

@@ -87,10 +87,10 @@ func (be *Backend) wrap(cu driver.Stream, imported bool) (*stream, error) {
 	s := &stream{be: be, cu: cu, imported: imported}
 	s.ring = staging.New(s)
 	var err error
-	if s.tail, err = be.ctx.NewEvent(false); err != nil {
+	if s.tail, err = be.ctx.NewEvent(driver.Ordering); err != nil {
 		return nil, err
 	}
-	if s.end, err = be.ctx.NewEvent(false); err != nil {
+	if s.end, err = be.ctx.NewEvent(driver.Waiting); err != nil {
 		_ = be.ctx.DestroyEvent(s.tail)
 		return nil, err
 	}
@@ -106,6 +106,9 @@ func (s *stream) Run() error {
 	calls := s.calls.List()
 	kernels, err := device.FindAll(calls, s.be.modules.of)
 	if err != nil {
+		return err
+	}
+	if err := s.harmless(); err != nil {
 		return err
 	}
 	for i := range calls {
@@ -210,7 +213,7 @@ func (s *stream) Pin(size int) ([]byte, error) {
 		if s.marks[i] != 0 {
 			continue // of an attempt that had no memory
 		}
-		mark, err := s.be.ctx.NewEvent(false)
+		mark, err := s.be.ctx.NewEvent(driver.Waiting)
 		if err != nil {
 			return nil, err
 		}

@@ -54,6 +54,9 @@ func (be *Backend) Download(s backend.Stream, dst []byte, src *Buffer, off int) 
 
 // CopyBytes copies bytes that do not overlap.
 func (s *stream) CopyBytes(dst, src launch.Place, size int) error {
+	if err := s.harmless(); err != nil {
+		return err
+	}
 	return s.be.ctx.Copy(driver.Ptr(dst.At), driver.Ptr(src.At), size, s.cu)
 }
 

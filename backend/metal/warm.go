@@ -3,8 +3,6 @@
 package metal
 
 import (
-	"slices"
-
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/abi"
 	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
@@ -48,8 +46,7 @@ func (be *Backend) warm(s *backend.AttendShape, k launch.Kernel) (resident int, 
 // itself are not in a shape: kernels with those are compiled when they are first used.
 func usual(s *backend.AttendShape) [2]uint32 {
 	alone := uint32(1<<abi.WithTable | 1<<abi.WithOffsets)
-	longer := func(n uint32) bool { return int(n) > s.BlockSize }
-	if s.TableStride > 1 || s.TableStride == 0 && slices.ContainsFunc(s.ContextLens, longer) {
+	if launch.LayoutOf(s) == launch.Paged {
 		alone |= 1 << abi.Paged
 	}
 	merged := alone | 1<<abi.WithLSE

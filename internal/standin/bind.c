@@ -18,6 +18,7 @@ int standin_open(const char *path, struct standin *s) {
         {"fkv_standin_fail_function", (void **)&s->fail_function},
         {"fkv_standin_hold", (void **)&s->hold},
         {"fkv_standin_carveout", (void **)&s->carveout},
+        {"fkv_standin_join_default", (void **)&s->join_default},
         {"fkv_standin_lose", (void **)&s->lose},
         {"fkv_standin_seed", (void **)&s->seed},
         {"fkv_standin_count", (void **)&s->count},
@@ -43,6 +44,8 @@ void standin_fail_function(const struct standin *s, const char *name, uint64_t n
 void standin_hold(const struct standin *s, const char *name, int hold) { s->hold(name, hold); }
 
 int standin_carveout(const struct standin *s, const char *kernel) { return s->carveout(kernel); }
+
+int standin_join_default(const struct standin *s, uint64_t stream) { return s->join_default(stream); }
 
 int standin_lose(const struct standin *s, int device) { return s->lose(device); }
 

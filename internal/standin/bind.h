@@ -11,7 +11,7 @@ struct standin_counts {
     uint64_t device_allocations, device_bytes;
     uint64_t host_allocations, host_bytes;
     uint64_t contexts, streams, events, modules, pools, graphs, execs;
-    uint64_t launches, injected, misuse, abandoned, spins;
+    uint64_t launches, injected, misuse, abandoned, spins, interrupts;
 };
 
 /* The control functions of an open library. */
@@ -20,6 +20,7 @@ struct standin {
     void (*fail_function)(const char *, uint64_t, int);
     void (*hold)(const char *, int);
     int (*carveout)(const char *);
+    int (*join_default)(uint64_t);
     int (*lose)(int);
     void (*seed)(uint64_t);
     int (*count)(struct standin_counts *, size_t);
@@ -36,6 +37,7 @@ void standin_call(void (*f)(uint64_t), uint64_t n);
 void standin_fail_function(const struct standin *s, const char *name, uint64_t n, int code);
 void standin_hold(const struct standin *s, const char *name, int hold);
 int standin_carveout(const struct standin *s, const char *kernel);
+int standin_join_default(const struct standin *s, uint64_t stream);
 int standin_lose(const struct standin *s, int device);
 int standin_count(const struct standin *s, struct standin_counts *c);
 uint64_t standin_calls(const struct standin *s, const char *name);

@@ -81,6 +81,12 @@ func (c *Control) Carveout(kernel string) int {
 	return int(C.standin_carveout(&c.c, s))
 }
 
+// JoinDefault makes a CUstream one that waits for the default stream and that the default stream waits
+// for, as streams are by default. It returns false where there is no such stream.
+func (c *Control) JoinDefault(stream uintptr) bool {
+	return C.standin_join_default(&c.c, C.uint64_t(stream)) != 0
+}
+
 // Lose ends a device's context with a hardware error as soon as somebody waits for
 // its work. It returns false when nobody has opened the device.
 func (c *Control) Lose(device int) bool { return C.standin_lose(&c.c, C.int(device)) != 0 }
@@ -98,7 +104,7 @@ func (c *Control) Counts() Counts {
 		Contexts: uint64(n.contexts), Streams: uint64(n.streams), Events: uint64(n.events),
 		Modules: uint64(n.modules), Pools: uint64(n.pools), Graphs: uint64(n.graphs), Execs: uint64(n.execs),
 		Launches: uint64(n.launches), Injected: uint64(n.injected),
-		Misuse: uint64(n.misuse), Abandoned: uint64(n.abandoned), Spins: uint64(n.spins),
+		Misuse: uint64(n.misuse), Abandoned: uint64(n.abandoned), Spins: uint64(n.spins), Interrupts: uint64(n.interrupts),
 	}
 }
 

@@ -26,6 +26,8 @@ type Counts struct {
 	Misuse    uint64 // calls that hardware would let pass and suffer from later
 	Abandoned uint64 // objects that were alive when their context ended without an error
 	Spins     uint64 // waits of the host that burn its thread, of whatever length
+
+	Interrupts uint64 // records that interrupt the host once they are reached, in case it waits
 }
 
 // Live is the number of objects that somebody has yet to give back.

@@ -233,6 +233,9 @@ func (c Config) tooLarge() error {
 // BlocksOf is the number of blocks that a sequence of that many tokens needs.
 func (c *Config) BlocksOf(tokens int) int { return ceilDiv(tokens, c.BlockTokens()) }
 
+// MostBlocks is the number of blocks that a sequence of full capacity needs.
+func (c *Config) MostBlocks() int { return c.BlocksOf(c.Memory.Capacity) }
+
 func ceilDiv(a, b int) int {
 	if b < 1 { // of a configuration that is not filled in
 		return 0

@@ -64,14 +64,22 @@ static struct fkv_status leave(struct fkv_context c, struct fkv_status s) {
 #define APART(c, name, ...)                                                        \
     struct fkv_status apart;                                                       \
     if (!enter(c, &apart)) return apart;                                           \
-    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);        \
+    CUstreamCaptureMode mode = relax((c).library);                                 \
     apart = STATUS((c).library, name, __VA_ARGS__);                                \
-    exchange(c, mode);                                                             \
+    restore((c).library, mode);                                                    \
     return leave(c, apart)
 
-static CUstreamCaptureMode exchange(struct fkv_context c, CUstreamCaptureMode mode) {
-    functions(c.library)->cuThreadExchangeStreamCaptureMode(&mode);
-    return mode;
+#define NO_MODE ((CUstreamCaptureMode)-1)
+
+/* relax has captures not mind the thread's calls, until restore gets what it returns: the mode before,
+ * or none where the driver leaves it as it is. */
+static CUstreamCaptureMode relax(uintptr_t library) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    return functions(library)->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS ? mode : NO_MODE;
+}
+
+static void restore(uintptr_t library, CUstreamCaptureMode mode) {
+    if (mode != NO_MODE) functions(library)->cuThreadExchangeStreamCaptureMode(&mode);
 }
 
 uintptr_t fkv_open(const char *path, char *why, size_t size) {
@@ -148,7 +156,9 @@ struct fkv_status fkv_context_retain(uintptr_t library, int32_t ordinal, struct 
     CUdevice device;
     CUcontext context = NULL;
     struct fkv_status s = STATUS(library, cuDeviceGet, &device, ordinal);
+    CUstreamCaptureMode mode = relax(library);
     if (s.code == CUDA_SUCCESS) s = STATUS(library, cuDevicePrimaryCtxRetain, &context, device);
+    restore(library, mode);
     *out = (struct fkv_context){library, (uintptr_t)context};
     return s;
 }
@@ -156,7 +166,10 @@ struct fkv_status fkv_context_retain(uintptr_t library, int32_t ordinal, struct 
 struct fkv_status fkv_context_release(uintptr_t library, int32_t ordinal) {
     CUdevice device;
     struct fkv_status s = STATUS(library, cuDeviceGet, &device, ordinal);
-    return s.code == CUDA_SUCCESS ? STATUS(library, cuDevicePrimaryCtxRelease_v2, device) : s;
+    CUstreamCaptureMode mode = relax(library);
+    if (s.code == CUDA_SUCCESS) s = STATUS(library, cuDevicePrimaryCtxRelease_v2, device);
+    restore(library, mode);
+    return s;
 }
 
 struct fkv_status fkv_memory_info(struct fkv_context c, uint64_t *available, uint64_t *total) {
@@ -195,7 +208,7 @@ struct fkv_status fkv_pointer_get(struct fkv_context c, uint64_t ptr, struct fkv
     CUdeviceptr start = 0;
     size_t bytes = 0;
     const struct library *f = functions(c.library);
-    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = relax(c.library);
     s = STATUS(c.library, cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
     if (s.code == CUDA_SUCCESS)
         s = STATUS(c.library, cuPointerGetAttribute, &out->ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr);
@@ -204,7 +217,7 @@ struct fkv_status fkv_pointer_get(struct fkv_context c, uint64_t ptr, struct fkv
     if (f->cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr) != CUDA_SUCCESS ||
         f->cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, ptr) != CUDA_SUCCESS)
         start = bytes = 0;
-    exchange(c, mode);
+    restore(c.library, mode);
     out->on_device = type == CU_MEMORYTYPE_DEVICE;
     out->context = (uintptr_t)context;
     out->start = start;
@@ -223,7 +236,7 @@ struct fkv_status fkv_pool_create(struct fkv_context c, int32_t ordinal, uint64_
     if (!enter(c, &s)) return s;
     CUmemoryPool made = NULL;
     int off = 0; /* an allocation never waits for another stream */
-    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = relax(c.library);
     s = STATUS(c.library, cuMemPoolCreate, &made, &props);
     if (s.code == CUDA_SUCCESS)
         s = STATUS(c.library, cuMemPoolSetAttribute, made, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
@@ -233,7 +246,7 @@ struct fkv_status fkv_pool_create(struct fkv_context c, int32_t ordinal, uint64_
         *pool = (uintptr_t)made;
     else if (made != NULL)
         functions(c.library)->cuMemPoolDestroy(made);
-    exchange(c, mode);
+    restore(c.library, mode);
     return leave(c, s);
 }
 
@@ -265,9 +278,9 @@ struct fkv_status fkv_stream_await(struct fkv_context c, uintptr_t stream, uintp
     struct fkv_status s;
     if (!enter(c, &s)) return s;
     s = STATUS(c.library, cuEventRecord, (CUevent)event, (CUstream)stream);
-    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = relax(c.library);
     if (s.code == CUDA_SUCCESS) s = STATUS(c.library, cuEventSynchronize, (CUevent)event);
-    exchange(c, mode);
+    restore(c.library, mode);
     return leave(c, s);
 }
 
@@ -276,7 +289,7 @@ struct fkv_status fkv_stream_wait(struct fkv_context c, uintptr_t stream, uintpt
 }
 
 struct fkv_status fkv_stream_context(struct fkv_context c, uintptr_t stream, uintptr_t *context) {
-    WITHIN(c, cuStreamGetCtx, (CUstream)stream, (CUcontext *)context);
+    APART(c, cuStreamGetCtx, (CUstream)stream, (CUcontext *)context);
 }
 
 struct fkv_status fkv_capture_begin(struct fkv_context c, uintptr_t stream, int32_t mode) {
@@ -310,8 +323,13 @@ struct fkv_status fkv_graph_launch(struct fkv_context c, uintptr_t exec, uintptr
 
 struct fkv_status fkv_exec_destroy(struct fkv_context c, uintptr_t exec) { APART(c, cuGraphExecDestroy, (CUgraphExec)exec); }
 
-struct fkv_status fkv_event_create(struct fkv_context c, int32_t timing, uintptr_t *event) {
-    APART(c, cuEventCreate, (CUevent *)event, CU_EVENT_BLOCKING_SYNC | (timing ? 0 : CU_EVENT_DISABLE_TIMING));
+struct fkv_status fkv_event_create(struct fkv_context c, int32_t use, uintptr_t *event) {
+    static const unsigned int flags[] = {
+        [FKV_EVENT_ORDERING] = CU_EVENT_DISABLE_TIMING,
+        [FKV_EVENT_WAITING] = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC,
+        [FKV_EVENT_TIMING] = CU_EVENT_BLOCKING_SYNC,
+    };
+    APART(c, cuEventCreate, (CUevent *)event, flags[use]);
 }
 
 struct fkv_status fkv_event_destroy(struct fkv_context c, uintptr_t event) { APART(c, cuEventDestroy_v2, (CUevent)event); }
@@ -323,9 +341,9 @@ struct fkv_status fkv_event_record(struct fkv_context c, uintptr_t event, uintpt
 struct fkv_status fkv_event_query(struct fkv_context c, uintptr_t event, int32_t *done) {
     struct fkv_status s;
     if (!enter(c, &s)) return s;
-    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = relax(c.library);
     s = STATUS(c.library, cuEventQuery, (CUevent)event);
-    exchange(c, mode);
+    restore(c.library, mode);
     *done = s.code == CUDA_SUCCESS;
     if (s.code == CUDA_ERROR_NOT_READY) s.code = CUDA_SUCCESS;
     return leave(c, s);
@@ -351,11 +369,11 @@ struct fkv_status fkv_function_shared(struct fkv_context c, uintptr_t function, 
     struct fkv_status s;
     if (!enter(c, &s)) return s;
     CUfunction f = (CUfunction)function;
-    CUstreamCaptureMode mode = exchange(c, CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = relax(c.library);
     s = STATUS(c.library, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
     if (s.code == CUDA_SUCCESS)
         s = STATUS(c.library, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100);
-    exchange(c, mode);
+    restore(c.library, mode);
     return leave(c, s);
 }
 

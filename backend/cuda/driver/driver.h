@@ -84,7 +84,8 @@ struct fkv_status fkv_graph_instantiate(struct fkv_context c, uintptr_t graph, u
 struct fkv_status fkv_graph_launch(struct fkv_context c, uintptr_t exec, uintptr_t stream);
 struct fkv_status fkv_exec_destroy(struct fkv_context c, uintptr_t exec);
 
-struct fkv_status fkv_event_create(struct fkv_context c, int32_t timing, uintptr_t *event);
+enum { FKV_EVENT_ORDERING, FKV_EVENT_WAITING, FKV_EVENT_TIMING };
+struct fkv_status fkv_event_create(struct fkv_context c, int32_t use, uintptr_t *event);
 struct fkv_status fkv_event_destroy(struct fkv_context c, uintptr_t event);
 struct fkv_status fkv_event_record(struct fkv_context c, uintptr_t event, uintptr_t stream);
 struct fkv_status fkv_event_query(struct fkv_context c, uintptr_t event, int32_t *done);

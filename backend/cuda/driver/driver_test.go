@@ -174,7 +174,7 @@ func TestEvents(t *testing.T) {
 	var events [2]Event
 	for i := range events {
 		var err error
-		events[i], err = ctx.NewEvent(true)
+		events[i], err = ctx.NewEvent(Timing)
 		require.NoError(t, err)
 		done, err := ctx.Done(events[i])
 		require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestNothingAllocates(t *testing.T) {
 		require.NoError(t, ctx.Sync(l.Stream))
 		require.NoError(t, ctx.FreeHost(host))
 	}()
-	e, err := ctx.NewEvent(false)
+	e, err := ctx.NewEvent(Waiting)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, ctx.DestroyEvent(e)) }()
 	for name, call := range map[string]func() error{

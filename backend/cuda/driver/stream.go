@@ -64,15 +64,20 @@ func (c *Context) Owns(s Stream) (bool, error) {
 // Event is a mark in a stream, a CUevent. One that was never recorded is done.
 type Event uintptr
 
-// NewEvent makes an event; SyncEvent does not spin on it. Only one with timing can be used
-// with Elapsed; it costs the device more.
-func (c *Context) NewEvent(timing bool) (Event, error) {
+// EventUse is what an event is for.
+type EventUse int32
+
+// The uses. Each costs the device more than the one before.
+const (
+	Ordering EventUse = C.FKV_EVENT_ORDERING // streams wait for it
+	Waiting  EventUse = C.FKV_EVENT_WAITING  // the host does, too, and does not spin in SyncEvent: the device interrupts it
+	Timing   EventUse = C.FKV_EVENT_TIMING   // Elapsed, too
+)
+
+// NewEvent makes an event.
+func (c *Context) NewEvent(use EventUse) (Event, error) {
 	var e C.uintptr_t
-	var timed C.int32_t
-	if timing {
-		timed = 1
-	}
-	err := c.check(C.fkv_event_create(c.c, timed, &e))
+	err := c.check(C.fkv_event_create(c.c, C.int32_t(use), &e))
 	return Event(e), err
 }
 

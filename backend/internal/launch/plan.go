@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/check"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
@@ -18,6 +20,15 @@ func Plan(caps backend.Caps, s backend.AttendShape, resident func(Kernel) (int, 
 		return backend.AttendPlan{}, a.err
 	}
 	return plan.Attend(s, func(kind plan.Kind) (int, error) {
-		return resident(Attention(kind, s.Format, s.KDim, s.VDim, Paged))
+		return resident(Attention(kind, s.Format, s.KDim, s.VDim, LayoutOf(&s)))
 	})
+}
+
+// LayoutOf is how calls with a plan of the shape find their keys: without a table stride, as contexts tell.
+func LayoutOf(s *backend.AttendShape) Layout {
+	longer := func(n uint32) bool { return int(n) > s.BlockSize }
+	if s.TableStride > 1 || s.TableStride == 0 && slices.ContainsFunc(s.ContextLens, longer) {
+		return Paged
+	}
+	return Contiguous
 }

@@ -1,42 +1,89 @@
 package launch
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/internal/plan"
 )
 
-// Prepared is the kernels that steps of p use: in any case those that append, and that attend for one new
-// token of each sequence; with all of them also those that only some steps need, as of prompts, scores and
-// blocks that are quantized later.
+// Prepared is the kernels that steps of p use, each once: in any case those of steps with one new token of
+// each sequence; with all of them also those that only some steps need, such as long prompts.
 func Prepared(p backend.Preparation, all bool) []Kernel {
-	var kernels []Kernel
-	add := func(k Kernel) { kernels = append(kernels, k) }
-	group := p.QHeads / max(p.KVHeads, 1)
+	s := prepared{layout: Paged, group: p.QHeads / max(p.KVHeads, 1), all: all, Preparation: p}
+	if p.Contiguous {
+		s.layout = Contiguous
+	}
 	for _, f := range p.Formats {
-		if !f.K.Quantized() {
-			add(Kernel{Op: OpAppend, In: f.Act, Out: f.K})
-		} else if f.K.Coding().Scope != backend.ByChannel { // whole blocks only
-			add(Kernel{Op: OpAppendQuant, In: f.Act})
-		}
-		decode := plan.KindOf(f, group)
-		for kind := range plan.Kinds {
-			if kind == decode || all && plan.Has(kind, f) {
-				add(Attention(kind, f, p.KDim, p.VDim, Paged))
-			}
-		}
-		add(Kernel{Op: OpAttendMerge, In: f.Act})
-		if !all {
+		hadamard := p.Hadamard && f.K.Quantized()
+		if !p.Residual {
+			s.append(f, hadamard)
+			s.attend(f)
 			continue
 		}
+		recent := backend.Format{Act: f.Act, K: f.Act, V: f.Act}
+		s.append(recent, hadamard)
+		s.attend(recent)
+		s.attend(f)
+		s.add(Kernel{Op: OpMerge, In: f.Act, Out: f.Act})
 		if f.K.Quantized() {
-			add(Kernel{Op: OpPackBlocks, In: f.Act})
-		}
-		if p.Scores {
-			add(attentionMass(f, p.KDim, p.VDim))
-		}
-		if len(p.Formats) > 1 {
-			add(Kernel{Op: OpMerge, In: f.Act, Out: f.Act})
+			s.add(Kernel{Op: OpPackBlocks, In: f.Act})
+			s.later(Kernel{Op: OpUnpackBlocks, In: f.Act}) // a rejected draft, or a prefix that was found
 		}
 	}
-	return kernels
+	if p.Scores {
+		s.add(Kernel{Op: OpClearMass})
+	}
+	s.add(Kernel{Op: OpCopyBlocks}) // shared blocks that a step writes into, and all that scores and residual keys move
+	s.add(Kernel{Op: OpCopyBlocksNarrow})
+	return s.kernels
+}
+
+// prepared collects kernels.
+type prepared struct {
+	backend.Preparation
+	layout  Layout
+	group   int // query heads of a KV head
+	all     bool
+	kernels []Kernel
+}
+
+func (s *prepared) add(k Kernel) {
+	if !slices.Contains(s.kernels, k) {
+		s.kernels = append(s.kernels, k)
+	}
+}
+
+// later is add of what a step may do without.
+func (s *prepared) later(k Kernel) {
+	if s.all {
+		s.add(k)
+	}
+}
+
+// append is the kernel that writes to a cache; there is none for keys whose blocks are quantized whole.
+func (s *prepared) append(f backend.Format, hadamard bool) {
+	switch {
+	case f.K.Coding().Scope == backend.ByChannel:
+	case f.K.Quantized() || hadamard:
+		s.add(Kernel{Op: OpAppendQuant, In: f.Act})
+	default:
+		s.add(Kernel{Op: OpAppend, In: f.Act, Out: f.K})
+	}
+}
+
+// attend are the kernels that read a cache.
+func (s *prepared) attend(f backend.Format) {
+	decode := plan.KindOf(f, s.group)
+	for kind := range plan.Kinds {
+		if k := Attention(kind, f, s.KDim, s.VDim, s.layout); kind == decode {
+			s.add(k)
+		} else if plan.Has(kind, f) {
+			s.later(k)
+		}
+	}
+	s.add(Kernel{Op: OpAttendMerge, In: f.Act})
+	if s.Scores {
+		s.add(attentionMass(f, s.KDim, s.VDim))
+	}
 }

@@ -26,7 +26,7 @@ void reset(Machine &m, Device &device) {
 ContextRef standin::current() { return stack.empty() ? nullptr : stack.back(); }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-    return on_device({__func__}, device, [&](Machine &m, Device &d) {
+    return on_device({__func__, true, true}, device, [&](Machine &m, Device &d) {
         if (context == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         if (!d.primary) {
@@ -42,7 +42,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    return on_device({__func__, false}, device, [](Machine &m, Device &d) {
+    return on_device({__func__, false, true}, device, [](Machine &m, Device &d) {
         if (d.retained == 0)
             return CUDA_ERROR_INVALID_CONTEXT;
         if (--d.retained == 0)
@@ -52,7 +52,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-    return on_device({__func__, false}, device, [](Machine &m, Device &d) {
+    return on_device({__func__, false, true}, device, [](Machine &m, Device &d) {
         reset(m, d);
         return CUDA_SUCCESS;
     });

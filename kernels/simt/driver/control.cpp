@@ -60,6 +60,15 @@ int fkv_standin_carveout(const char *kernel) {
     });
 }
 
+int fkv_standin_join_default(uint64_t stream) {
+    return locked([&](Machine &m) {
+        StreamRef s = m.streams.find(CUstream(stream));
+        if (s)
+            s->blocking = true;
+        return s ? 1 : 0;
+    });
+}
+
 int fkv_standin_lose(int device) {
     return locked([&](Machine &m) {
         Device *d = m.device(device);
@@ -97,6 +106,7 @@ int fkv_standin_count(fkv_standin_counts *counts, size_t size) {
         c.misuse = m.misuse;
         c.abandoned = m.abandoned;
         c.spins = m.spins;
+        c.interrupts = m.interrupts;
     });
     *counts = c;
     return 1;

@@ -18,6 +18,7 @@ struct fkv_standin_counts {
     uint64_t misuse;   /* calls that hardware would let pass and suffer from later */
     uint64_t abandoned; /* objects that were alive when their healthy context ended */
     uint64_t spins; /* waits by cuStreamSynchronize, cuCtxSynchronize, or for an event without CU_EVENT_BLOCKING_SYNC */
+    uint64_t interrupts; /* records, outside of captures, of events with CU_EVENT_BLOCKING_SYNC */
 };
 
 #pragma GCC visibility push(default)
@@ -44,6 +45,10 @@ void fkv_standin_hold(const char *name, int hold);
 /* The preferred shared memory carveout of a kernel, in percent; -1 where nobody has set it,
  * -2 where nobody has looked the kernel up. */
 int fkv_standin_carveout(const char *kernel);
+
+/* Makes a stream one that waits for the default stream and that the default stream waits for, as
+ * those are that others make without CU_STREAM_NON_BLOCKING. Returns 0 where there is no such stream. */
+int fkv_standin_join_default(uint64_t stream);
 
 /* The device's primary context ends in CUDA_ERROR_ECC_UNCORRECTABLE as soon as somebody
  * waits for its work. Returns 0 when the device has no context. */

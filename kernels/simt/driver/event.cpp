@@ -49,6 +49,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
         if (result != CUDA_SUCCESS)
             return result;
         e->captured = s->capture;
+        m.interrupts += !s->capture && (e->flags & CU_EVENT_BLOCKING_SYNC) != 0;
         e->recorded = s->capture ? nullptr : m.scheduler.add(*s, nullptr);
         return CUDA_SUCCESS;
     });

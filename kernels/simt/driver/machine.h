@@ -166,7 +166,8 @@ struct Machine {
     std::set<std::string, std::less<>> held; // functions whose calls wait
     std::condition_variable released;        // some of them
     uint64_t launches = 0, injected = 0, misuse = 0, abandoned = 0;
-    uint64_t spins = 0; // waits of the host that burn its thread
+    uint64_t spins = 0;      // waits of the host that burn its thread
+    uint64_t interrupts = 0; // records that interrupt the host
     std::map<std::string, uint64_t, std::less<>> calls;
     std::string report; // the last thing that went wrong
 

@@ -78,7 +78,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *owner) {
-    return in_context({__func__}, [&](Machine &m, const ContextRef &context) {
+    return in_context({__func__, true, true}, [&](Machine &m, const ContextRef &context) {
         StreamRef s = m.stream(context, stream);
         if (!s)
             return CUDA_ERROR_INVALID_HANDLE;

@@ -43,13 +43,14 @@ func (b *Step[B]) Lay() {
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
 	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
-	stride := 1
+	most := b.Stores.Config.MostBlocks()
+	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
 	for i := range b.Entries {
 		stride = max(stride, b.Stores.Config.BlocksOf(b.Entries[i].context()))
 	}
 	seqs := len(b.Entries)
 	if b.Size.Seqs > 0 {
-		seqs, stride = b.Size.Seqs, b.Stores.Config.BlocksOf(b.Stores.Config.Memory.Capacity)
+		seqs, stride = b.Size.Seqs, most
 	}
 	ix.Fresh.room(seqs, stride)
 	if b.Stores.Windowed() {
