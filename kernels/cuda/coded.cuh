@@ -13,7 +13,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     static constexpr int STRIDE = DIM + PAD;
     static constexpr int BYTES = (KEYS * (DIM + 4) + 15) / 16 * 16, DECODED = KEYS * STRIDE * int(sizeof(T));
     static_assert(DIM / 2 + (DIM + 31) / 32 * 4 <= DIM + 4, "codes of a byte and one word take the most");
-    static constexpr int LEAVES = leaves<KEYS>, EACH = KEYS / LEAVES, UNITS = DIM / UNIT;
+    static constexpr int UNITS = DIM / UNIT;
     static constexpr bool WHOLE = KEYS % LEAF == 0 && DIM <= 128; // the words of channels fit behind the codes, and in registers
 
     // A piece is what a copy takes: 16 bytes, but of 4-bit codes 8 where a row is no multiple of 16.
@@ -28,25 +28,20 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t kv_head)
         : codes(static_cast<const unsigned char *>(plane)), words(scales), stored{storage}, head(kv_head) {}
 
-    template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
-        const int bytes = stored.bytes(DIM), own = stored.words(DIM);
+    template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int64_t row, int lane) const {
+        using Mine = Share<THREADS, KEYS>;
+        constexpr int EACH = Mine::EACH, SIZE = Mine::SIZE;
+        const int bytes = stored.bytes(DIM), own = stored.words(DIM), first = Mine::first(lane), at = lane % SIZE;
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
-        constexpr int SQUADS = squads<THREADS, KEYS>, SIZE = THREADS / SQUADS;
-        const int at = lane % SIZE;
-#pragma unroll 1
-        for (int leaf = lane / SIZE; leaf < LEAVES; leaf += SQUADS) {
-            const int first = leaf * EACH;
-            int64_t row;
-            if (keys.run(first, EACH, row) && (row * bytes | EACH * bytes) % 16 == 0) {
-                copy_all<16, SIZE>(slot + first * bytes, codes + row * bytes, EACH * bytes, at);
-                if (stored.channels()) {
-                    if (WHOLE) copy_all<4, SIZE>(to_words + leaf * DIM, words + keys.panel(first) * DIM, DIM * 4, at);
-                } else {
-                    copy_all<4, SIZE>(to_words + first * own, words + row * own, EACH * own * 4, at);
-                }
+        if (row != Stretch::APART && (row * bytes | EACH * bytes) % 16 == 0) {
+            copy_all<16, SIZE>(slot + first * bytes, codes + row * bytes, EACH * bytes, at);
+            if (stored.channels()) {
+                if (WHOLE) copy_all<4, SIZE>(to_words + first / EACH * DIM, words + keys.panel(first) * DIM, DIM * 4, at);
             } else {
-                one_by_one<SIZE>(slot, keys, first, at);
+                copy_all<4, SIZE>(to_words + first * own, words + row * own, EACH * own * 4, at);
             }
+        } else {
+            one_by_one<SIZE, EACH>(slot, keys, first, at);
         }
     }
 
@@ -118,12 +113,11 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                                   int lane) const {
         constexpr int bytes = DIM / 2;
         if constexpr (WHOLE && THREADS % UNITS == 0 && sizeof(T) == 2 && LEAF % (THREADS / UNITS) == 0) {
-            int64_t row;
             const int unit = lane % UNITS;
 #pragma unroll 1
             for (int first = 0; first < KEYS; first += LEAF) {
-                const bool here = keys.run(first, LEAF, row) && (row * bytes | LEAF * bytes) % 16 == 0;
-                if (!here) {
+                const int64_t row = keys.run(first, LEAF);
+                if (row == Stretch::APART || (row * bytes | LEAF * bytes) % 16 != 0) {
                     channels_one_by_one<THREADS>(slot, decoded, keys, first, LEAF, lane);
                     continue;
                 }
@@ -174,7 +168,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     }
 
     // one_by_one finds the row of each key of a leaf.
-    template <int THREADS> __device__ void one_by_one(unsigned char *slot, const Stretch &keys, int first, int lane) const {
+    template <int THREADS, int EACH> __device__ void one_by_one(unsigned char *slot, const Stretch &keys, int first, int lane) const {
         const int bytes = stored.bytes(DIM), piece = HALVES && stored.nibbles() ? 8 : 16, own = stored.words(DIM);
         uint32_t *to_words = reinterpret_cast<uint32_t *>(slot + KEYS * bytes);
 #pragma unroll 1

@@ -31,6 +31,7 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
     int lane;         // of the ring's threads
     int tile, stride; // the tile of this step, and from it to the next
     int stage = 0;
+    int64_t row = Stretch::APART; // where this thread's share of the keys that were begun last lies
 
     // A ring walks tiles first, first+stride, … and begins to copy at once.
     __device__ Ring(unsigned char *shared, const Operands &at, const fkv_attend_args &args, const Pages &p, const Span &s,
@@ -77,10 +78,15 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
         return here;
     }
 
-    // load begins to copy a plane of a tile; one after the last is an empty group.
+    // load begins to copy a plane of a tile; one after the last is an empty group. Values are
+    // begun next after their keys, and lie in the same row.
     template <int PLANE> __device__ void load(int ahead) {
+        using Mine = Share<THREADS, KEYS>;
         const Stretch keys{pages, span, (tile + ahead * stride) * KEYS};
-        if (keys.any()) plane<PLANE>().template load<THREADS>(slot(PLANE, wrap(stage + ahead)), keys, lane);
+        if (keys.any()) {
+            if (PLANE == 0) row = keys.run(Mine::first(lane), Mine::EACH);
+            plane<PLANE>().template load<THREADS>(slot(PLANE, wrap(stage + ahead)), keys, row, lane);
+        }
         copy_commit();
     }
 };

@@ -14,6 +14,8 @@ template <class T, class S> using Used = std::conditional_t<std::is_same_v<S, qu
 
 // Stretch is which keys a tile has: KEYS of the span from number first on.
 struct Stretch {
+    static constexpr int64_t APART = -1;
+
     const Pages &pages;
     const Span &span;
     int first;
@@ -25,15 +27,13 @@ struct Stretch {
     __device__ int64_t row(int key) const { return has(key) ? pages.row(span.at(first + key)) : 0; }
     __device__ int64_t panel(int key) const { return pages.panel(span.at(first + key)); }
 
-    // run reports whether keys [key, key+n) are there and lie one behind the other, from row
-    // begin on.
-    __device__ bool run(int key, int n, int64_t &begin) const {
-        if (first + key + n > span.count) return false;
+    // run is the row from which on keys [key, key+n) lie one behind the other, or APART.
+    __device__ int64_t run(int key, int n) const {
+        if (first + key + n > span.count) return APART;
         const int at = span.at(first + key);
-        if (span.at(first + key + n - 1) != at + n - 1 || !pages.together(at, n)) return false;
-        if (at < span.shut + span.closed && at + n > span.shut && span.closed > 0) return false;
-        begin = pages.row(at);
-        return true;
+        if (span.at(first + key + n - 1) != at + n - 1 || !pages.together(at, n)) return APART;
+        if (at < span.shut + span.closed && at + n > span.shut && span.closed > 0) return APART;
+        return pages.row(at);
     }
 };
 
@@ -46,9 +46,14 @@ template <int THREADS> __device__ inline void together() {
     }
 }
 
-// leaves is in how many pieces the keys of a tile move, and squads how many of them at once: each
-// by its own warps, so that a thread looks few blocks up.
-template <int KEYS> constexpr int leaves = KEYS < LEAF ? 1 : KEYS / LEAF;
-template <int THREADS, int KEYS> constexpr int squads = THREADS / 32 < leaves<KEYS> ? THREADS / 32 : leaves<KEYS>;
+// Share is how THREADS threads divide the KEYS keys of a tile to copy them: EACH of them, a leaf or
+// all there are, are of SIZE threads, so that a thread looks one block up.
+template <int THREADS, int KEYS> struct Share {
+    static constexpr int LEAVES = KEYS < LEAF ? 1 : KEYS / LEAF, EACH = KEYS / LEAVES, SIZE = THREADS / LEAVES;
+    static_assert(SIZE % 32 == 0 && EACH * LEAVES == KEYS, "warps of its own for each leaf");
+
+    // first is the first key of a thread's share.
+    __device__ static int first(int lane) { return lane / SIZE * EACH; }
+};
 
 } // namespace fkv

@@ -24,29 +24,33 @@ template <class T, int KDIM, bool HELD> struct Queries {
     }
 
     // multiply sets s to the products with KEYS keys [KEYS, STRIDE]: s[n] is the fragment
-    // of 16 rows and keys [8n, 8n+8).
+    // of 16 rows and keys [8n, 8n+8). What a step multiplies is loaded in the step before:
+    // for 9.0 the compiler leaves loads where they stand.
     template <int KEYS> __device__ void multiply(float (&s)[KEYS / 8][4], const T *keys, int lane) const {
         const T *mine = keys + (lane % 8 + lane / 16 * 8) * STRIDE + lane / 8 % 2 * 8;
+        uint32_t a[2][4], b[2][KEYS / 16][4];
+        auto load = [&](int d) {
+            if (d == STEPS) return;
+            if (!HELD) load_matrices(a[d % 2], rows + d * 16);
+#pragma unroll
+            for (int n = 0; n < KEYS / 16; n++) load_matrices(b[d % 2][n], mine + n * 16 * STRIDE + d * 16);
+        };
 #pragma unroll
         for (int n = 0; n < KEYS / 8; n++) {
 #pragma unroll
             for (int e = 0; e < 4; e++) s[n][e] = 0;
         }
+        load(0);
 #pragma unroll
         for (int d = 0; d < STEPS; d++) {
-            uint32_t a[4];
-            if (HELD) {
+            load(d + 1);
+            uint32_t q[4];
 #pragma unroll
-                for (int e = 0; e < 4; e++) a[e] = held[HELD ? d : 0][e];
-            } else {
-                load_matrices(a, rows + d * 16);
-            }
+            for (int e = 0; e < 4; e++) q[e] = HELD ? held[HELD ? d : 0][e] : a[d % 2][e];
 #pragma unroll
             for (int n = 0; n < KEYS / 16; n++) {
-                uint32_t b[4];
-                load_matrices(b, mine + n * 16 * STRIDE + d * 16);
-                mma(s[2 * n], a, b[0], b[1], T());
-                mma(s[2 * n + 1], a, b[2], b[3], T());
+                mma(s[2 * n], q, b[d % 2][n][0], b[d % 2][n][1], T());
+                mma(s[2 * n + 1], q, b[d % 2][n][2], b[d % 2][n][3], T());
             }
         }
     }
@@ -147,17 +151,24 @@ template <class T, int KDIM, int VDIM, int KEYS> struct Strip {
     // mix adds the tile's values [KEYS, VALUE_STRIDE] by their weights, rounded to T. A row
     // that does not see a key adds 0 times its value, so an infinite one shows there too.
     __device__ void mix(const float (&s)[KEYS / 8][4], const T *values, int lane) {
+        constexpr int COLUMNS = VDIM / 16, STEPS = KEYS / 16 * COLUMNS, AHEAD = 2; // loads under way, as in multiply
         const T *mine = values + lane % 16 * VALUE_STRIDE + lane / 16 * 8;
+        uint32_t b[AHEAD + 1][4];
+        auto load = [&](int i) {
+            if (i < STEPS) load_transposed(b[i % (AHEAD + 1)], mine + i / COLUMNS * 16 * VALUE_STRIDE + i % COLUMNS * 16);
+        };
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) load(i);
 #pragma unroll
         for (int k = 0; k < KEYS / 16; k++) {
             uint32_t a[4] = {pack<T>(s[2 * k][0], s[2 * k][1]), pack<T>(s[2 * k][2], s[2 * k][3]),
                              pack<T>(s[2 * k + 1][0], s[2 * k + 1][1]), pack<T>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
-            for (int n = 0; n < VDIM / 16; n++) {
-                uint32_t b[4];
-                load_transposed(b, mine + k * 16 * VALUE_STRIDE + n * 16);
-                mma(o[2 * n], a, b[0], b[1], T());
-                mma(o[2 * n + 1], a, b[2], b[3], T());
+            for (int n = 0; n < COLUMNS; n++) {
+                const int i = k * COLUMNS + n, at = i % (AHEAD + 1);
+                load(i + AHEAD);
+                mma(o[2 * n], a, b[at][0], b[at][1], T());
+                mma(o[2 * n + 1], a, b[at][2], b[at][3], T());
             }
         }
     }

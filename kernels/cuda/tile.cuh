@@ -10,24 +10,21 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
     static constexpr int STRIDE = DIM + PAD;
     static constexpr int BYTES = KEYS * STRIDE * int(sizeof(S)), DECODED = 0;
     static constexpr int N = Vec<S>::N, VECTORS = DIM / N; // of a row
-    static constexpr int LEAVES = leaves<KEYS>, EACH = KEYS / LEAVES;
 
     const S *elements;
 
     __device__ Plain(const void *plane, const uint32_t *, uint32_t, uint32_t) : elements(static_cast<const S *>(plane)) {}
 
-    // load begins to copy a tile to a slot of BYTES; what is no key reads as 0.
-    template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
-        constexpr int SQUADS = squads<THREADS, KEYS>, SIZE = THREADS / SQUADS;
-#pragma unroll 1
-        for (int leaf = lane / SIZE; leaf < LEAVES; leaf += SQUADS) {
-            S *to = reinterpret_cast<S *>(slot) + leaf * EACH * STRIDE;
-            int64_t row;
-            if (keys.run(leaf * EACH, EACH, row)) {
-                together_from<SIZE, EACH>(to, elements + row * DIM, lane % SIZE);
-            } else {
-                one_by_one<SIZE, EACH>(to, keys, leaf * EACH, lane % SIZE);
-            }
+    // load begins to copy a tile to a slot of BYTES, a thread's share of it from row on; what is no
+    // key reads as 0.
+    template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int64_t row, int lane) const {
+        using Mine = Share<THREADS, KEYS>;
+        const int first = Mine::first(lane), at = lane % Mine::SIZE;
+        S *to = reinterpret_cast<S *>(slot) + first * STRIDE;
+        if (row != Stretch::APART) {
+            together_from<Mine::SIZE, Mine::EACH>(to, elements + row * DIM, at);
+        } else {
+            one_by_one<Mine::SIZE, Mine::EACH>(to, keys, first, at);
         }
     }
 
