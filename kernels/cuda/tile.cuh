@@ -14,7 +14,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
 
     const S *elements;
 
-    __device__ Plain(const void *plane, const uint32_t *, uint32_t, uint32_t) : elements(static_cast<const S *>(plane)) {}
+    __device__ Plain(const void *plane, const uint32_t *, uint32_t, uint32_t, uint32_t) : elements(static_cast<const S *>(plane)) {}
 
     // load begins to copy a tile to a slot of BYTES; what is no key reads as 0.
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int lane) const {
