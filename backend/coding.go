@@ -63,15 +63,20 @@ const (
 	// makes a group NaN (E8M0 of the OCP Microscaling Formats, v1.0). Unused bytes at the end of a
 	// row are 0.
 	Exponents
+	// Minifactors are four bytes, the first group's lowest, that are E4M3. A plane's scales begin
+	// with a float32 for each head, which the caller sets (DType.HeadWords): a group's step is that
+	// times its byte, as a float32, and element = step * code. 0x7f makes a group NaN. Unused bytes
+	// at the end of a row are 0.
+	Minifactors
 )
 
 func (s Scale) String() string {
-	return [...]string{"none", "factor", "step-zero", "exponents"}[min(s, Exponents)]
+	return [...]string{"none", "factor", "step-zero", "exponents", "minifactors"}[min(s, Minifactors)]
 }
 
 // perWord is how many groups have their scale in one word.
 func (s Scale) perWord() int {
-	if s == Exponents {
+	if s == Exponents || s == Minifactors {
 		return 4
 	}
 	return 1
@@ -105,6 +110,7 @@ var codings = [NumDTypes]Coding{
 	I64: {Name: "i64", Bits: 64, Code: Integer},
 
 	MXFP4: {Name: "mxfp4", Bits: 4, Code: E2M1, Scope: ByGroup, Group: 32, Scale: Exponents, Values: MXFP4},
+	NVFP4: {Name: "nvfp4", Bits: 4, Code: E2M1, Scope: ByGroup, Group: 16, Scale: Minifactors, Values: NVFP4},
 }
 
 // Coding describes the type; the zero Coding for an invalid one.

@@ -39,7 +39,8 @@ func TestCodings(t *testing.T) {
 		require.True(t, c.Group == 0 || c.Scope == backend.ByGroup && c.Bits == 4, "%s: codes of 8 bits share a word in a whole row", c.Name)
 		require.Equal(t, c.Scale == backend.StepZero, c.Code == backend.Unsigned, "%s: a zero point is for codes from 0 on", c.Name)
 		require.Contains(t, supported, backend.Coding{Bits: c.Bits, Code: c.Code, Scope: c.Scope, Scale: c.Scale}, "%s: codecs and kernels know no such coding; teach them first", c.Name)
-		require.True(t, c.Code != backend.E2M1 || c.Group == 32, "%s: kernels have groups of 32 for exponents", c.Name)
+		require.True(t, c.Scale != backend.Exponents || c.Group == 32, "%s: kernels have groups of 32 for exponents", c.Name)
+		require.True(t, c.Scale != backend.Minifactors || c.Group == 16, "%s: kernels have groups of 16 for small factors", c.Name)
 		values := c.Values.Coding()
 		require.Equal(t, c.Values, values.Values, "values of %s", c.Name)
 		require.Equal(t, c.Scope == backend.ByChannel, c.Values != dt, "%s: channels are those of keys", c.Name)
@@ -60,6 +61,7 @@ var supported = []backend.Coding{
 	{Bits: 8, Code: backend.E4M3, Scope: backend.ByHead, Scale: backend.Factor},
 	{Bits: 8, Code: backend.E5M2, Scope: backend.ByHead, Scale: backend.Factor},
 	{Bits: 4, Code: backend.E2M1, Scope: backend.ByGroup, Scale: backend.Exponents},
+	{Bits: 4, Code: backend.E2M1, Scope: backend.ByGroup, Scale: backend.Minifactors},
 }
 
 // A name for every value, and one for those that there are not.
@@ -72,8 +74,8 @@ func TestCodingNames(t *testing.T) {
 	require.Equal(t, backend.E2M1.String(), backend.Code(200).String())
 	require.Equal(t, []string{"none", "group", "channel", "head", "head"}, []string{
 		backend.Unscaled.String(), backend.ByGroup.String(), backend.ByChannel.String(), backend.ByHead.String(), backend.Scope(9).String()})
-	require.Equal(t, []string{"none", "factor", "step-zero", "exponents", "exponents"}, []string{
-		backend.NoScale.String(), backend.Factor.String(), backend.StepZero.String(), backend.Exponents.String(), backend.Scale(9).String()})
+	require.Equal(t, []string{"none", "factor", "step-zero", "exponents", "minifactors", "minifactors"}, []string{
+		backend.NoScale.String(), backend.Factor.String(), backend.StepZero.String(), backend.Exponents.String(), backend.Minifactors.String(), backend.Scale(9).String()})
 }
 
 // Rows of every length have words for all of their elements, and no more.
@@ -94,7 +96,7 @@ func TestScaleWordsCover(t *testing.T) {
 				}
 				require.Equal(t, c.Group, group)
 				each := c.Group
-				if c.Scale == backend.Exponents {
+				if c.Scale == backend.Exponents || c.Scale == backend.Minifactors {
 					each *= 4
 				}
 				require.GreaterOrEqual(t, words*each, dim, "%s of %d", c.Name, dim)

@@ -27,6 +27,7 @@ const (
 	I32         // rotations
 	I64         // slots
 	MXFP4       // 4-bit floats in groups of 32 along the head dim that share a power of two; two a byte, the even index low
+	NVFP4       // 4-bit floats in groups of 16 that share an E4M3, times a scale for each head; two a byte, the even index low
 	NumDTypes   // the number of types; not a type
 )
 
@@ -121,8 +122,9 @@ func (d DType) ScaleWords(dim int) int {
 //   - ByChannel: [blocks, heads, dim], for all tokens of a block,
 //   - ByHead: [heads], which the caller sets.
 //
-// The type is F32 when words are factors (see Scale), else U32. It is Invalid, and the number 0,
-// for types without scales. False when the number overflows.
+// Before them are HeadWords of heads, which are among those of ByHead. The type is F32 when words
+// are factors (see Scale), else U32. It is Invalid, and the number 0, for types without scales.
+// False when the number overflows.
 func (d DType) Scales(blocks, heads, block, dim int) (DType, int, bool) {
 	var factors [4]int
 	c := d.coding()
@@ -137,5 +139,27 @@ func (d DType) Scales(blocks, heads, block, dim int) (DType, int, bool) {
 		return Invalid, 0, true
 	}
 	n, ok := Mul(factors[0], factors[1], factors[2], factors[3])
+	if c.Scope == ByGroup && d.HeadFactors() {
+		ok = ok && n <= math.MaxInt-d.HeadWords(heads)
+		n += d.HeadWords(heads)
+	}
 	return c.Scale.dtype(), n, ok
+}
+
+// HeadFactors reports whether the caller sets a float32 for each head of a plane of this type.
+func (d DType) HeadFactors() bool {
+	c := d.coding()
+	return c.Scope == ByHead || c.Scale == Minifactors
+}
+
+// HeadWords is the number of words that a plane's scales begin with and that the caller sets: a
+// float32 for each head, and 0 up to a multiple of four words where those of rows come after them.
+func (d DType) HeadWords(heads int) int {
+	switch {
+	case !d.HeadFactors():
+		return 0
+	case d.coding().Scope == ByHead:
+		return heads
+	}
+	return (heads + 3) &^ 3
 }

@@ -20,7 +20,7 @@ func TestDTypeNamesAndSizes(t *testing.T) {
 		{backend.F32, "f32", 32, true, false}, {backend.F16, "f16", 16, true, false}, {backend.BF16, "bf16", 16, true, false},
 		{backend.Int8, "int8", 8, false, true}, {backend.FP8E4M3, "fp8e4m3", 8, false, true}, {backend.FP8E5M2, "fp8e5m2", 8, false, true},
 		{backend.Int8Asym, "int8asym", 8, false, true}, {backend.Int4, "int4", 4, false, true}, {backend.Int4G64, "int4g64", 4, false, true},
-		{backend.Int4Channel, "int4channel", 4, false, true}, {backend.MXFP4, "mxfp4", 4, false, true},
+		{backend.Int4Channel, "int4channel", 4, false, true}, {backend.MXFP4, "mxfp4", 4, false, true}, {backend.NVFP4, "nvfp4", 4, false, true},
 		{backend.U32, "u32", 32, false, false}, {backend.I32, "i32", 32, false, false}, {backend.I64, "i64", 64, false, false},
 	} {
 		require.Equal(t, c.name, c.dt.String())
@@ -80,6 +80,7 @@ func TestScales(t *testing.T) {
 		{backend.Int4G64, backend.U32, 64, 1, slots}, {backend.Int4G64, backend.U32, 80, 2, slots * 2},
 		{backend.Int4Channel, backend.U32, 80, 0, blocks * heads * 80},
 		{backend.MXFP4, backend.U32, 8, 1, slots}, {backend.MXFP4, backend.U32, 128, 1, slots}, {backend.MXFP4, backend.U32, 130, 2, slots * 2},
+		{backend.NVFP4, backend.U32, 8, 1, 4 + slots}, {backend.NVFP4, backend.U32, 128, 2, 4 + slots*2}, {backend.NVFP4, backend.U32, 130, 3, 4 + slots*3},
 		{backend.FP8E4M3, backend.F32, 80, 0, heads}, {backend.FP8E5M2, backend.F32, 80, 0, heads},
 		{backend.F16, backend.Invalid, 80, 0, 0}, {backend.U32, backend.Invalid, 80, 0, 0},
 	} {
@@ -89,7 +90,14 @@ func TestScales(t *testing.T) {
 		require.Equal(t, c.n, n, "%s of %d dims", c.dt, c.dim)
 		require.Equal(t, c.groups, c.dt.ScaleWords(c.dim), "%s of %d dims", c.dt, c.dim)
 	}
-	for _, dt := range []backend.DType{backend.Int8, backend.Int4, backend.Int4Channel} {
+	for _, c := range []struct {
+		dt          backend.DType
+		heads, want int
+	}{{backend.NVFP4, 1, 4}, {backend.NVFP4, 4, 4}, {backend.NVFP4, 5, 8}, {backend.FP8E4M3, 5, 5}, {backend.MXFP4, 5, 0}, {backend.F16, 5, 0}} {
+		require.Equal(t, c.want, c.dt.HeadWords(c.heads), "%s of %d heads", c.dt, c.heads)
+		require.Equal(t, c.want > 0, c.dt.HeadFactors(), c.dt)
+	}
+	for _, dt := range []backend.DType{backend.Int8, backend.Int4, backend.Int4Channel, backend.NVFP4} {
 		_, _, ok := dt.Scales(math.MaxInt/4, 8, 1, 64)
 		require.False(t, ok, dt)
 		_, _, ok = dt.Scales(-1, 8, 1, 64)

@@ -17,6 +17,7 @@
 #define FKV_F32 0x100 /* elements are f32: no codes, and no words */
 #define FKV_F16 0x200 /* elements are f16 */
 #define FKV_BF16 0x400 /* elements are bf16 */
+#define FKV_MINIFACTORS 0x800 /* a word is four bytes, the first group's lowest, that are E4M3; the plane's words begin with an f32 for each head, and fill to four words */
 
 /* word >> FKV_SHARE is the logarithm of the octets, 8 elements of a row each, that have a word of scales together. */
 #define FKV_SHARE 28
@@ -30,7 +31,8 @@
     f(int4, FKV_STORAGE_INT4) \
     f(int4g64, FKV_STORAGE_INT4G64) \
     f(int4channel, FKV_STORAGE_INT4CHANNEL) \
-    f(mxfp4, FKV_STORAGE_MXFP4)
+    f(mxfp4, FKV_STORAGE_MXFP4) \
+    f(nvfp4, FKV_STORAGE_NVFP4)
 
 #define FKV_STORAGE_INT8 0x50000082u
 #define FKV_STORAGE_INT8ASYM 0x50000000u
@@ -40,5 +42,6 @@
 #define FKV_STORAGE_INT4G64 0x30000001u
 #define FKV_STORAGE_INT4CHANNEL 0x50000011u
 #define FKV_STORAGE_MXFP4 0x40000045u
+#define FKV_STORAGE_NVFP4 0x30000805u
 
 #endif

@@ -14,7 +14,7 @@ import (
 func TestQuantizedSizeFormula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		storage := func(name string) backend.DType {
-			return rapid.SampledFrom([]backend.DType{backend.F16, backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4, backend.FP8E4M3, backend.FP8E5M2}).Draw(t, name)
+			return rapid.SampledFrom([]backend.DType{backend.F16, backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4, backend.NVFP4, backend.FP8E4M3, backend.FP8E5M2}).Draw(t, name)
 		}
 		cfg := Config{
 			Model:   Model{Layers: rapid.IntRange(1, 4).Draw(t, "layers"), KVHeads: rapid.IntRange(1, 3).Draw(t, "heads"), HeadDim: 2 * rapid.IntRange(1, 70).Draw(t, "dim"), VHeadDim: 2 * rapid.IntRange(0, 70).Draw(t, "v dim"), Act: rapid.SampledFrom([]backend.DType{backend.F32, backend.BF16}).Draw(t, "act")},

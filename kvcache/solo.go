@@ -117,26 +117,27 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 // copyTokens copies the tokens of a sequence from its pool's only block into this pool's.
 func copyTokens[B backend.Buffer](s backend.Stream, p *Pool[B], of *Sequence[B]) error {
 	to, from := &p.stores.Kept.Layers[0], &of.pool.stores.Kept.Layers[0]
-	rows := func(dst, src B, width int) error { // of width elements, of each head
+	rows := func(dst, src B, first, width int) error { // of width elements, of each head, from element first on
 		for h := range p.cfg.Model.KVHeads {
-			if err := p.stores.BE.Copy(s, dst, h*p.cfg.BlockTokens()*width, src, h*of.pool.cfg.BlockTokens()*width, of.Len()*width); err != nil {
+			if err := p.stores.BE.Copy(s, dst, first+h*p.cfg.BlockTokens()*width, src, first+h*of.pool.cfg.BlockTokens()*width, of.Len()*width); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, plane := range [...]struct{ dst, src backend.Plane[B] }{{to.View.K, from.View.K}, {to.View.V, from.View.V}} {
-		if err := rows(plane.dst.Data, plane.src.Data, plane.dst.Dim); err != nil {
+		if err := rows(plane.dst.Data, plane.src.Data, 0, plane.dst.Dim); err != nil {
 			return err
 		}
-		if groups := plane.dst.Data.DType().ScaleWords(plane.dst.Dim); groups > 0 { // 0: there are none, or those of heads
-			if err := rows(plane.dst.Scales.Buf, plane.src.Scales.Buf, groups); err != nil {
+		dt := plane.dst.Data.DType()
+		if words := dt.ScaleWords(plane.dst.Dim); words > 0 { // 0: there are none, or those of heads
+			if err := rows(plane.dst.Scales.Buf, plane.src.Scales.Buf, dt.HeadWords(p.cfg.Model.KVHeads), words); err != nil {
 				return err
 			}
 		}
 	}
 	if to.Scores.Set {
-		return rows(to.Scores.Buf, from.Scores.Buf, 1)
+		return rows(to.Scores.Buf, from.Scores.Buf, 0, 1)
 	}
 	return nil
 }

@@ -219,9 +219,18 @@ var quantizedDefects = []defect{
 			}
 		})
 	}},
+	{"reads a word's first factor for all of its groups", "attend", func(b *broken, be device) {
+		b.attend = misreading(be, func(p *attendP, words []uint32) {
+			if dt := p.Cache.K.Data.DType(); dt == backend.NVFP4 {
+				for i, w := range words[dt.HeadWords(p.Cache.KVHeads):] {
+					words[dt.HeadWords(p.Cache.KVHeads)+i] = w & 0xff * 0x01010101
+				}
+			}
+		})
+	}},
 	{"reads the first head's scale for all heads", "attend", func(b *broken, be device) {
 		b.attend = misreading(be, func(p *attendP, words []uint32) {
-			if p.Cache.K.Data.DType() == backend.FP8E4M3 {
+			if dt := p.Cache.K.Data.DType(); dt == backend.FP8E4M3 || dt == backend.NVFP4 {
 				for i := range p.Cache.KVHeads {
 					words[i] = words[0]
 				}

@@ -22,7 +22,7 @@ type plane[B backend.Buffer] struct {
 // stored is the content of a plane's buffers, in the layout of their images.
 type stored struct{ data, scales []byte }
 
-// nanWord is the poison of scales that are no float32: a NaN and a zero point, or four exponents that
+// nanWord is the poison of scales that are no float32: a NaN and a zero point, or four bytes that
 // make NaN.
 const nanWord = math.MaxUint32
 
@@ -39,7 +39,7 @@ func (r *rig[B]) plane(name string, g geometry, dt backend.DType, dim int) *plan
 			binary.LittleEndian.PutUint32(p.scales.image[4*i:], nanWord)
 		}
 	}
-	if byHead(dt) {
+	if dt.HeadFactors() {
 		for head := range g.kvHeads {
 			p.scales.set(head, encode(backend.F32, []float32{0.013 * float32(1+head%3)}))
 		}
@@ -47,7 +47,7 @@ func (r *rig[B]) plane(name string, g geometry, dt backend.DType, dim int) *plan
 	return p
 }
 
-// byHead reports whether a caller sets a scale for each head.
+// byHead reports whether scales belong to heads, and not to rows.
 func byHead(dt backend.DType) bool { return dt.Coding().Scope == backend.ByHead }
 
 // operand is the plane as devices take it.
@@ -89,7 +89,12 @@ func (p *plane[B]) scaleAt(slot, head int) (at, n int) {
 		return (slot/p.block*p.kvHeads + head) * p.dim, p.dim
 	}
 	n = p.dt.ScaleWords(p.dim)
-	return p.element(slot, head) / p.dim * n, n
+	return p.dt.HeadWords(p.kvHeads) + p.element(slot, head)/p.dim*n, n
+}
+
+// factor is what the caller has set for a head whose rows have scales, too.
+func (p *plane[B]) factor(head int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(p.scales.image[4*head:]))
 }
 
 // words is the bits of the scales of a row.
@@ -124,6 +129,8 @@ func (p *plane[B]) values(s stored, slot, head int) []float32 {
 		quant.DecodeFP8(p.dt, out, codes, math.Float32frombits(words[0]))
 	case byChannel(p.dt):
 		quant.DecodeChannels(out, codes, words)
+	case p.dt.HeadFactors():
+		quant.DecodeNV(out, codes, words, p.dt.GroupOf(p.dim), p.factor(head))
 	default:
 		quant.DecodeRow(p.dt, out, codes, words)
 	}
@@ -142,6 +149,8 @@ func (p *plane[B]) put(slot, head int, values []float32) {
 		quant.EncodeFP8(p.dt, codes, values, math.Float32frombits(words[0]), true)
 	case byChannel(p.dt):
 		p.channels(codes, words, slot, values)
+	case p.dt.HeadFactors():
+		quant.EncodeNV(codes, words, slices.Clone(values), p.dt.GroupOf(p.dim), p.factor(head), true)
 	default:
 		quant.EncodeRow(p.dt, codes, words, slices.Clone(values), true)
 	}

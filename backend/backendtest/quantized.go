@@ -146,6 +146,12 @@ func (p *plane[B]) settleIn(got stored, slot, head int, want []float64, least []
 				return fmt.Errorf("element %d of %s is in a group with an exponent of %d, want %d to %d", i, p.dt, e, low, high)
 			}
 			limit = slack + quant.BoundMX(float32(math.Abs(w)+slack), e)
+		case p.dt.HeadFactors():
+			b, first, factor := quant.Exponent(words, i/group), i/group*group, p.factor(head)
+			if low, high := factorsFor(want[first:min(first+group, len(want))], factor, slack); b < low || b > high {
+				return fmt.Errorf("element %d of %s is in a group with a factor of %#x, want %#x to %#x", i, p.dt, b, low, high)
+			}
+			limit = slack + quant.BoundNV(float32(math.Abs(w)+slack), quant.StepNV(b, factor))
 		default:
 			step, enough := stepOf(p.dt, words[i/group]), stepOf(p.dt, least[i/group])
 			if !(step >= 0 && step <= widest*enough+slack) {
@@ -167,16 +173,28 @@ func (p *plane[B]) settleIn(got stored, slot, head int, want []float64, least []
 // exponentsFor is the exponents that a group may have whose values are right but for slack: two where its
 // largest magnitude is so near to a power of two.
 func exponentsFor(group []float64, slack float64) (low, high uint8) {
-	largest := 0.0
+	least, most := largest(group, slack)
+	return quant.ExponentMX(least), quant.ExponentMX(most)
+}
+
+// factorsFor is exponentsFor of bytes that are E4M3.
+func factorsFor(group []float64, factor float32, slack float64) (low, high uint8) {
+	least, most := largest(group, slack)
+	return quant.FactorNV(least, factor), quant.FactorNV(most, factor)
+}
+
+// largest is the least and the most that the largest magnitude of a group may be.
+func largest(group []float64, slack float64) (least, most float32) {
+	top := 0.0
 	for _, v := range group {
-		largest = max(largest, math.Abs(v))
+		top = max(top, math.Abs(v))
 	}
-	return quant.ExponentMX(float32(max(largest-slack, 0))), quant.ExponentMX(float32(min(largest+slack, math.MaxFloat32)))
+	return float32(max(top-slack, 0)), float32(min(top+slack, math.MaxFloat32))
 }
 
 // paddingIn looks at what is in the words of a row after its last group.
 func (p *plane[B]) paddingIn(words []uint32) error {
-	if p.dt.Coding().Scale != backend.Exponents {
+	if s := p.dt.Coding().Scale; s != backend.Exponents && s != backend.Minifactors {
 		return nil
 	}
 	for i := (p.dim + p.dt.GroupOf(p.dim) - 1) / p.dt.GroupOf(p.dim); i < 4*len(words); i++ {

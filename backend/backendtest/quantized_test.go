@@ -114,6 +114,32 @@ func TestSettleExponents(t *testing.T) {
 	})
 }
 
+// A group's factor is the only one there is, but where its largest value is so near to a tie that rounding
+// may have carried it there, or not.
+func TestSettleFactors(t *testing.T) {
+	onCPU(t, func(r *rig[*cpu.Buffer]) {
+		p := r.plane("plane", geometry{kvHeads: 1, block: 1, blocks: 1}, backend.NVFP4, 40)
+		p.scales.set(0, encode(backend.F32, []float32{1}))
+		row := make([]float32, 40)
+		row[0], row[16], row[32] = 6, 6*(1+1./16), -12 // the second is a tie, which goes to the even byte
+		p.put(0, 0, row)
+		good, want := p.now().clone(), widen(row)
+		settle := func(slack float64, edit func(s *stored)) error {
+			got := good.clone()
+			edit(&got)
+			return p.settle(got, 0, 0, want, slack)
+		}
+		require.Equal(r, []uint32{0x38 | 0x38<<8 | 0x40<<16}, p.words(good, 0, 0))
+		require.NoError(r, settle(0, func(*stored) {}))
+		require.NoError(r, settle(1e-3, func(s *stored) { s.scales[17] = 0x39 }), "carried on")
+		require.ErrorContains(r, settle(0, func(s *stored) { s.scales[16] = 0x37 }), "a factor of 0x37, want 0x38 to 0x38")
+		require.ErrorContains(r, settle(0, func(s *stored) { s.scales[18] = quant.NaNFactor }), "a factor of 0x7f")
+		require.ErrorContains(r, settle(0, func(s *stored) { s.data[0] = 6 }), "element 0 of nvfp4 is 4, want 6")
+		require.ErrorContains(r, settle(0, func(s *stored) { s.data[16] = 7 }), "element 32 of nvfp4 is 12, want -12")
+		require.ErrorContains(r, settle(0, func(s *stored) { s.scales[19] = 1 }), "byte 3 of the scales")
+	})
+}
+
 // What the host's codec makes of any finite row is settled, in every type.
 func TestSettleTakesTheHostsCodes(t *testing.T) {
 	be, err := cpu.Open(cpu.Options{Threads: 1})
@@ -150,6 +176,15 @@ func TestUndefinedGroup(t *testing.T) {
 		require.NoError(r, undefinedGroup(p, got, 0, 0, 40))
 		got.scales[2] = quant.NaNExponent
 		require.ErrorContains(r, undefinedGroup(p, got, 0, 0, 40), "element 64 of mxfp4")
+
+		p = r.plane("plane", geometry{kvHeads: 1, block: 1, blocks: 1}, backend.NVFP4, 80)
+		p.put(0, 0, r.normal(80))
+		got = p.now().clone()
+		require.ErrorContains(r, undefinedGroup(p, got, 0, 0, 40), "want NaN")
+		got.scales[16+2] = quant.NaNFactor
+		require.NoError(r, undefinedGroup(p, got, 0, 0, 40))
+		got.scales[16+4] = quant.NaNFactor
+		require.ErrorContains(r, undefinedGroup(p, got, 0, 0, 40), "element 64 of nvfp4")
 	})
 }
 

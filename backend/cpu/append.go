@@ -159,12 +159,17 @@ func (p *plane) headsWithScales() int {
 
 // encode stores a row of each head side by side, with the scales of their own.
 func (p *plane) encode(rows []byte, words []uint32, x []float32, saturate bool) {
-	if p.shared == 0 {
+	if p.shared == 0 && p.factors == nil {
 		p.k.encode[p.dt](stored{dt: p.dt, dim: p.dim, n: p.heads, data: rows, scales: words}, x, saturate)
 		return
 	}
 	for head := range p.heads {
-		row := stored{dt: p.dt, dim: p.dim, n: 1, data: rows[head*p.row:][:p.row], scales: p.scales[head*p.perHead:][:p.shared]}
+		row := stored{dt: p.dt, dim: p.dim, n: 1, data: rows[head*p.row:][:p.row]}
+		if p.factors != nil {
+			row.scales, row.factor = words[head*p.perRow:][:p.perRow], p.factors[head]
+		} else {
+			row.scales = p.scales[head*p.perHead:][:p.shared]
+		}
 		p.k.encode[p.dt](row, x[head*p.dim:][:p.dim], saturate)
 	}
 }

@@ -85,10 +85,10 @@ func TestOpenOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, be.Info().ComputeUnits)
 	require.NotEmpty(t, be.Info().Device)
-	require.Len(t, be.Caps().Formats, 3*11*10)
+	require.Len(t, be.Caps().Formats, 3*12*11)
 	for i, f := range be.Caps().Formats {
 		require.True(t, f.Act.Float(), f)
-		require.Equal(t, i < 3*10, f.K == f.V, "the usual ones come first: %v", f)
+		require.Equal(t, i < 3*11, f.K == f.V, "the usual ones come first: %v", f)
 	}
 	require.Equal(t, []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4}, be.Caps().Int8Query)
 	require.NoError(t, be.Close())

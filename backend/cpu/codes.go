@@ -9,6 +9,7 @@ type perCode[F any] struct {
 	unsigned4, wide4       F // of groups to 32 elements, and of larger ones
 	channels4              F // whose channels have scales
 	float4                 F // of groups that share a power of two
+	scaled4                F // of groups that share an 8-bit float times the head's factor
 	float8e4m3, float8e5m2 F
 }
 
@@ -36,6 +37,9 @@ func (p *perCode[F]) of(c backend.Coding) (none F) {
 	case backend.E5M2:
 		return p.float8e5m2
 	case backend.E2M1:
+		if c.Scale == backend.Minifactors {
+			return p.scaled4
+		}
 		return p.float4
 	case backend.Unsigned:
 		switch {

@@ -13,6 +13,7 @@ type converters struct {
 	f16, bf16                  halvesAsm
 	e4m3, e5m2                 fp8Asm
 	int8, int8Asym, int4, e2m1 rowsAsm
+	nv                         nvAsm
 	int4Channel                channelsAsm
 	finite                     func(x *float32, n int) bool
 	scale                      func(x *float32, n int, by float32)
@@ -25,14 +26,14 @@ var convertersOf = map[string]*converters{"avx512": {
 	e4m3: fp8Asm{decodeE4M3AVX512, encodeE4M3AVX512}, e5m2: fp8Asm{decodeE5M2AVX512, encodeE5M2AVX512},
 	int8: rowsAsm{decodeInt8AVX512, encodeInt8AVX512}, int8Asym: rowsAsm{decodeInt8AsymAVX512, encodeInt8AsymAVX512},
 	int4: rowsAsm{decodeInt4AVX512, encodeInt4AVX512}, int4Channel: channelsAsm{decodeInt4ChannelAVX512, encodeInt4ChannelAVX512},
-	e2m1:   rowsAsm{decodeE2M1AVX512, encodeE2M1AVX512},
+	e2m1: rowsAsm{decodeE2M1AVX512, encodeE2M1AVX512}, nv: nvAsm{decodeNVAVX512, encodeNVAVX512},
 	finite: finiteAVX512, scale: scaleAVX512, finiteHalves: finiteHalvesAVX512,
 }, "avx2": {
 	f16: halvesAsm{decodeF16AVX2, encodeF16AVX2}, bf16: halvesAsm{decodeBF16AVX2, encodeBF16AVX2},
 	e4m3: fp8Asm{decodeE4M3AVX2, encodeE4M3AVX2}, e5m2: fp8Asm{decodeE5M2AVX2, encodeE5M2AVX2},
 	int8: rowsAsm{decodeInt8AVX2, encodeInt8AVX2}, int8Asym: rowsAsm{decodeInt8AsymAVX2, encodeInt8AsymAVX2},
 	int4: rowsAsm{decodeInt4AVX2, encodeInt4AVX2}, int4Channel: channelsAsm{decodeInt4ChannelAVX2, encodeInt4ChannelAVX2},
-	e2m1:   rowsAsm{decodeE2M1AVX2, encodeE2M1AVX2},
+	e2m1: rowsAsm{decodeE2M1AVX2, encodeE2M1AVX2}, nv: nvAsm{decodeNVAVX2, encodeNVAVX2},
 	finite: finiteAVX2, scale: scaleAVX2, finiteHalves: finiteHalvesAVX2,
 }}
 
@@ -44,7 +45,7 @@ func (k *kernels) convert() {
 		encode(dst stored, src []float32, saturate bool) bool
 	}]{
 		f16: &c.f16, bf16: &c.bf16, float8e4m3: &c.e4m3, float8e5m2: &c.e5m2,
-		signed8: &c.int8, unsigned8: &c.int8Asym, unsigned4: &c.int4, wide4: &c.int4, channels4: &c.int4Channel, float4: &c.e2m1,
+		signed8: &c.int8, unsigned8: &c.int8Asym, unsigned4: &c.int4, wide4: &c.int4, channels4: &c.int4Channel, float4: &c.e2m1, scaled4: &c.nv,
 	}).table() {
 		if by != nil {
 			k.decode[dt], k.encode[dt] = by.decode, by.encode
@@ -144,6 +145,31 @@ func (a *rowsAsm) encode(dst stored, src []float32, saturate bool) bool {
 	}
 	src, scales := src[:n*dst.dim], dst.scales[:n*dst.dt.ScaleWords(dst.dim)]
 	return a.store(&dst.data[0], &scales[0], &src[0], dst.dim, dst.group(), n) || saturate && encodeRows(dst, src, true)
+}
+
+// nvAsm converts the type whose rows have scales of their own that are relative to the head's.
+type nvAsm struct {
+	load  func(dst *float32, codes *byte, scales *uint32, dim, group, rows int, factor float32)
+	store func(codes *byte, scales *uint32, src *float32, dim, group, rows int, factor float32) bool
+}
+
+func (a *nvAsm) decode(dst []float32, src stored) {
+	n := src.n
+	if n == 0 || src.dim%unit != 0 {
+		decodeNV(dst, src)
+		return
+	}
+	dst, scales := dst[:n*src.dim], src.scales[:n*src.dt.ScaleWords(src.dim)]
+	a.load(&dst[0], &src.data[0], &scales[0], src.dim, src.group(), n, src.factor)
+}
+
+func (a *nvAsm) encode(dst stored, src []float32, saturate bool) bool {
+	n := dst.n
+	if n == 0 || dst.dim%unit != 0 {
+		return encodeNV(dst, src, saturate)
+	}
+	src, scales := src[:n*dst.dim], dst.scales[:n*dst.dt.ScaleWords(dst.dim)]
+	return a.store(&dst.data[0], &scales[0], &src[0], dst.dim, dst.group(), n, dst.factor) || saturate && encodeNV(dst, src, true)
 }
 
 // channelsAsm converts the type whose channels have scales.

@@ -1470,6 +1470,97 @@ DATA e2m1AVX512<>+48(SB)/8, $0xc0400000c0000000
 DATA e2m1AVX512<>+56(SB)/8, $0xc0c00000c0800000
 GLOBL e2m1AVX512<>(SB), RODATA|NOPTR, $64
 
+// func decodeNVAVX512(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int, factor float32)
+// Requires: AVX, AVX512BW, AVX512F, CMOV
+TEXT ·decodeNVAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         dim+24(FP), BX
+	MOVQ         group+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	VBROADCASTSS factor+48(FP), Z3
+
+row:
+	MOVQ BX, R8
+
+group:
+	MOVQ         SI, R9
+	CMPQ         R8, SI
+	CMOVQLT      R8, R9
+	SUBQ         R9, R8
+	VPBROADCASTB (DX), Z0
+	INCQ         DX
+	VPSRLD       $0x18, Z0, Z0
+	VPSLLD       $0x19, Z0, Z2
+	VPSRLD       $0x05, Z2, Z2
+	VPSRLD       $0x07, Z0, Z0
+	VPSLLD       $0x1f, Z0, Z0
+	VPADDD       Z2, Z0, Z0
+	VPADDD       beyondSmallAVX512<>+0(SB), Z2, Z2
+	VPSRAD       $0x1f, Z2, Z2
+	VMULPS       smallUpAVX512<>+0(SB), Z0, Z0
+	VPMAXUD      Z2, Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	LEAQ         (AX)(R9*4), AX
+	NEGQ         R9
+
+values:
+	VPMOVZXBQ (CX), Z1
+	VPSLLQ    $0x1c, Z1, Z2
+	VPORD     Z2, Z1, Z1
+	VPANDD    bits0000000fAVX512<>+0(SB), Z1, Z1
+	ADDQ      $0x08, CX
+	VPERMPS   e2m1AVX512<>+0(SB), Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (AX)(R9*4)
+	ADDQ      $0x10, R9
+	JNZ       values
+	TESTQ     R8, R8
+	JNZ       group
+	ADDQ      $0x03, DX
+	ANDQ      $-4, DX
+	DECQ      DI
+	JNZ       row
+	VZEROUPPER
+	RET
+
+DATA beyondSmallAVX512<>+0(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+4(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+8(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+12(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+16(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+20(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+24(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+28(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+32(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+36(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+40(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+44(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+48(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+52(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+56(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+60(SB)/4, $0x78100000
+GLOBL beyondSmallAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA smallUpAVX512<>+0(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+4(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+8(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+12(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+16(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+20(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+24(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+28(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+32(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+36(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+40(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+44(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+48(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+52(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+56(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+60(SB)/4, $0x7b800000
+GLOBL smallUpAVX512<>(SB), RODATA|NOPTR, $64
+
 // func encodeE2M1AVX512(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
 // Requires: AVX, AVX2, AVX512F, CMOV
 TEXT ·encodeE2M1AVX512(SB), NOSPLIT, $0-49
@@ -1640,6 +1731,182 @@ DATA bits00000008AVX512<>+40(SB)/8, $0x0000000800000008
 DATA bits00000008AVX512<>+48(SB)/8, $0x0000000800000008
 DATA bits00000008AVX512<>+56(SB)/8, $0x0000000800000008
 GLOBL bits00000008AVX512<>(SB), RODATA|NOPTR, $64
+
+// func encodeNVAVX512(codes *byte, scales *uint32, src *float32, dim int, group int, rows int, factor float32) bool
+// Requires: AVX, AVX2, AVX512F, CMOV
+TEXT ·encodeNVAVX512(SB), NOSPLIT, $0-57
+	MOVQ         codes+0(FP), AX
+	MOVQ         scales+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         dim+24(FP), BX
+	MOVQ         group+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS factor+48(FP), X7
+
+row:
+	MOVQ BX, R10
+
+group:
+	MOVQ    SI, R11
+	CMPQ    R10, SI
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+	MOVQ    R11, R9
+	MOVQ    DX, R8
+	VPXORD  Z1, Z1, Z1
+	LEAQ    (R8)(R9*4), R8
+	NEGQ    R9
+
+span:
+	VMOVUPS       (R8)(R9*4), Z3
+	VPANDD        bits7fffffffAVX512<>+0(SB), Z3, Z3
+	VPMAXUD       Z3, Z1, Z1
+	ADDQ          $0x10, R9
+	JNZ           span
+	VPMAXUD       Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z1, Y8
+	VPMAXUD       Y8, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X8
+	VPMAXUD       X8, X1, X1
+	VPERMILPS     $0x4e, X1, X8
+	VPMAXUD       X8, X1, X1
+	VPERMILPS     $0xb1, X1, X8
+	VPMAXUD       X8, X1, X1
+	VDIVPS        bits40c00000AVX512<>+0(SB), X1, X1
+	VDIVPS        X7, X1, X1
+	VPMINUD       bits43e00000AVX512<>+0(SB), X1, X1
+	VMULPS        bits44000000AVX512<>+0(SB), X1, X5
+	VCVTPS2DQ     X5, X5
+	VPSRLD        $0x14, X1, X6
+	VPAND         bits00000001AVX512<>+0(SB), X6, X6
+	VPADDD        bits0007ffffAVX512<>+0(SB), X6, X6
+	VPADDD        X1, X6, X6
+	VPSRLD        $0x14, X6, X6
+	VPSUBD        bits000003c0AVX512<>+0(SB), X6, X6
+	VPSUBD        bits3c800000AVX512<>+0(SB), X1, X1
+	VPSRAD        $0x1f, X1, X1
+	VPXOR         X6, X5, X5
+	VPAND         X1, X5, X5
+	VPXOR         X6, X5, X6
+	VPEXTRB       $0x00, X6, (CX)
+	INCQ          CX
+	VPSLLD        $0x19, X6, X5
+	VPSRLD        $0x05, X5, X5
+	VPSRLD        $0x07, X6, X6
+	VPSLLD        $0x1f, X6, X6
+	VPADDD        X5, X6, X6
+	VPADDD        beyondSmallAVX512<>+0(SB), X5, X5
+	VPSRAD        $0x1f, X5, X5
+	VMULPS        smallUpAVX512<>+0(SB), X6, X6
+	VPMAXUD       X5, X6, X6
+	VMULPS        X7, X6, X6
+	VPSUBD        bits00000001AVX512<>+0(SB), X6, X5
+	VPSRAD        $0x1f, X5, X5
+	VPAND         bits7f800000AVX512<>+0(SB), X5, X5
+	VPOR          X5, X6, X6
+	VPBROADCASTD  X6, Z2
+	VMOVD         X2, R8
+	SUBL          $0x17800000, R8
+	CMPL          R8, $0x68000000
+	JCC           valuesExactly
+	VMOVUPS       bits3f800000AVX512<>+0(SB), Z9
+	VDIVPS        Z2, Z9, Z9
+	VMULPS        bits49800000AVX512<>+0(SB), Z2, Z12
+	LEAQ          (DX)(R11*4), DX
+	NEGQ          R11
+
+values:
+	VMOVUPS      (DX)(R11*4), Z3
+	VPANDD       bits7fffffffAVX512<>+0(SB), Z3, Z4
+	VMINPS       Z4, Z12, Z4
+	VMULPS       Z4, Z9, Z10
+	VMOVAPS      Z4, Z11
+	VFNMADD231PS Z2, Z10, Z11
+	VFMADD231PS  Z9, Z11, Z10
+	VFNMADD231PS Z2, Z10, Z4
+	VFMADD213PS  Z10, Z9, Z4
+	VPMINUD      bits40c00000AVX512<>+0(SB), Z4, Z4
+	VMULPS       bits40000000AVX512<>+0(SB), Z4, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSRLD       $0x16, Z4, Z6
+	VPANDD       bits00000001AVX512<>+0(SB), Z6, Z6
+	VPADDD       bits001fffffAVX512<>+0(SB), Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VPSRLD       $0x16, Z6, Z6
+	VPSUBD       bits000000fcAVX512<>+0(SB), Z6, Z6
+	VPSUBD       bits3f800000AVX512<>+0(SB), Z4, Z4
+	VPSRAD       $0x1f, Z4, Z4
+	VPXORD       Z6, Z5, Z5
+	VPANDD       Z4, Z5, Z5
+	VPXORD       Z6, Z5, Z6
+	VPSRLD       $0x1c, Z3, Z3
+	VPANDD       bits00000008AVX512<>+0(SB), Z3, Z3
+	VPORD        Z3, Z6, Z6
+	VPSRLQ       $0x1c, Z6, Z4
+	VPORD        Z4, Z6, Z6
+	VPMOVQB      Z6, (AX)
+	ADDQ         $0x08, AX
+	ADDQ         $0x10, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesExactly:
+	LEAQ (DX)(R11*4), DX
+	NEGQ R11
+
+valuesEachExactly:
+	VMOVUPS   (DX)(R11*4), Z3
+	VPANDD    bits7fffffffAVX512<>+0(SB), Z3, Z4
+	VDIVPS    Z2, Z4, Z4
+	VPMINUD   bits40c00000AVX512<>+0(SB), Z4, Z4
+	VMULPS    bits40000000AVX512<>+0(SB), Z4, Z5
+	VCVTPS2DQ Z5, Z5
+	VPSRLD    $0x16, Z4, Z6
+	VPANDD    bits00000001AVX512<>+0(SB), Z6, Z6
+	VPADDD    bits001fffffAVX512<>+0(SB), Z6, Z6
+	VPADDD    Z4, Z6, Z6
+	VPSRLD    $0x16, Z6, Z6
+	VPSUBD    bits000000fcAVX512<>+0(SB), Z6, Z6
+	VPSUBD    bits3f800000AVX512<>+0(SB), Z4, Z4
+	VPSRAD    $0x1f, Z4, Z4
+	VPXORD    Z6, Z5, Z5
+	VPANDD    Z4, Z5, Z5
+	VPXORD    Z6, Z5, Z6
+	VPSRLD    $0x1c, Z3, Z3
+	VPANDD    bits00000008AVX512<>+0(SB), Z3, Z3
+	VPORD     Z3, Z6, Z6
+	VPSRLQ    $0x1c, Z6, Z4
+	VPORD     Z4, Z6, Z6
+	VPMOVQB   Z6, (AX)
+	ADDQ      $0x08, AX
+	ADDQ      $0x10, R11
+	JNZ       valuesEachExactly
+
+valuesDivided:
+	TESTQ R10, R10
+	JNZ   group
+
+padding:
+	TESTQ $0x00000003, CX
+	JZ    padded
+	MOVB  $0x00, (CX)
+	INCQ  CX
+	JMP   padding
+
+padded:
+	DECQ          DI
+	JNZ           row
+	VPSUBD        bits7f800000AVX512<>+0(SB), Z0, Z3
+	VPSRAD        $0x1f, Z3, Z3
+	VPXORD        bitsffffffffAVX512<>+0(SB), Z3, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPOR          Y0, Y3, Y3
+	VPTEST        Y3, Y3
+	SETEQ         AL
+	MOVB          AL, ret+56(FP)
+	VZEROUPPER
+	RET
 
 // func decodeInt4ChannelAVX512(dst *float32, codes *byte, words *uint32, dim int, rows int)
 // Requires: AVX, AVX512F
@@ -3268,6 +3535,84 @@ DATA e2m1AVX2<>+48(SB)/8, $0xc0400000c0000000
 DATA e2m1AVX2<>+56(SB)/8, $0xc0c00000c0800000
 GLOBL e2m1AVX2<>(SB), RODATA|NOPTR, $64
 
+// func decodeNVAVX2(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int, factor float32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·decodeNVAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         dim+24(FP), BX
+	MOVQ         group+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	VBROADCASTSS factor+48(FP), Y3
+
+row:
+	MOVQ BX, R8
+
+group:
+	MOVQ         SI, R9
+	CMPQ         R8, SI
+	CMOVQLT      R8, R9
+	SUBQ         R9, R8
+	VPBROADCASTB (DX), Y0
+	INCQ         DX
+	VPSRLD       $0x18, Y0, Y0
+	VPSLLD       $0x19, Y0, Y2
+	VPSRLD       $0x05, Y2, Y2
+	VPSRLD       $0x07, Y0, Y0
+	VPSLLD       $0x1f, Y0, Y0
+	VPADDD       Y2, Y0, Y0
+	VPADDD       beyondSmallAVX2<>+0(SB), Y2, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VMULPS       smallUpAVX2<>+0(SB), Y0, Y0
+	VPMAXUD      Y2, Y0, Y0
+	VMULPS       Y3, Y0, Y0
+	LEAQ         (AX)(R9*4), AX
+	NEGQ         R9
+
+values:
+	VPMOVZXBQ (CX), Y1
+	VPSLLQ    $0x1c, Y1, Y2
+	VPOR      Y2, Y1, Y1
+	VPAND     bits0000000fAVX2<>+0(SB), Y1, Y1
+	ADDQ      $0x04, CX
+	VPSLLD    $0x1c, Y1, Y2
+	VPAND     bits80000000AVX2<>+0(SB), Y2, Y2
+	VPOR      Y0, Y2, Y2
+	VPERMPS   e2m1AVX2<>+0(SB), Y1, Y1
+	VMULPS    Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(R9*4)
+	ADDQ      $0x08, R9
+	JNZ       values
+	TESTQ     R8, R8
+	JNZ       group
+	ADDQ      $0x03, DX
+	ANDQ      $-4, DX
+	DECQ      DI
+	JNZ       row
+	VZEROUPPER
+	RET
+
+DATA beyondSmallAVX2<>+0(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+4(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+8(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+12(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+16(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+20(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+24(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+28(SB)/4, $0x78100000
+GLOBL beyondSmallAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA smallUpAVX2<>+0(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+4(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+8(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+12(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+16(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+20(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+24(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+28(SB)/4, $0x7b800000
+GLOBL smallUpAVX2<>(SB), RODATA|NOPTR, $32
+
 // func encodeE2M1AVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
 // Requires: AVX, AVX2, CMOV
 TEXT ·encodeE2M1AVX2(SB), NOSPLIT, $0-49
@@ -3437,6 +3782,184 @@ DATA bits00000008AVX2<>+40(SB)/8, $0x0000000800000008
 DATA bits00000008AVX2<>+48(SB)/8, $0x0000000800000008
 DATA bits00000008AVX2<>+56(SB)/8, $0x0000000800000008
 GLOBL bits00000008AVX2<>(SB), RODATA|NOPTR, $64
+
+// func encodeNVAVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int, factor float32) bool
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·encodeNVAVX2(SB), NOSPLIT, $0-57
+	MOVQ         codes+0(FP), AX
+	MOVQ         scales+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         dim+24(FP), BX
+	MOVQ         group+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS factor+48(FP), X7
+
+row:
+	MOVQ BX, R10
+
+group:
+	MOVQ    SI, R11
+	CMPQ    R10, SI
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+	MOVQ    R11, R9
+	MOVQ    DX, R8
+	VXORPS  Y1, Y1, Y1
+	LEAQ    (R8)(R9*4), R8
+	NEGQ    R9
+
+span:
+	VMOVUPS      (R8)(R9*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y3
+	VPMAXUD      Y3, Y1, Y1
+	ADDQ         $0x08, R9
+	JNZ          span
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y1, X8
+	VPMAXUD      X8, X1, X1
+	VPERMILPS    $0x4e, X1, X8
+	VPMAXUD      X8, X1, X1
+	VPERMILPS    $0xb1, X1, X8
+	VPMAXUD      X8, X1, X1
+	VDIVPS       bits40c00000AVX2<>+0(SB), X1, X1
+	VDIVPS       X7, X1, X1
+	VPMINUD      bits43e00000AVX2<>+0(SB), X1, X1
+	VMULPS       bits44000000AVX2<>+0(SB), X1, X5
+	VCVTPS2DQ    X5, X5
+	VPSRLD       $0x14, X1, X6
+	VPAND        bits00000001AVX2<>+0(SB), X6, X6
+	VPADDD       bits0007ffffAVX2<>+0(SB), X6, X6
+	VPADDD       X1, X6, X6
+	VPSRLD       $0x14, X6, X6
+	VPSUBD       bits000003c0AVX2<>+0(SB), X6, X6
+	VPSUBD       bits3c800000AVX2<>+0(SB), X1, X1
+	VPSRAD       $0x1f, X1, X1
+	VPXOR        X6, X5, X5
+	VPAND        X1, X5, X5
+	VPXOR        X6, X5, X6
+	VPEXTRB      $0x00, X6, (CX)
+	INCQ         CX
+	VPSLLD       $0x19, X6, X5
+	VPSRLD       $0x05, X5, X5
+	VPSRLD       $0x07, X6, X6
+	VPSLLD       $0x1f, X6, X6
+	VPADDD       X5, X6, X6
+	VPADDD       beyondSmallAVX2<>+0(SB), X5, X5
+	VPSRAD       $0x1f, X5, X5
+	VMULPS       smallUpAVX2<>+0(SB), X6, X6
+	VPMAXUD      X5, X6, X6
+	VMULPS       X7, X6, X6
+	VPSUBD       bits00000001AVX2<>+0(SB), X6, X5
+	VPSRAD       $0x1f, X5, X5
+	VPAND        bits7f800000AVX2<>+0(SB), X5, X5
+	VPOR         X5, X6, X6
+	VPBROADCASTD X6, Y2
+	VMOVD        X2, R8
+	SUBL         $0x17800000, R8
+	CMPL         R8, $0x68000000
+	JCC          valuesExactly
+	VMOVUPS      bits3f800000AVX2<>+0(SB), Y9
+	VDIVPS       Y2, Y9, Y9
+	VMULPS       bits49800000AVX2<>+0(SB), Y2, Y12
+	LEAQ         (DX)(R11*4), DX
+	NEGQ         R11
+
+values:
+	VMOVUPS      (DX)(R11*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y4
+	VMINPS       Y4, Y12, Y4
+	VMULPS       Y4, Y9, Y10
+	VMOVAPS      Y4, Y11
+	VFNMADD231PS Y2, Y10, Y11
+	VFMADD231PS  Y9, Y11, Y10
+	VFNMADD231PS Y2, Y10, Y4
+	VFMADD213PS  Y10, Y9, Y4
+	VPMINUD      bits40c00000AVX2<>+0(SB), Y4, Y4
+	VMULPS       bits40000000AVX2<>+0(SB), Y4, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPSRLD       $0x16, Y4, Y6
+	VPAND        bits00000001AVX2<>+0(SB), Y6, Y6
+	VPADDD       bits001fffffAVX2<>+0(SB), Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VPSRLD       $0x16, Y6, Y6
+	VPSUBD       bits000000fcAVX2<>+0(SB), Y6, Y6
+	VPSUBD       bits3f800000AVX2<>+0(SB), Y4, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPXOR        Y6, Y5, Y5
+	VPAND        Y4, Y5, Y5
+	VPXOR        Y6, Y5, Y6
+	VPSRLD       $0x1c, Y3, Y3
+	VPAND        bits00000008AVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPSRLQ       $0x1c, Y6, Y4
+	VPOR         Y4, Y6, Y6
+	VPSHUFB      bytes800AVX2<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X4
+	VPUNPCKLWD   X4, X6, X6
+	VMOVD        X6, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         $0x08, R11
+	JNZ          values
+	JMP          valuesDivided
+
+valuesExactly:
+	LEAQ (DX)(R11*4), DX
+	NEGQ R11
+
+valuesEachExactly:
+	VMOVUPS      (DX)(R11*4), Y3
+	VPAND        bits7fffffffAVX2<>+0(SB), Y3, Y4
+	VDIVPS       Y2, Y4, Y4
+	VPMINUD      bits40c00000AVX2<>+0(SB), Y4, Y4
+	VMULPS       bits40000000AVX2<>+0(SB), Y4, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPSRLD       $0x16, Y4, Y6
+	VPAND        bits00000001AVX2<>+0(SB), Y6, Y6
+	VPADDD       bits001fffffAVX2<>+0(SB), Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VPSRLD       $0x16, Y6, Y6
+	VPSUBD       bits000000fcAVX2<>+0(SB), Y6, Y6
+	VPSUBD       bits3f800000AVX2<>+0(SB), Y4, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPXOR        Y6, Y5, Y5
+	VPAND        Y4, Y5, Y5
+	VPXOR        Y6, Y5, Y6
+	VPSRLD       $0x1c, Y3, Y3
+	VPAND        bits00000008AVX2<>+0(SB), Y3, Y3
+	VPOR         Y3, Y6, Y6
+	VPSRLQ       $0x1c, Y6, Y4
+	VPOR         Y4, Y6, Y6
+	VPSHUFB      bytes800AVX2<>+0(SB), Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X4
+	VPUNPCKLWD   X4, X6, X6
+	VMOVD        X6, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         $0x08, R11
+	JNZ          valuesEachExactly
+
+valuesDivided:
+	TESTQ R10, R10
+	JNZ   group
+
+padding:
+	TESTQ $0x00000003, CX
+	JZ    padded
+	MOVB  $0x00, (CX)
+	INCQ  CX
+	JMP   padding
+
+padded:
+	DECQ   DI
+	JNZ    row
+	VPSUBD bits7f800000AVX2<>+0(SB), Y0, Y3
+	VPSRAD $0x1f, Y3, Y3
+	VPXOR  bitsffffffffAVX2<>+0(SB), Y3, Y3
+	VPTEST Y3, Y3
+	SETEQ  AL
+	MOVB   AL, ret+56(FP)
+	VZEROUPPER
+	RET
 
 // func decodeInt4ChannelAVX2(dst *float32, codes *byte, words *uint32, dim int, rows int)
 // Requires: AVX, AVX2

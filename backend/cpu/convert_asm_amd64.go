@@ -94,10 +94,20 @@ func encodeInt4AVX512(codes *byte, scales *uint32, src *float32, dim int, group 
 //go:noescape
 func decodeE2M1AVX512(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int)
 
+// decodeNVAVX512 sets dst to rows of dim values, a multiple of 16, in groups with a scale each.
+//
+//go:noescape
+func decodeNVAVX512(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int, factor float32)
+
 // encodeE2M1AVX512 stores rows of dim values, a multiple of 16, in groups with a scale each. It is false where a value is not finite.
 //
 //go:noescape
 func encodeE2M1AVX512(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
+
+// encodeNVAVX512 stores rows of dim values, a multiple of 16, in groups with a scale each, relative to a factor. It is false where a value is not finite.
+//
+//go:noescape
+func encodeNVAVX512(codes *byte, scales *uint32, src *float32, dim int, group int, rows int, factor float32) bool
 
 // decodeInt4ChannelAVX512 sets dst to rows of dim values, a multiple of 16, that share a word for each channel.
 //
@@ -199,10 +209,20 @@ func encodeInt4AVX2(codes *byte, scales *uint32, src *float32, dim int, group in
 //go:noescape
 func decodeE2M1AVX2(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int)
 
+// decodeNVAVX2 sets dst to rows of dim values, a multiple of 16, in groups with a scale each.
+//
+//go:noescape
+func decodeNVAVX2(dst *float32, codes *byte, scales *uint32, dim int, group int, rows int, factor float32)
+
 // encodeE2M1AVX2 stores rows of dim values, a multiple of 16, in groups with a scale each. It is false where a value is not finite.
 //
 //go:noescape
 func encodeE2M1AVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int) bool
+
+// encodeNVAVX2 stores rows of dim values, a multiple of 16, in groups with a scale each, relative to a factor. It is false where a value is not finite.
+//
+//go:noescape
+func encodeNVAVX2(codes *byte, scales *uint32, src *float32, dim int, group int, rows int, factor float32) bool
 
 // decodeInt4ChannelAVX2 sets dst to rows of dim values, a multiple of 16, that share a word for each channel.
 //

@@ -38,7 +38,7 @@ func sameFloats(a, b []float32) bool {
 
 // guardedRows is guarded memory for n rows of a type and their scales.
 func guardedRows(t testing.TB, dt backend.DType, dim, n int) stored {
-	return stored{dt: dt, dim: dim, n: n, data: guarded[byte](t, n*dim*dt.Bits()/8), scales: guarded[uint32](t, scaleWords(dt, dim, n))}
+	return stored{dt: dt, dim: dim, n: n, data: guarded[byte](t, n*dim*dt.Bits()/8), scales: guarded[uint32](t, scaleWords(dt, dim, n)), factor: headFactor}
 }
 
 // What any kernels store and read is, bit for bit, what those in Go do, whatever the
@@ -139,7 +139,7 @@ func TestConvertersDivide(t *testing.T) {
 	const dim = 128
 	rng := rand.New(rand.NewPCG(99, 1))
 	src := make([]float32, dim)
-	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4, backend.FP8E4M3, backend.FP8E5M2} {
+	for _, dt := range []backend.DType{backend.Int8, backend.Int8Asym, backend.Int4, backend.Int4G64, backend.MXFP4, backend.NVFP4, backend.FP8E4M3, backend.FP8E5M2} {
 		got, want := guardedRows(t, dt, dim, 1), guardedRows(t, dt, dim, 1)
 		for round := range 1000 {
 			unit := math.Exp2(float64(rng.IntN(160) - 90))

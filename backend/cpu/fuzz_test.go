@@ -38,7 +38,7 @@ func newTrial(t *testing.T, data []byte, seed uint64, wild bool) trial {
 	for i := range scales {
 		scales[i] = someScale(rng, dt)
 	}
-	tr := trial{rows: stored{dt: dt, dim: dim, n: n, data: mem, scales: scales}, some: 1 + rng.IntN(9), rng: rng}
+	tr := trial{rows: stored{dt: dt, dim: dim, n: n, data: mem, scales: scales, factor: headFactor}, some: 1 + rng.IntN(9), rng: rng}
 	tr.decoded = make([]float32, n*dim)
 	decodeGo[dt](tr.decoded, tr.rows)
 	tr.factors = guarded[float32](t, tr.some*max(dim, chunk))

@@ -106,13 +106,13 @@ var portable = kernels{
 	fence:        func() {},
 	encode: perCode[func(dst stored, src []float32, saturate bool) bool]{
 		f32: encodeF32, f16: encodeF16, bf16: encodeBF16, signed8: encodeRows, unsigned8: encodeRows, unsigned4: encodeRows, wide4: encodeRows,
-		channels4: encodeChannels, float4: encodeRows, float8e4m3: encodeFP8, float8e5m2: encodeFP8,
+		channels4: encodeChannels, float4: encodeRows, scaled4: encodeNV, float8e4m3: encodeFP8, float8e5m2: encodeFP8,
 	}.table(),
 }
 
 var decodeGo = perCode[func(dst []float32, src stored)]{
 	f32: decodeF32, f16: decodeF16, bf16: decodeBF16, signed8: decodeRows, unsigned8: decodeRows, unsigned4: decodeRows, wide4: decodeRows,
-	channels4: decodeChannels, float4: decodeRows, float8e4m3: decodeFP8, float8e5m2: decodeFP8,
+	channels4: decodeChannels, float4: decodeRows, scaled4: decodeNV, float8e4m3: decodeFP8, float8e5m2: decodeFP8,
 }.table()
 
 // forTypes is one function for f32 and another for every other storage type.

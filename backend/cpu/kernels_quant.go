@@ -25,6 +25,23 @@ func encodeRows(dst stored, src []float32, saturate bool) bool {
 	return true
 }
 
+func decodeNV(dst []float32, src stored) {
+	for i := range src.n {
+		row := src.row(i)
+		quant.DecodeNV(dst[i*row.dim:][:row.dim], row.data, row.scales, row.group(), row.factor)
+	}
+}
+
+func encodeNV(dst stored, src []float32, saturate bool) bool {
+	for i := range dst.n {
+		row := dst.row(i)
+		if !quant.EncodeNV(row.data, row.scales, src[i*row.dim:][:row.dim], row.group(), row.factor, saturate) {
+			return false
+		}
+	}
+	return true
+}
+
 func decodeFP8(dst []float32, src stored) {
 	quant.DecodeFP8(src.dt, dst[:len(src.data)], src.data, math.Float32frombits(src.scales[0]))
 }

@@ -52,6 +52,7 @@ type plane struct {
 	dim, row     int // elements and bytes of a row
 	hadamard     bool
 	scales       []uint32
+	factors      []float32 // of heads, where rows have scales too; before those
 	// The scales of a block, of one head of it and of one row; shared is how many go with
 	// any rows of a head.
 	perBlock, perHead, perRow, shared int
@@ -75,6 +76,9 @@ func (out *plane) of(v *backend.CacheView[*Buffer], p *backend.Plane[*Buffer]) {
 	case backend.ByChannel:
 		out.perBlock, out.perHead, out.shared = v.KVHeads*p.Dim, p.Dim, p.Dim
 	default:
+		if n := out.dt.HeadWords(v.KVHeads); n > 0 {
+			out.factors, out.scales = of[float32](backend.BytesOf(out.scales[:v.KVHeads])), out.scales[n:]
+		}
 		out.perRow = out.dt.ScaleWords(p.Dim)
 		out.perHead = v.BlockSize * out.perRow
 		out.perBlock = v.KVHeads * out.perHead
@@ -93,6 +97,9 @@ func (p *plane) find(rows *stored, block, head, offset, n int) {
 	rows.data = p.mem[p.number(block, head, offset)*p.row:][:n*p.row]
 	rows.scales = p.scales[block*p.perBlock+head*p.perHead+offset*p.perRow:][:p.shared+n*p.perRow]
 	rows.ahead, rows.later, rows.wanted = nil, nil, nil
+	if p.factors != nil {
+		rows.factor = p.factors[head]
+	}
 }
 
 // expect adds to rows where those are, from number i on, that are wanted soon.

@@ -22,13 +22,13 @@ type mixers struct {
 var mixersOf = map[string]*mixers{"avx512": {
 	by: perCode[mixer]{
 		f32: mixF32AVX512, f16: mixF16AVX512, bf16: mixBF16AVX512, signed8: mixInt8AVX512, unsigned8: mixInt8AsymAVX512,
-		unsigned4: mixInt4AVX512, wide4: mixInt4G64AVX512, float4: mixE2M1AVX512, float8e4m3: mixE4M3AVX512, float8e5m2: mixE5M2AVX512,
+		unsigned4: mixInt4AVX512, wide4: mixInt4G64AVX512, float4: mixE2M1AVX512, scaled4: mixE2M1G16AVX512, float8e4m3: mixE4M3AVX512, float8e5m2: mixE5M2AVX512,
 	}.table(),
 	fold: foldAVX512, words: mixWordsAVX512, round: roundRowsAVX512, scorers: scorersOf["avx512"],
 }, "avx2": {
 	by: perCode[mixer]{
 		f32: mixF32AVX2, f16: mixF16AVX2, bf16: mixBF16AVX2, signed8: mixInt8AVX2, unsigned8: mixInt8AsymAVX2,
-		unsigned4: mixInt4AVX2, wide4: mixInt4G64AVX2, float4: mixE2M1AVX2, float8e4m3: mixE4M3AVX2, float8e5m2: mixE5M2AVX2,
+		unsigned4: mixInt4AVX2, wide4: mixInt4G64AVX2, float4: mixE2M1AVX2, scaled4: mixE2M1G16AVX2, float8e4m3: mixE4M3AVX2, float8e5m2: mixE5M2AVX2,
 	}.table(),
 	fold: foldAVX2, words: mixWordsAVX2, round: roundRowsAVX2, scorers: scorersOf["avx2"],
 }}

@@ -11699,6 +11699,1198 @@ DATA e2m1AVX512<>+56(SB)/4, $0xc0800000
 DATA e2m1AVX512<>+60(SB)/4, $0xc0c00000
 GLOBL e2m1AVX512<>(SB), RODATA|NOPTR, $64
 
+// func mixE2M1G16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
+TEXT ·mixE2M1G16AVX512(SB), NOSPLIT, $8-72
+	MOVQ      dim+48(FP), BX
+	MOVQ      stride+24(FP), SI
+	SHRQ      $0x01, BX
+	SHLQ      $0x02, SI
+	MOVQ      scale+64(FP), R8
+	VMOVDQU32 e2m1AVX512<>+0(SB), Z21
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x4
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	VMULPS       (AX)(DX*1), Z19, Z12
+	VMULPS       64(AX)(DX*1), Z19, Z13
+	VMULPS       128(AX)(DX*1), Z19, Z14
+	VMULPS       192(AX)(DX*1), Z19, Z15
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x4:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   80(DX), R13
+	ADDQ    R13, AX
+	MOVQ    80(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    DI, R15
+	SHRQ    $0x04, R15
+	LEAQ    (R14)(R15*8), R14
+
+values4x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z23
+	VFMADD231PS.BCST (R14), Z21, Z23
+	VPBROADCASTQ     (R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VFMADD231PS      Z19, Z20, Z12
+	VBROADCASTSS     12(R14), Z23
+	VFMADD231PS.BCST 8(R14), Z21, Z23
+	VPBROADCASTQ     8(R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VFMADD231PS      Z19, Z20, Z13
+	VBROADCASTSS     20(R14), Z23
+	VFMADD231PS.BCST 16(R14), Z21, Z23
+	VPBROADCASTQ     16(R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VFMADD231PS      Z19, Z20, Z14
+	VBROADCASTSS     28(R14), Z23
+	VFMADD231PS.BCST 24(R14), Z21, Z23
+	VPBROADCASTQ     24(R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	VFMADD231PS      Z19, Z20, Z15
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
+	JNZ              values4x4
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run4x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	VMOVUPS          Z8, (AX)(CX*2)
+	VMOVUPS          Z9, 64(AX)(CX*2)
+	VMOVUPS          Z10, 128(AX)(CX*2)
+	VMOVUPS          Z11, 192(AX)(CX*2)
+	VMOVUPS          Z12, (AX)(DX*1)
+	VMOVUPS          Z13, 64(AX)(DX*1)
+	VMOVUPS          Z14, 128(AX)(DX*1)
+	VMOVUPS          Z15, 192(AX)(DX*1)
+	MOVQ             R9, DI
+	JMP              block4x4
+
+rest4x4:
+block4x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	VMULPS       (AX)(DX*1), Z19, Z6
+	VMULPS       64(AX)(DX*1), Z19, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   80(DX), R13
+	ADDQ    R13, AX
+	MOVQ    80(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    DI, R15
+	SHRQ    $0x04, R15
+	LEAQ    (R14)(R15*8), R14
+
+values4x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z23
+	VFMADD231PS.BCST (R14), Z21, Z23
+	VPBROADCASTQ     (R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VFMADD231PS      Z19, Z20, Z6
+	VBROADCASTSS     12(R14), Z23
+	VFMADD231PS.BCST 8(R14), Z21, Z23
+	VPBROADCASTQ     8(R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	VFMADD231PS      Z19, Z20, Z7
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
+	JNZ              values4x2
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run4x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	VMOVUPS          Z4, (AX)(CX*2)
+	VMOVUPS          Z5, 64(AX)(CX*2)
+	VMOVUPS          Z6, (AX)(DX*1)
+	VMOVUPS          Z7, 64(AX)(DX*1)
+	MOVQ             R9, DI
+	JMP              block4x2
+
+rest4x2:
+block4x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x1
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	VBROADCASTSS 12(AX), Z19
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	VMULPS       (AX)(DX*1), Z19, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x1:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   80(DX), R13
+	ADDQ    R13, AX
+	MOVQ    80(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    DI, R15
+	SHRQ    $0x04, R15
+	LEAQ    (R14)(R15*8), R14
+
+values4x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     (R10)(R11*1), Z19
+	VBROADCASTSS     4(R14), Z23
+	VFMADD231PS.BCST (R14), Z21, Z23
+	VPBROADCASTQ     (R12), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	VFMADD231PS      Z19, Z20, Z3
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	ADDQ             BX, R12
+	ADDQ             $0x04, R10
+	ADDQ             R8, R14
+	DECQ             R13
+	JNZ              values4x1
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run4x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	VMOVUPS          Z2, (AX)(CX*2)
+	VMOVUPS          Z3, (AX)(DX*1)
+	MOVQ             R9, DI
+	JMP              block4x1
+
+rest4x1:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x4
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	VMULPS       (AX)(CX*2), Z18, Z8
+	VMULPS       64(AX)(CX*2), Z18, Z9
+	VMULPS       128(AX)(CX*2), Z18, Z10
+	VMULPS       192(AX)(CX*2), Z18, Z11
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values3x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VFMADD231PS      Z18, Z20, Z8
+	VBROADCASTSS     12(R13), Z23
+	VFMADD231PS.BCST 8(R13), Z21, Z23
+	VPBROADCASTQ     8(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VFMADD231PS      Z18, Z20, Z9
+	VBROADCASTSS     20(R13), Z23
+	VFMADD231PS.BCST 16(R13), Z21, Z23
+	VPBROADCASTQ     16(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS      Z18, Z20, Z10
+	VBROADCASTSS     28(R13), Z23
+	VFMADD231PS.BCST 24(R13), Z21, Z23
+	VPBROADCASTQ     24(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS      Z18, Z20, Z11
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values3x4
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run3x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	VMOVUPS          Z8, (AX)(CX*2)
+	VMOVUPS          Z9, 64(AX)(CX*2)
+	VMOVUPS          Z10, 128(AX)(CX*2)
+	VMOVUPS          Z11, 192(AX)(CX*2)
+	MOVQ             R9, DI
+	JMP              block3x4
+
+rest3x4:
+block3x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	VMULPS       (AX)(CX*2), Z18, Z4
+	VMULPS       64(AX)(CX*2), Z18, Z5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values3x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VFMADD231PS      Z18, Z20, Z4
+	VBROADCASTSS     12(R13), Z23
+	VFMADD231PS.BCST 8(R13), Z21, Z23
+	VPBROADCASTQ     8(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	VFMADD231PS      Z18, Z20, Z5
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values3x2
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run3x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	VMOVUPS          Z4, (AX)(CX*2)
+	VMOVUPS          Z5, 64(AX)(CX*2)
+	MOVQ             R9, DI
+	JMP              block3x2
+
+rest3x2:
+block3x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x1
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	VBROADCASTSS 8(AX), Z18
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	VMULPS       (AX)(CX*2), Z18, Z2
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values3x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     (R10)(SI*2), Z18
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	VFMADD231PS      Z18, Z20, Z2
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values3x1
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run3x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	VMOVUPS          Z2, (AX)(CX*2)
+	MOVQ             R9, DI
+	JMP              block3x1
+
+rest3x1:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	VMULPS       (AX)(CX*1), Z17, Z4
+	VMULPS       64(AX)(CX*1), Z17, Z5
+	VMULPS       128(AX)(CX*1), Z17, Z6
+	VMULPS       192(AX)(CX*1), Z17, Z7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values2x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z4
+	VBROADCASTSS     12(R13), Z23
+	VFMADD231PS.BCST 8(R13), Z21, Z23
+	VPBROADCASTQ     8(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z5
+	VBROADCASTSS     20(R13), Z23
+	VFMADD231PS.BCST 16(R13), Z21, Z23
+	VPBROADCASTQ     16(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS      Z17, Z20, Z6
+	VBROADCASTSS     28(R13), Z23
+	VFMADD231PS.BCST 24(R13), Z21, Z23
+	VPBROADCASTQ     24(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS      Z17, Z20, Z7
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values2x4
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run2x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	VMOVUPS          Z4, (AX)(CX*1)
+	VMOVUPS          Z5, 64(AX)(CX*1)
+	VMOVUPS          Z6, 128(AX)(CX*1)
+	VMOVUPS          Z7, 192(AX)(CX*1)
+	MOVQ             R9, DI
+	JMP              block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       (AX)(CX*1), Z17, Z2
+	VMULPS       64(AX)(CX*1), Z17, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values2x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z2
+	VBROADCASTSS     12(R13), Z23
+	VFMADD231PS.BCST 8(R13), Z21, Z23
+	VPBROADCASTQ     8(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VFMADD231PS      Z17, Z20, Z3
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values2x2
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run2x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, (AX)(CX*1)
+	VMOVUPS          Z3, 64(AX)(CX*1)
+	MOVQ             R9, DI
+	JMP              block2x2
+
+rest2x2:
+block2x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x1
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS 4(AX), Z17
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       (AX)(CX*1), Z17, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values2x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     (R10)(SI*1), Z17
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VFMADD231PS      Z17, Z20, Z1
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values2x1
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run2x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), DX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, (AX)(CX*1)
+	MOVQ             R9, DI
+	JMP              block2x1
+
+rest2x1:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         64(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	VMULPS       128(AX), Z16, Z2
+	VMULPS       192(AX), Z16, Z3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values1x4:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VBROADCASTSS     12(R13), Z23
+	VFMADD231PS.BCST 8(R13), Z21, Z23
+	VPBROADCASTQ     8(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	VBROADCASTSS     20(R13), Z23
+	VFMADD231PS.BCST 16(R13), Z21, Z23
+	VPBROADCASTQ     16(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VBROADCASTSS     28(R13), Z23
+	VFMADD231PS.BCST 24(R13), Z21, Z23
+	VPBROADCASTQ     24(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000020, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values1x4
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run1x4
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	VMOVUPS          Z2, 128(AX)
+	VMOVUPS          Z3, 192(AX)
+	MOVQ             R9, DI
+	JMP              block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	VMULPS       64(AX), Z16, Z1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values1x2:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	VBROADCASTSS     12(R13), Z23
+	VFMADD231PS.BCST 8(R13), Z21, Z23
+	VPBROADCASTQ     8(R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z1
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000010, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values1x2
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run1x2
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	VMOVUPS          Z1, 64(AX)
+	MOVQ             R9, DI
+	JMP              block1x2
+
+rest1x2:
+block1x1:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x1
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Z16
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMULPS       (AX), Z16, Z0
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x1:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values1x1:
+	VBROADCASTSS     (R10), Z16
+	VBROADCASTSS     4(R13), Z23
+	VFMADD231PS.BCST (R13), Z21, Z23
+	VPBROADCASTQ     (R11), Z20
+	VPSHUFB          pairsAVX512<>+0(SB), Z20, Z20
+	VPSRLVD          highsAVX512<>+0(SB), Z20, Z20
+	VPERMPS          Z23, Z20, Z20
+	VFMADD231PS      Z16, Z20, Z0
+	PREFETCHT0       (AX)
+	PREFETCHT1       (AX)(CX*1)
+	ADDQ             $0x00000008, AX
+	ADDQ             BX, R11
+	ADDQ             $0x04, R10
+	ADDQ             R8, R13
+	DECQ             R12
+	JNZ              values1x1
+	ADDQ             $0x68, DX
+	DECQ             (SP)
+	JNZ              run1x1
+	MOVQ             acc+0(FP), AX
+	MOVQ             dim+48(FP), CX
+	SHLQ             $0x02, CX
+	LEAQ             (CX)(CX*2), CX
+	LEAQ             (AX)(DI*4), AX
+	VMOVUPS          Z0, (AX)
+	MOVQ             R9, DI
+	JMP              block1x1
+
+rest1x1:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
+
 // func foldAVX512(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 // Requires: AVX, AVX512F
 TEXT ·foldAVX512(SB), NOSPLIT, $0-56
@@ -19314,6 +20506,795 @@ DATA signBitAVX2<>+20(SB)/4, $0x80000000
 DATA signBitAVX2<>+24(SB)/4, $0x80000000
 DATA signBitAVX2<>+28(SB)/4, $0x80000000
 GLOBL signBitAVX2<>(SB), RODATA|NOPTR, $32
+
+// func mixE2M1G16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·mixE2M1G16AVX2(SB), NOSPLIT, $8-72
+	MOVQ dim+48(FP), BX
+	MOVQ stride+24(FP), SI
+	SHRQ $0x01, BX
+	SHLQ $0x02, SI
+	MOVQ scale+64(FP), R8
+
+rows4:
+	CMPQ rows+56(FP), $0x04
+	JLT  rows3
+	XORQ DI, DI
+
+block4x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest4x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 12(AX), Y11
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y0, Y1
+	VSHUFPS      $0x88, Y12, Y0, Y0
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y2
+	VMOVUPS      32(AX)(CX*1), Y12
+	VSHUFPS      $0xdd, Y12, Y2, Y3
+	VSHUFPS      $0x88, Y12, Y2, Y2
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VMULPS       Y9, Y3, Y3
+	VMOVUPS      (AX)(CX*2), Y4
+	VMOVUPS      32(AX)(CX*2), Y12
+	VSHUFPS      $0xdd, Y12, Y4, Y5
+	VSHUFPS      $0x88, Y12, Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VPERMPD      $0xd8, Y5, Y5
+	VMULPS       Y10, Y4, Y4
+	VMULPS       Y10, Y5, Y5
+	VMOVUPS      (AX)(DX*1), Y6
+	VMOVUPS      32(AX)(DX*1), Y12
+	VSHUFPS      $0xdd, Y12, Y6, Y7
+	VSHUFPS      $0x88, Y12, Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VPERMPD      $0xd8, Y7, Y7
+	VMULPS       Y11, Y6, Y6
+	VMULPS       Y11, Y7, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), R11
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run4x2:
+	MOVQ    (DX), R12
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R12, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R13
+	SHRQ    $0x01, R13
+	ADDQ    R13, R12
+	IMULQ   80(DX), R13
+	ADDQ    R13, AX
+	MOVQ    80(DX), R13
+	MOVQ    72(DX), R14
+	MOVQ    DI, R15
+	SHRQ    $0x04, R15
+	LEAQ    (R14)(R15*8), R14
+
+values4x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R10)(R11*1), Y11
+	VBROADCASTSS (R14), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    (R12), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y8, Y15, Y1
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y9, Y15, Y3
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y10, Y15, Y5
+	VFMADD231PS  Y11, Y12, Y6
+	VFMADD231PS  Y11, Y15, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	ADDQ         BX, R12
+	ADDQ         $0x04, R10
+	ADDQ         R8, R14
+	DECQ         R13
+	JNZ          values4x2
+	ADDQ         $0x68, DX
+	DECQ         (SP)
+	JNZ          run4x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VUNPCKLPS    Y1, Y0, Y12
+	VUNPCKHPS    Y1, Y0, Y1
+	VPERM2F128   $0x20, Y1, Y12, Y0
+	VPERM2F128   $0x31, Y1, Y12, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VUNPCKLPS    Y3, Y2, Y12
+	VUNPCKHPS    Y3, Y2, Y3
+	VPERM2F128   $0x20, Y3, Y12, Y2
+	VPERM2F128   $0x31, Y3, Y12, Y3
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VUNPCKLPS    Y5, Y4, Y12
+	VUNPCKHPS    Y5, Y4, Y5
+	VPERM2F128   $0x20, Y5, Y12, Y4
+	VPERM2F128   $0x31, Y5, Y12, Y5
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	VUNPCKLPS    Y7, Y6, Y12
+	VUNPCKHPS    Y7, Y6, Y7
+	VPERM2F128   $0x20, Y7, Y12, Y6
+	VPERM2F128   $0x31, Y7, Y12, Y7
+	VMOVUPS      Y6, (AX)(DX*1)
+	VMOVUPS      Y7, 32(AX)(DX*1)
+	MOVQ         R9, DI
+	JMP          block4x2
+
+rest4x2:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x10, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x04, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x10, shrink+8(FP)
+	SUBQ   $0x04, rows+56(FP)
+	JMP    rows4
+
+rows3:
+	CMPQ rows+56(FP), $0x03
+	JLT  rows2
+	XORQ DI, DI
+
+block3x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest3x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	VBROADCASTSS 8(AX), Y10
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y0, Y1
+	VSHUFPS      $0x88, Y12, Y0, Y0
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y2
+	VMOVUPS      32(AX)(CX*1), Y12
+	VSHUFPS      $0xdd, Y12, Y2, Y3
+	VSHUFPS      $0x88, Y12, Y2, Y2
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VMULPS       Y9, Y3, Y3
+	VMOVUPS      (AX)(CX*2), Y4
+	VMOVUPS      32(AX)(CX*2), Y12
+	VSHUFPS      $0xdd, Y12, Y4, Y5
+	VSHUFPS      $0x88, Y12, Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VPERMPD      $0xd8, Y5, Y5
+	VMULPS       Y10, Y4, Y4
+	VMULPS       Y10, Y5, Y5
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run3x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values3x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R10)(SI*2), Y10
+	VBROADCASTSS (R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    (R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y8, Y15, Y1
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y9, Y15, Y3
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y10, Y15, Y5
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values3x2
+	ADDQ         $0x68, DX
+	DECQ         (SP)
+	JNZ          run3x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VUNPCKLPS    Y1, Y0, Y12
+	VUNPCKHPS    Y1, Y0, Y1
+	VPERM2F128   $0x20, Y1, Y12, Y0
+	VPERM2F128   $0x31, Y1, Y12, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VUNPCKLPS    Y3, Y2, Y12
+	VUNPCKHPS    Y3, Y2, Y3
+	VPERM2F128   $0x20, Y3, Y12, Y2
+	VPERM2F128   $0x31, Y3, Y12, Y3
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	VUNPCKLPS    Y5, Y4, Y12
+	VUNPCKHPS    Y5, Y4, Y5
+	VPERM2F128   $0x20, Y5, Y12, Y4
+	VPERM2F128   $0x31, Y5, Y12, Y5
+	VMOVUPS      Y4, (AX)(CX*2)
+	VMOVUPS      Y5, 32(AX)(CX*2)
+	MOVQ         R9, DI
+	JMP          block3x2
+
+rest3x2:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x0c, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x03, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x0c, shrink+8(FP)
+	SUBQ   $0x03, rows+56(FP)
+	JMP    rows3
+
+rows2:
+	CMPQ rows+56(FP), $0x02
+	JLT  rows1
+	XORQ DI, DI
+
+block2x4:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x4
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y0, Y1
+	VSHUFPS      $0x88, Y12, Y0, Y0
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y2, Y3
+	VSHUFPS      $0x88, Y12, Y2, Y2
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	VMULPS       Y8, Y2, Y2
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      (AX)(CX*1), Y4
+	VMOVUPS      32(AX)(CX*1), Y12
+	VSHUFPS      $0xdd, Y12, Y4, Y5
+	VSHUFPS      $0x88, Y12, Y4, Y4
+	VPERMPD      $0xd8, Y4, Y4
+	VPERMPD      $0xd8, Y5, Y5
+	VMULPS       Y9, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VMOVUPS      64(AX)(CX*1), Y6
+	VMOVUPS      96(AX)(CX*1), Y12
+	VSHUFPS      $0xdd, Y12, Y6, Y7
+	VSHUFPS      $0x88, Y12, Y6, Y6
+	VPERMPD      $0xd8, Y6, Y6
+	VPERMPD      $0xd8, Y7, Y7
+	VMULPS       Y9, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values2x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    (R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y8, Y15, Y1
+	VFMADD231PS  Y9, Y12, Y4
+	VFMADD231PS  Y9, Y15, Y5
+	VBROADCASTSS 8(R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    8(R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y8, Y15, Y3
+	VFMADD231PS  Y9, Y12, Y6
+	VFMADD231PS  Y9, Y15, Y7
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x4
+	ADDQ         $0x68, DX
+	DECQ         (SP)
+	JNZ          run2x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VUNPCKLPS    Y1, Y0, Y12
+	VUNPCKHPS    Y1, Y0, Y1
+	VPERM2F128   $0x20, Y1, Y12, Y0
+	VPERM2F128   $0x31, Y1, Y12, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VUNPCKLPS    Y3, Y2, Y12
+	VUNPCKHPS    Y3, Y2, Y3
+	VPERM2F128   $0x20, Y3, Y12, Y2
+	VPERM2F128   $0x31, Y3, Y12, Y3
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VUNPCKLPS    Y5, Y4, Y12
+	VUNPCKHPS    Y5, Y4, Y5
+	VPERM2F128   $0x20, Y5, Y12, Y4
+	VPERM2F128   $0x31, Y5, Y12, Y5
+	VMOVUPS      Y4, (AX)(CX*1)
+	VMOVUPS      Y5, 32(AX)(CX*1)
+	VUNPCKLPS    Y7, Y6, Y12
+	VUNPCKHPS    Y7, Y6, Y7
+	VPERM2F128   $0x20, Y7, Y12, Y6
+	VPERM2F128   $0x31, Y7, Y12, Y7
+	VMOVUPS      Y6, 64(AX)(CX*1)
+	VMOVUPS      Y7, 96(AX)(CX*1)
+	MOVQ         R9, DI
+	JMP          block2x4
+
+rest2x4:
+block2x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest2x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	VBROADCASTSS 4(AX), Y9
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y0, Y1
+	VSHUFPS      $0x88, Y12, Y0, Y0
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y2
+	VMOVUPS      32(AX)(CX*1), Y12
+	VSHUFPS      $0xdd, Y12, Y2, Y3
+	VSHUFPS      $0x88, Y12, Y2, Y2
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VMULPS       Y9, Y3, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run2x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values2x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R10)(SI*1), Y9
+	VBROADCASTSS (R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    (R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y8, Y15, Y1
+	VFMADD231PS  Y9, Y12, Y2
+	VFMADD231PS  Y9, Y15, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values2x2
+	ADDQ         $0x68, DX
+	DECQ         (SP)
+	JNZ          run2x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	LEAQ         (AX)(DI*4), AX
+	VUNPCKLPS    Y1, Y0, Y12
+	VUNPCKHPS    Y1, Y0, Y1
+	VPERM2F128   $0x20, Y1, Y12, Y0
+	VPERM2F128   $0x31, Y1, Y12, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VUNPCKLPS    Y3, Y2, Y12
+	VUNPCKHPS    Y3, Y2, Y3
+	VPERM2F128   $0x20, Y3, Y12, Y2
+	VPERM2F128   $0x31, Y3, Y12, Y3
+	VMOVUPS      Y2, (AX)(CX*1)
+	VMOVUPS      Y3, 32(AX)(CX*1)
+	MOVQ         R9, DI
+	JMP          block2x2
+
+rest2x2:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x08, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x02, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x08, shrink+8(FP)
+	SUBQ   $0x02, rows+56(FP)
+	JMP    rows2
+
+rows1:
+	CMPQ rows+56(FP), $0x01
+	JLT  rows0
+	XORQ DI, DI
+
+block1x4:
+	LEAQ         32(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x4
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y0, Y1
+	VSHUFPS      $0x88, Y12, Y0, Y0
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y2, Y3
+	VSHUFPS      $0x88, Y12, Y2, Y2
+	VPERMPD      $0xd8, Y2, Y2
+	VPERMPD      $0xd8, Y3, Y3
+	VMULPS       Y8, Y2, Y2
+	VMULPS       Y8, Y3, Y3
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x4:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values1x4:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    (R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y8, Y15, Y1
+	VBROADCASTSS 8(R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    8(R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y2
+	VFMADD231PS  Y8, Y15, Y3
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000010, AX
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x4
+	ADDQ         $0x68, DX
+	DECQ         (SP)
+	JNZ          run1x4
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VUNPCKLPS    Y1, Y0, Y12
+	VUNPCKHPS    Y1, Y0, Y1
+	VPERM2F128   $0x20, Y1, Y12, Y0
+	VPERM2F128   $0x31, Y1, Y12, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VUNPCKLPS    Y3, Y2, Y12
+	VUNPCKHPS    Y3, Y2, Y3
+	VPERM2F128   $0x20, Y3, Y12, Y2
+	VPERM2F128   $0x31, Y3, Y12, Y3
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	MOVQ         R9, DI
+	JMP          block1x4
+
+rest1x4:
+block1x2:
+	LEAQ         16(DI), R9
+	CMPQ         R9, dim+48(FP)
+	JGT          rest1x2
+	MOVQ         shrink+8(FP), AX
+	VBROADCASTSS (AX), Y8
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y12
+	VSHUFPS      $0xdd, Y12, Y0, Y1
+	VSHUFPS      $0x88, Y12, Y0, Y0
+	VPERMPD      $0xd8, Y0, Y0
+	VPERMPD      $0xd8, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y8, Y1, Y1
+	MOVQ         p+16(FP), R10
+	LEAQ         (SI)(SI*2), AX
+	MOVQ         values+32(FP), DX
+	MOVQ         runs+40(FP), AX
+	MOVQ         AX, (SP)
+
+run1x2:
+	MOVQ    (DX), R11
+	MOVQ    48(DX), AX
+	TESTQ   AX, AX
+	CMOVQEQ R11, AX
+	MOVQ    56(DX), CX
+	TESTQ   CX, CX
+	CMOVQEQ AX, CX
+	SUBQ    AX, CX
+	MOVQ    DI, R12
+	SHRQ    $0x01, R12
+	ADDQ    R12, R11
+	IMULQ   80(DX), R12
+	ADDQ    R12, AX
+	MOVQ    80(DX), R12
+	MOVQ    72(DX), R13
+	MOVQ    DI, R14
+	SHRQ    $0x04, R14
+	LEAQ    (R13)(R14*8), R13
+
+values1x2:
+	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R13), Y14
+	VMULPS       e2m1AVX2<>+0(SB), Y14, Y14
+	VPMOVZXBD    (R11), Y15
+	VPSLLD       $0x1c, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPERMPS      Y14, Y15, Y12
+	VPXOR        Y13, Y12, Y12
+	VPSLLD       $0x18, Y15, Y13
+	VPAND        signBitAVX2<>+0(SB), Y13, Y13
+	VPSRLD       $0x04, Y15, Y15
+	VPERMPS      Y14, Y15, Y15
+	VPXOR        Y13, Y15, Y15
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y8, Y15, Y1
+	PREFETCHT0   (AX)
+	PREFETCHT1   (AX)(CX*1)
+	ADDQ         $0x00000008, AX
+	ADDQ         BX, R11
+	ADDQ         $0x04, R10
+	ADDQ         R8, R13
+	DECQ         R12
+	JNZ          values1x2
+	ADDQ         $0x68, DX
+	DECQ         (SP)
+	JNZ          run1x2
+	MOVQ         acc+0(FP), AX
+	MOVQ         dim+48(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), CX
+	LEAQ         (AX)(DI*4), AX
+	VUNPCKLPS    Y1, Y0, Y12
+	VUNPCKHPS    Y1, Y0, Y1
+	VPERM2F128   $0x20, Y1, Y12, Y0
+	VPERM2F128   $0x31, Y1, Y12, Y1
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	MOVQ         R9, DI
+	JMP          block1x2
+
+rest1x2:
+	MOVQ   dim+48(FP), AX
+	IMUL3Q $0x04, AX, AX
+	ADDQ   AX, acc+0(FP)
+	IMUL3Q $0x01, SI, AX
+	ADDQ   AX, p+16(FP)
+	ADDQ   $0x04, shrink+8(FP)
+	SUBQ   $0x01, rows+56(FP)
+	JMP    rows1
+
+rows0:
+	VZEROUPPER
+	RET
 
 // func foldAVX2(dst *float32, p *float32, stride int, width int, rows int, values *byte, runs int)
 // Requires: AVX, AVX2

@@ -54,6 +54,11 @@ func mixInt4G64AVX512(acc *float32, shrink *float32, p *float32, stride int, val
 //go:noescape
 func mixE2M1AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
+// mixE2M1G16AVX512 is a mixer.
+//
+//go:noescape
+func mixE2M1G16AVX512(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+
 // foldAVX512 sets rows of dst, width elements apart, to the products of rows of p and the factors of runs of values.
 //
 //go:noescape
@@ -118,6 +123,11 @@ func mixInt4G64AVX2(acc *float32, shrink *float32, p *float32, stride int, value
 //
 //go:noescape
 func mixE2M1AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
+
+// mixE2M1G16AVX2 is a mixer.
+//
+//go:noescape
+func mixE2M1G16AVX2(acc *float32, shrink *float32, p *float32, stride int, values *byte, runs int, dim int, rows int, scale int)
 
 // foldAVX2 sets rows of dst, width elements apart, to the products of rows of p and the factors of runs of values.
 //

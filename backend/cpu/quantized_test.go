@@ -231,7 +231,7 @@ func TestRotateQuantizesAnew(t *testing.T) {
 						if rope.turn(x, len(x), int(deltas[len(deltas)-1]), 1); turned {
 							quant.Hadamard(x)
 						}
-						copied := stored{dt: dt, dim: 80, n: 1, data: make([]byte, len(at.data)), scales: append([]uint32(nil), at.scales...)}
+						copied := stored{dt: dt, dim: 80, n: 1, data: make([]byte, len(at.data)), scales: append([]uint32(nil), at.scales...), factor: at.factor}
 						if finite(x) {
 							require.True(t, portable.encode[dt](copied, x, false))
 						} else {

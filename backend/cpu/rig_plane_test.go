@@ -27,11 +27,17 @@ var storageTypes = func() (all []backend.DType) {
 // scaleWords is how many words of scales go with n rows of a head.
 func scaleWords(dt backend.DType, dim, n int) int {
 	_, words, _ := dt.Scales(1, 1, n, dim)
+	if dt.Coding().Scope == backend.ByGroup {
+		words -= dt.HeadWords(1)
+	}
 	return words
 }
 
 // fp8Scale spreads values of unit variance over the range of 8-bit floats.
 const fp8Scale = 1.0 / 64
+
+// headFactor is the factor of a head of a type whose groups have theirs relative to one: no power of two.
+const headFactor = 0.013
 
 // someScale is a word of scales of a type that has some, from 0 to 1.
 func someScale(rng *rand.Rand, dt backend.DType) uint32 {
@@ -40,6 +46,8 @@ func someScale(rng *rand.Rand, dt backend.DType) uint32 {
 		return math.Float32bits(rng.Float32())
 	case backend.Exponents:
 		return 0x60606060 + rng.Uint32()&0x1f1f1f1f
+	case backend.Minifactors:
+		return rng.Uint32() & 0x37373737
 	}
 	return uint32(quant.WordOf(-rng.Float32(), rng.Float32(), dt.Bits()))
 }
@@ -64,7 +72,9 @@ func emptyPlane(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt back
 	for i := range view[uint32](scales) {
 		view[uint32](scales)[i] = 0x7fc07fc0 // as a float32, and as a step
 		switch c := dt.Coding(); {
-		case c.Scale == backend.Exponents:
+		case c.Scale == backend.Minifactors && i < dt.HeadWords(v.KVHeads):
+			view[float32](scales)[i] = headFactor * float32(1+i)
+		case c.Scale == backend.Exponents, c.Scale == backend.Minifactors:
 			view[uint32](scales)[i] = math.MaxUint32
 		case c.Scope == backend.ByHead:
 			view[float32](scales)[i] = fp8Scale

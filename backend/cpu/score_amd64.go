@@ -28,6 +28,7 @@ type scorers struct {
 	pairs, doublePairs func(dst *float32, words *uint32, n int, part float32)
 	words              int // what pairs takes a multiple of
 	exponents          func(dst *float32, scales *uint32, rows, words, groups int, step, zero float32)
+	minifactors        func(dst *float32, scales *uint32, rows, words, groups int, step, zero float32)
 	channels           func(zeros, scaled *float32, words *uint32, q *float32, dim, rows int, part float32)
 	rowSums            func(sums *int32, q *byte, dim, rows int)
 	splitRows          func(dst, q *byte, dim, rows int)
@@ -40,24 +41,24 @@ type scorers struct {
 var scorersOf = map[string]*scorers{"avx512": {
 	scores: perCode[scorer]{
 		f32: scoreF32AVX512, f16: scoreF16AVX512, bf16: scoreBF16AVX512, signed8: scoreInt8AVX512, unsigned8: scoreInt8AsymAVX512,
-		unsigned4: scoreInt4AVX512, wide4: scoreInt4AVX512, channels4: scoreInt4ChannelAVX512, float4: scoreE2M1AVX512,
+		unsigned4: scoreInt4AVX512, wide4: scoreInt4AVX512, channels4: scoreInt4ChannelAVX512, float4: scoreE2M1AVX512, scaled4: scoreE2M1AVX512,
 		float8e4m3: scoreE4M3AVX512, float8e5m2: scoreE5M2AVX512,
 	}.table(),
 	products: perCode[scorer]{
 		signed8: productInt8AVX512, unsigned8: productInt8AsymAVX512, unsigned4: productInt4AVX512, wide4: productInt4AVX512, float4: productE2M1AVX512,
 	}.table(),
-	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512, exponents: exponentsAVX512,
+	pairs: pairsAVX512, doublePairs: doublePairsAVX512, words: 8, channels: channelsAVX512, exponents: exponentsAVX512, minifactors: minifactorsAVX512,
 	rowSums: rowSumsAVX512, splitRows: splitRowsAVX512, unzipRows: unzipRowsAVX512, split: 128, splitBytes: 192, fetch: fetchAVX512,
 }, "avx2": {
 	scores: perCode[scorer]{
 		f32: scoreF32AVX2, f16: scoreF16AVX2, bf16: scoreBF16AVX2, signed8: scoreInt8AVX2, unsigned8: scoreInt8AsymAVX2,
-		unsigned4: scoreInt4AVX2, wide4: scoreInt4AVX2, channels4: scoreInt4ChannelAVX2, float4: scoreE2M1AVX2,
+		unsigned4: scoreInt4AVX2, wide4: scoreInt4AVX2, channels4: scoreInt4ChannelAVX2, float4: scoreE2M1AVX2, scaled4: scoreE2M1AVX2,
 		float8e4m3: scoreE4M3AVX2, float8e5m2: scoreE5M2AVX2,
 	}.table(),
 	products: perCode[scorer]{
 		signed8: productInt8AVX2, unsigned8: productInt8AsymAVX2, unsigned4: productInt4AVX2, wide4: productInt4AVX2, float4: productE2M1AVX2,
 	}.table(),
-	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2, exponents: exponentsAVX2,
+	pairs: pairsAVX2, doublePairs: doublePairsAVX2, words: 4, channels: channelsAVX2, exponents: exponentsAVX2, minifactors: minifactorsAVX2,
 	rowSums: rowSumsAVX2, splitRows: splitRowsAVX2, split: 32, splitBytes: 64, fetch: fetchAVX2,
 }}
 
@@ -143,7 +144,7 @@ func (s *scorers) runs(dst []float32, stride int, q []float32, keys []stored, n 
 	for r := 0; r < rows; r += rowsAtOnce {
 		some, x, zeros := min(rowsAtOnce, rows-r), &q[r*dim], (*float32)(nil)
 		switch {
-		case dt.Bits() == 4 && !channels && s.unzipRows != nil:
+		case dt.Bits() == 4 && !channels && s.unzipRows != nil && keys[0].group() >= groupAtOnce:
 			unzipped := &scratch[:rowsAtOnce*dim][0]
 			s.unzipRows(unzipped, x, dim, some)
 			x = unzipped
@@ -180,8 +181,8 @@ func (s *scorers) factors(runs []stored, scratch []float32) (bytes int, rest []f
 		return asTheyAre(runs), scratch
 	case c.Scope == backend.ByGroup && c.Scale == backend.StepZero:
 		return s.unpacked(runs, 1, scratch)
-	case c.Scale == backend.Exponents:
-		return s.powers(runs, 1, 0, scratch)
+	case c.Scale == backend.Exponents, c.Scale == backend.Minifactors:
+		return s.steps(runs, 1, 0, scratch)
 	}
 	return 0, scratch
 }
@@ -238,18 +239,26 @@ func (s *scorers) unpack(dst []float32, words []uint32, bits, times int) {
 	}
 }
 
-// powers is factors of pairs: a group's power of two times what a step and what code 0 are worth.
-func (s *scorers) powers(runs []stored, step, zero float32, scratch []float32) (bytes int, rest []float32) {
+// steps is factors of pairs: a group's byte, and what the head has, times what a step and what code 0 are
+// worth.
+func (s *scorers) steps(runs []stored, step, zero float32, scratch []float32) (bytes int, rest []float32) {
 	dt, dim := runs[0].dt, runs[0].dim
-	words, groups := dt.ScaleWords(dim), ceilDiv(dim, groupAtOnce)
+	words, groups, unpack := dt.ScaleWords(dim), ceilDiv(dim, runs[0].group()), s.exponents
+	if dt.HeadFactors() {
+		unpack = s.minifactors
+	}
 	for i := range runs {
+		step := step
+		if dt.HeadFactors() {
+			step *= runs[i].factor
+		}
 		rows := runs[i].n
 		pairs := scratch[:2*groups*rows+beyondPairs]
 		scales := runs[i].scales[:rows*words]
 		if groups == 4*words { // no byte is left over: all are those of one row
-			s.exponents(&pairs[0], &scales[0], 1, len(scales), 4*len(scales), step, zero)
+			unpack(&pairs[0], &scales[0], 1, len(scales), 4*len(scales), step, zero)
 		} else {
-			s.exponents(&pairs[0], &scales[0], rows, words, groups, step, zero)
+			unpack(&pairs[0], &scales[0], rows, words, groups, step, zero)
 		}
 		runs[i].factors, scratch = &pairs[0], scratch[2*groups*rows:]
 	}

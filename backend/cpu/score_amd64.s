@@ -10114,6 +10114,82 @@ DATA oneAVX512<>+56(SB)/4, $0x00000001
 DATA oneAVX512<>+60(SB)/4, $0x00000001
 GLOBL oneAVX512<>(SB), RODATA|NOPTR, $64
 
+// func minifactorsAVX512(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
+// Requires: AVX, AVX2
+TEXT ·minifactorsAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         scales+8(FP), CX
+	MOVQ         rows+16(FP), DX
+	MOVQ         groups+32(FP), BX
+	VMOVSS       step+40(FP), X0
+	VMOVSS       zero+44(FP), X1
+	VUNPCKLPS    X1, X0, X0
+	VBROADCASTSD X0, Y0
+
+row:
+	MOVQ AX, SI
+	MOVQ words+24(FP), DI
+
+word:
+	VPMOVZXBQ (CX), Y1
+	VPSLLD    $0x19, Y1, Y2
+	VPSRLD    $0x05, Y2, Y2
+	VPSRLD    $0x07, Y1, Y1
+	VPSLLD    $0x1f, Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    beyondSmallAVX512<>+0(SB), Y2, Y2
+	VPSRAD    $0x1f, Y2, Y2
+	VMULPS    smallUpAVX512<>+0(SB), Y1, Y1
+	VPMAXUD   Y2, Y1, Y1
+	VMOVSLDUP Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (SI)
+	ADDQ      $0x04, CX
+	ADDQ      $0x20, SI
+	DECQ      DI
+	JNE       word
+	LEAQ      (AX)(BX*8), AX
+	DECQ      DX
+	JNE       row
+	VZEROUPPER
+	RET
+
+DATA beyondSmallAVX512<>+0(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+4(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+8(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+12(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+16(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+20(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+24(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+28(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+32(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+36(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+40(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+44(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+48(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+52(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+56(SB)/4, $0x78100000
+DATA beyondSmallAVX512<>+60(SB)/4, $0x78100000
+GLOBL beyondSmallAVX512<>(SB), RODATA|NOPTR, $64
+
+DATA smallUpAVX512<>+0(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+4(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+8(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+12(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+16(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+20(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+24(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+28(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+32(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+36(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+40(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+44(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+48(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+52(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+56(SB)/4, $0x7b800000
+DATA smallUpAVX512<>+60(SB)/4, $0x7b800000
+GLOBL smallUpAVX512<>(SB), RODATA|NOPTR, $64
+
 // func channelsAVX512(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
 // Requires: AVX, AVX512F
 TEXT ·channelsAVX512(SB), NOSPLIT, $0-52
@@ -18514,6 +18590,66 @@ DATA oneAVX2<>+20(SB)/4, $0x00000001
 DATA oneAVX2<>+24(SB)/4, $0x00000001
 DATA oneAVX2<>+28(SB)/4, $0x00000001
 GLOBL oneAVX2<>(SB), RODATA|NOPTR, $32
+
+// func minifactorsAVX2(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
+// Requires: AVX, AVX2
+TEXT ·minifactorsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         scales+8(FP), CX
+	MOVQ         rows+16(FP), DX
+	MOVQ         groups+32(FP), BX
+	VMOVSS       step+40(FP), X0
+	VMOVSS       zero+44(FP), X1
+	VUNPCKLPS    X1, X0, X0
+	VBROADCASTSD X0, Y0
+
+row:
+	MOVQ AX, SI
+	MOVQ words+24(FP), DI
+
+word:
+	VPMOVZXBQ (CX), Y1
+	VPSLLD    $0x19, Y1, Y2
+	VPSRLD    $0x05, Y2, Y2
+	VPSRLD    $0x07, Y1, Y1
+	VPSLLD    $0x1f, Y1, Y1
+	VPADDD    Y2, Y1, Y1
+	VPADDD    beyondSmallAVX2<>+0(SB), Y2, Y2
+	VPSRAD    $0x1f, Y2, Y2
+	VMULPS    smallUpAVX2<>+0(SB), Y1, Y1
+	VPMAXUD   Y2, Y1, Y1
+	VMOVSLDUP Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (SI)
+	ADDQ      $0x04, CX
+	ADDQ      $0x20, SI
+	DECQ      DI
+	JNE       word
+	LEAQ      (AX)(BX*8), AX
+	DECQ      DX
+	JNE       row
+	VZEROUPPER
+	RET
+
+DATA beyondSmallAVX2<>+0(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+4(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+8(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+12(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+16(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+20(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+24(SB)/4, $0x78100000
+DATA beyondSmallAVX2<>+28(SB)/4, $0x78100000
+GLOBL beyondSmallAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA smallUpAVX2<>+0(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+4(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+8(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+12(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+16(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+20(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+24(SB)/4, $0x7b800000
+DATA smallUpAVX2<>+28(SB)/4, $0x7b800000
+GLOBL smallUpAVX2<>(SB), RODATA|NOPTR, $32
 
 // func channelsAVX2(zeros *float32, scaled *float32, words *uint32, q *float32, dim int, rows int, part float32)
 // Requires: AVX, AVX2

@@ -89,6 +89,11 @@ func doublePairsAVX512(dst *float32, words *uint32, n int, part float32)
 //go:noescape
 func exponentsAVX512(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
 
+// minifactorsAVX512 sets dst to the products of the E4M3 e with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.
+//
+//go:noescape
+func minifactorsAVX512(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
+
 // channelsAVX512 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
 //
 //go:noescape
@@ -198,6 +203,11 @@ func doublePairsAVX2(dst *float32, words *uint32, n int, part float32)
 //
 //go:noescape
 func exponentsAVX2(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
+
+// minifactorsAVX2 sets dst to the products of the E4M3 e with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.
+//
+//go:noescape
+func minifactorsAVX2(dst *float32, scales *uint32, rows int, words int, groups int, step float32, zero float32)
 
 // channelsAVX2 sets zeros to the zero points of dim words, in steps, and scaled to rows of q times their steps.
 //

@@ -79,7 +79,7 @@ func (s *scorers) multiply(dst []float32, stride int, q stored, keys []stored, n
 		scale = asTheyAre(keys)
 	} else {
 		if dt.Coding().Scale == backend.Exponents { // codes count half steps from the lowest one
-			scale, scratch = s.powers(keys, 0.5, -6, scratch)
+			scale, scratch = s.steps(keys, 0.5, -6, scratch)
 		} else {
 			scale, scratch = s.unpacked(keys, keys[0].group()/groupAtOnce, scratch)
 		}

@@ -15,7 +15,7 @@ import (
 // someKeys is n keys of a type, encoded from normal values, at memory that begins skew bytes
 // after a cache line.
 func someKeys(rng *rand.Rand, dt backend.DType, dim, n, skew int) stored {
-	keys := stored{dt: dt, dim: dim, n: n, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:], scales: make([]uint32, scaleWords(dt, dim, n))}
+	keys := stored{dt: dt, dim: dim, n: n, data: aligned[byte](skew + n*dim*dt.Bits()/8)[skew:], scales: make([]uint32, scaleWords(dt, dim, n)), factor: headFactor}
 	if dt.Coding().Scope == backend.ByHead {
 		keys.scales[0] = math.Float32bits(0.01)
 	}

@@ -22,6 +22,7 @@ type stored struct {
 	n            int      // rows
 	dim          int
 	dt           backend.DType
+	factor       float32 // of the head, where that goes with the scales of rows
 }
 
 // row is row i alone.
@@ -64,11 +65,15 @@ func (s *stored) setNaN() {
 		for i := range s.scales {
 			s.scales[i] = math.Float32bits(float32(math.NaN()))
 		}
-	case c.Scale == backend.Exponents:
+	case c.Scale == backend.Exponents, c.Scale == backend.Minifactors:
+		number := uint8(quant.NaNExponent)
+		if c.Scale == backend.Minifactors {
+			number = quant.NaNFactor
+		}
 		words := s.dt.ScaleWords(s.dim)
 		for row := range s.n {
 			for i := range ceilDiv(s.dim, c.Group) {
-				quant.PutExponent(s.scales[row*words:], i, quant.NaNExponent)
+				quant.PutExponent(s.scales[row*words:], i, number)
 			}
 		}
 	default:

@@ -10,10 +10,11 @@ import "math"
 // NaNExponent is the exponent of a group whose values are all NaN.
 const NaNExponent = 255
 
-// Exponent is the exponent of group i of a row.
+// Exponent is the byte of group i of a row: an exponent, or what else is stored in its place (see
+// EncodeNV).
 func Exponent(words []uint32, i int) uint8 { return uint8(words[i/4] >> (i % 4 * 8)) }
 
-// PutExponent sets the exponent of group i. Groups are set in order: the first one of a word clears
+// PutExponent sets the byte of group i. Groups are set in order: the first one of a word clears
 // the others.
 func PutExponent(words []uint32, i int, e uint8) {
 	if i%4 == 0 {
@@ -37,10 +38,10 @@ func ExponentMX(largest float32) uint8 {
 	return uint8(max(int(math.Float32bits(largest)>>23)-2, 0))
 }
 
-// exponentOf is the exponent of a group of finite values.
-func exponentOf(group []float32) uint8 {
+// largestOf is the largest magnitude of a group of finite values.
+func largestOf(group []float32) float32 {
 	lo, hi, _ := span(group)
-	return ExponentMX(max(abs(lo), abs(hi)))
+	return max(abs(lo), abs(hi))
 }
 
 // EncodeMX stores the row x in groups of the given size, a multiple of 8; the last one may be
@@ -69,23 +70,32 @@ func EncodeMX(codes []byte, words []uint32, x []float32, group int, saturate boo
 
 // DecodeMX computes the values of a row.
 func DecodeMX(dst []float32, codes []byte, words []uint32, group int) {
-	values := &e2m1.values
 	for i := 0; len(dst) > 0; i++ {
-		n, by := min(group, len(dst)), ScaleMX(Exponent(words, i))
-		for k, c := range codes[:n/2] {
-			dst[2*k], dst[2*k+1] = by*values[c&15], by*values[c>>4]
-		}
-		if n%2 == 1 {
-			dst[n-1] = by * values[codes[n/2]&15]
-		}
+		n := min(group, len(dst))
+		decodeE2M1(dst[:n], codes, ScaleMX(Exponent(words, i)))
 		dst, codes = dst[n:], codes[PackedLen(n, e2m1.bits):]
+	}
+}
+
+// decodeE2M1 computes the values of a group by its step.
+func decodeE2M1(dst []float32, codes []byte, step float32) {
+	values, n := &e2m1.values, len(dst)
+	for k, c := range codes[:n/2] {
+		dst[2*k], dst[2*k+1] = step*values[c&15], step*values[c>>4]
+	}
+	if n%2 == 1 {
+		dst[n-1] = step * values[codes[n/2]&15]
 	}
 }
 
 // BoundMX is the largest difference between a value and its stored value in a group with the given
 // exponent: half the distance between neighbouring codes, or the distance to the largest one.
 func BoundMX(x float32, e uint8) float64 {
-	a, step := math.Abs(float64(x)), math.Ldexp(1, int(e)-127)
+	return boundE2M1(math.Abs(float64(x)), math.Ldexp(1, int(e)-127))
+}
+
+// boundE2M1 is the largest difference between a magnitude and its nearest code, times a step.
+func boundE2M1(a, step float64) float64 {
 	switch {
 	case a <= 2*step:
 		return step / 4

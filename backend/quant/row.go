@@ -16,7 +16,8 @@ func AffineOf(dt backend.DType) (Affine, bool) {
 
 // EncodeRow stores the row x as a type whose rows have scales of their own (see backend.Coding):
 // codes, and ScaleWords words of scales. It is false when a value is not finite; with saturate it
-// replaces such values in x first (see Saturate).
+// replaces such values in x first (see Saturate). The factor that a head may have is 1; EncodeNV
+// takes another.
 func EncodeRow(dt backend.DType, codes []byte, scales []uint32, x []float32, saturate bool) bool {
 	switch c := codingOfRows(dt); c.Code {
 	case backend.Signed:
@@ -24,6 +25,9 @@ func EncodeRow(dt backend.DType, codes []byte, scales []uint32, x []float32, sat
 		scales[0] = math.Float32bits(scale)
 		return ok
 	case backend.E2M1:
+		if dt.HeadFactors() {
+			return EncodeNV(codes, scales, x, c.Group, 1, saturate)
+		}
 		return EncodeMX(codes, scales, x, c.Group, saturate)
 	}
 	return affineRows(dt).Encode(codes, scales, x, saturate)
@@ -35,7 +39,11 @@ func DecodeRow(dt backend.DType, dst []float32, codes []byte, scales []uint32) {
 	case backend.Signed:
 		DecodeInt8(dst, codes, math.Float32frombits(scales[0]))
 	case backend.E2M1:
-		DecodeMX(dst, codes, scales, c.Group)
+		if dt.HeadFactors() {
+			DecodeNV(dst, codes, scales, c.Group, 1)
+		} else {
+			DecodeMX(dst, codes, scales, c.Group)
+		}
 	default:
 		affineRows(dt).Decode(dst, codes, scales)
 	}
@@ -53,7 +61,10 @@ func BoundRow(dt backend.DType, x []float32, i int) float64 {
 	case backend.Signed:
 		return BoundInt8(group)
 	case backend.E2M1:
-		return BoundMX(x[i], exponentOf(group))
+		if dt.HeadFactors() {
+			return BoundNV(x[i], StepNV(FactorNV(largestOf(group), 1), 1))
+		}
+		return BoundMX(x[i], ExponentMX(largestOf(group)))
 	}
 	return affineRows(dt).Bound(group)
 }

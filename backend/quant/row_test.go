@@ -131,6 +131,7 @@ func TestCodesAreTheSameEverywhere(t *testing.T) {
 		backend.Int4:     "87ac66c4747bda9a",
 		backend.Int4G64:  "277d97895190e27b",
 		backend.MXFP4:    "54e75114db77eaec",
+		backend.NVFP4:    "999ccc90e33fc6d2",
 	}
 	r := rand.New(rand.NewPCG(7, 7))
 	var rows [][]float32

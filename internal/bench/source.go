@@ -41,7 +41,7 @@ func (s ring[B]) layer(l layer, u use) func(turn int) backend.CacheView[B] {
 			dt := l.planes()[j]
 			*p = backend.Plane[B]{Data: s.m.filled(dt, l.slots*l.width()), Dim: l.dim}
 			if words, n, _ := dt.Scales(l.blocks(), l.kv, l.block, l.dim); n > 0 {
-				p.Scales = backend.Some(s.m.constant(words, n, smallScale(words)))
+				p.Scales = backend.Some(s.m.constant(words, n, smallScale(dt)))
 			}
 		}
 		layers[i] = v
@@ -49,12 +49,16 @@ func (s ring[B]) layer(l layer, u use) func(turn int) backend.CacheView[B] {
 	return func(turn int) backend.CacheView[B] { return layers[turn%len(layers)] }
 }
 
-// smallScale is a scale of 0.01 as a word, without a zero point where there could be one.
-func smallScale(words backend.DType) float64 {
-	if words == backend.U32 {
-		return float64(quant.BF16(0.01))
+// smallScale is a scale of 0.01 as a word, without a zero point where there could be one, or a word that
+// is 0.00004 as a factor and four times 1 as those of groups.
+func smallScale(dt backend.DType) float64 {
+	switch dt.Coding().Scale {
+	case backend.Factor:
+		return 0.01
+	case backend.Minifactors:
+		return 0x38383838
 	}
-	return 0.01
+	return float64(quant.BF16(0.01))
 }
 
 func (s ring[B]) rows(dt backend.DType, n int, _ use) func(turn int) B {

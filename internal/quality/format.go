@@ -60,6 +60,8 @@ func about(c backend.Coding) string {
 	switch {
 	case c.Scope == backend.ByHead:
 		scale = "scale 1"
+	case c.Scale == backend.Minifactors:
+		scale = fmt.Sprintf("groups of %d along the head, scale 1", c.Group)
 	case c.Group > 0:
 		scale = fmt.Sprintf("groups of %d along the head", c.Group)
 	case c.Scale == backend.StepZero:

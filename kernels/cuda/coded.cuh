@@ -21,12 +21,13 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
     static constexpr int PIECES = DIM / 16;
 
     const unsigned char *codes;
-    const uint32_t *words;
+    const uint32_t *words, *heads; // of rows, and of heads
     Storage stored;
     uint32_t head; // may have a word
 
-    __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t kv_head)
-        : codes(static_cast<const unsigned char *>(plane)), words(scales), stored{storage}, head(kv_head) {}
+    __device__ Coded(const void *plane, const uint32_t *scales, uint32_t storage, uint32_t kv_head, uint32_t kv_heads)
+        : codes(static_cast<const unsigned char *>(plane)), words(scales + Storage{storage}.before(kv_heads)), heads(scales),
+          stored{storage}, head(kv_head) {}
 
     template <int THREADS> __device__ void load(unsigned char *slot, const Stretch &keys, int64_t row, int lane) const {
         using Mine = Share<THREADS, KEYS>;
@@ -59,13 +60,21 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
                 unpack_float4(decoded + key * STRIDE + unit * UNIT, mine, exponents[key * own * 4 + (unit >> group)]);
             });
+        } else if (type.minifactors()) {
+            const unsigned char *factors = reinterpret_cast<const unsigned char *>(own_words);
+            const uint32_t group = type.group();
+            const float factor = __uint_as_float(heads[head]);
+            each<THREADS>(lane, [&](int key, int unit) {
+                const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
+                unpack_steps(decoded + key * STRIDE + unit * UNIT, mine, step_of(factors[key * own * 4 + (unit >> group)], factor));
+            });
         } else if (type.nibbles()) {
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
                 unpack4(decoded + key * STRIDE + unit * UNIT, mine, own_words[key * own + (unit >> spread)]);
             });
         } else if (type.floats()) {
-            const float scale = __uint_as_float(words[head]);
+            const float scale = __uint_as_float(heads[head]);
             asked<FKV_E4M3>(type, [&](Storage known) {
                 each<THREADS>(lane, [&](int key, int unit) {
                     const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);

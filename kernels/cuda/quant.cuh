@@ -27,6 +27,9 @@ __device__ inline float power(uint32_t exponent) {
     return __uint_as_float(exponent << 23 | (exponent == 0 || exponent == 255 ? 1u << 22 : 0));
 }
 
+// step_of is the step of a group whose factor, E4M3, is relative to its head's.
+__device__ inline float step_of(uint32_t byte, float factor) { return __fmul_rn(Minifloat::float8(true).value(byte), factor); }
+
 // Scale is what is beside the codes: an element is step * (code + zero).
 struct Scale {
     float step, zero;
@@ -44,6 +47,8 @@ struct Storage {
     __device__ bool channels() const { return type & FKV_BY_CHANNEL; } // share words over a block's tokens
     __device__ bool heads() const { return type & FKV_BY_HEAD; }       // have one word
     __device__ bool exponents() const { return type & FKV_EXPONENTS; } // four of them are a word
+    __device__ bool minifactors() const { return type & FKV_MINIFACTORS; } // so are four of these, E4M3, times the head's factor
+    __device__ bool quarters() const { return type & (FKV_EXPONENTS | FKV_MINIFACTORS); }
 
     __device__ bool plain() const { return type & (FKV_F32 | FKV_F16 | FKV_BF16); } // elements are no codes
 
@@ -53,12 +58,15 @@ struct Storage {
     // spread is the logarithm of the units that have a word together, group that of those that have a
     // scale.
     __device__ uint32_t spread() const { return type >> FKV_SHARE; }
-    __device__ uint32_t group() const { return exponents() ? spread() - 2 : spread(); }
+    __device__ uint32_t group() const { return quarters() ? spread() - 2 : spread(); }
 
     // words is how many a row of dim elements has of its own.
     __device__ uint32_t words(uint32_t dim) const {
         return type & (FKV_BY_CHANNEL | FKV_BY_HEAD) ? 0 : ((dim / UNIT - 1) >> spread()) + 1;
     }
+
+    // before is how many words of a plane come before those of rows: the factors of its heads.
+    __device__ uint32_t before(uint32_t kv_heads) const { return minifactors() ? (kv_heads + 3) & ~3u : 0; }
 
     // first is the first word for a row of a plane, which is one of the head's; panel is the
     // head's [block_size, dim] of a block.
@@ -66,9 +74,10 @@ struct Storage {
         return channels() ? panel * dim : heads() ? head : row * words(dim);
     }
 
-    // scale is that of a word, or of one of a word's exponents.
-    __device__ Scale scale(uint32_t word) const {
+    // scale is that of a word, or of one of a word's bytes.
+    __device__ Scale scale(uint32_t word, float factor = 1) const {
         if (exponents()) return {power(word), 0};
+        if (minifactors()) return {step_of(word, factor), 0};
         if (type & FKV_FACTORS) return {__uint_as_float(word), 0};
         const float zero = float(int16_t(word >> 16));
         return {__uint_as_float(word << 16), nibbles() ? zero * (1 / 16.f) : zero};
@@ -76,8 +85,9 @@ struct Storage {
 
     // word covers values from lo to hi, all finite. A step is a bfloat16 that was rounded up,
     // for the codes must reach hi; a zero point has 8 bits more than a code, or 12.
-    // An exponent makes the largest value one of the largest codes' binade.
-    __device__ uint32_t word(float lo, float hi) const {
+    // An exponent makes the largest value one of the largest codes' binade, a small factor the largest code.
+    __device__ uint32_t word(float lo, float hi, float factor = 1) const {
+        if (minifactors()) return Minifloat::float8(true).code(__fdiv_rn(__fdiv_rn(fmaxf(fabsf(lo), fabsf(hi)), 6), factor));
         if (exponents()) return max(int(__float_as_uint(fmaxf(fabsf(lo), fabsf(hi))) >> 23) - 2, 0);
         if (balanced()) {
             const float size = fmaxf(fabsf(lo), fabsf(hi)), step = __fdiv_rn(size, 127);
@@ -92,11 +102,12 @@ struct Storage {
         return uint32_t(int(fminf(fmaxf(zero, -32767), 32767))) << 16 | high;
     }
 
-    // no_number is the word, or the exponent, of a group that reads as NaN.
-    __device__ uint32_t no_number() const { return exponents() ? 255 : balanced() ? 0x7fc00000 : 0x7fc0; }
+    // no_number is the word, or the byte, of a group that reads as NaN.
+    __device__ uint32_t no_number() const { return minifactors() ? 0x7f : exponents() ? 255 : balanced() ? 0x7fc00000 : 0x7fc0; }
 
     // code is that of an element, in its lowest bits.
     __device__ uint32_t code(float x, const Scale &s) const {
+        if (minifactors() && s.step == 0) return __float_as_uint(x) >> 31 << 3; // a zero, with its sign
         if (floats()) return (nibbles() ? Minifloat::float4() : Minifloat::float8(e4m3())).code(__fdiv_rn(x, s.step));
         if (!(s.step > 0)) return 0; // NaN, or a group of zeros
         const float low = balanced() ? -127 : 0, top = balanced() ? 127 : nibbles() ? 15 : 255;
@@ -176,9 +187,11 @@ __device__ inline void float_values(float (&x)[UNIT], const Storage &type, const
     for (int i = 0; i < UNIT; i++) x[i] = __fmul_rn(scale, format.value(codes.at[i / 4] >> 8 * (i % 4)));
 }
 
-// values is either, of unit number unit of a row.
-__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word, uint32_t unit) {
-    if (type.exponents()) {
+// values is either, of unit number unit of a row; factor is what the row's head may have.
+__device__ inline void values(float (&x)[UNIT], const Storage &type, const Codes &codes, uint32_t word, uint32_t unit, float factor) {
+    if (type.minifactors()) {
+        float_values(x, type, codes, step_of(word >> 8 * (unit >> type.group() & 3) & 255, factor));
+    } else if (type.exponents()) {
         float_values(x, type, codes, power(word >> 8 * (unit >> type.group() & 3) & 255));
     } else if (type.floats()) {
         float_values(x, type, codes, __uint_as_float(word));

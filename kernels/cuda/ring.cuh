@@ -36,8 +36,8 @@ template <class T, class S, int KDIM, int VDIM, int KEYS, int STAGES, int THREAD
     // A ring walks tiles first, first+stride, … and begins to copy at once.
     __device__ Ring(unsigned char *shared, const Operands &at, const fkv_attend_args &args, const Pages &p, const Span &s,
                     int thread, int first, int step)
-        : memory(shared), key_plane(at.k, at.k_scales, args.k_storage, p.head),
-          value_plane(at.v, at.v_scales, args.v_storage, p.head), pages(p), span(s), lane(thread), tile(first), stride(step) {
+        : memory(shared), key_plane(at.k, at.k_scales, args.k_storage, p.head, args.kv_heads),
+          value_plane(at.v, at.v_scales, args.v_storage, p.head, args.kv_heads), pages(p), span(s), lane(thread), tile(first), stride(step) {
 #pragma unroll 1
         for (int ahead = 0; ahead < STAGES; ahead++) {
             if (ahead * PLANES < SLOTS - 1) load<0>(ahead);

@@ -13,7 +13,7 @@ template <class S, int DIM, int KEYS, int PAD> struct Plain {
 
     const S *elements;
 
-    __device__ Plain(const void *plane, const uint32_t *, uint32_t, uint32_t) : elements(static_cast<const S *>(plane)) {}
+    __device__ Plain(const void *plane, const uint32_t *, uint32_t, uint32_t, uint32_t) : elements(static_cast<const S *>(plane)) {}
 
     // load begins to copy a tile to a slot of BYTES, a thread's share of it from row on; what is no
     // key reads as 0.

@@ -121,4 +121,18 @@ template <class T> __device__ inline void unpack_float4(T *to, uint32_t codes, u
     store(to, x);
 }
 
+// unpack_steps makes elements of E2M1 with a step that is no power of two: products are f32, and rounded
+// to elements then. What a code is worth is a bfloat16, the upper half of an f32.
+template <class T> __device__ inline void unpack_steps(T *to, uint32_t codes, float step) {
+    uint32_t pairs[UNIT / 2];
+    float4_pairs<bfloat>(pairs, codes);
+    float x[UNIT];
+#pragma unroll
+    for (int i = 0; i < UNIT / 2; i++) {
+        x[2 * i] = __fmul_rn(step, __uint_as_float(pairs[i] << 16));
+        x[2 * i + 1] = __fmul_rn(step, __uint_as_float(pairs[i] & 0xffff0000));
+    }
+    store(to, x);
+}
+
 } // namespace fkv

@@ -20,6 +20,12 @@ struct Packed {
     __device__ unsigned char *unit(int64_t row, int number) const {
         return codes + row * type.bytes(dim) + type.bytes(number * UNIT);
     }
+
+    // words is those of rows, after what heads may have.
+    __device__ uint32_t *words() const { return scales + type.before(heads); }
+
+    // factor is the head's, by which the steps of groups are multiplied.
+    __device__ float factor(uint32_t head) const { return type.minifactors() ? __uint_as_float(scales[head]) : 1; }
 };
 
 // WarpRow is a row of at most MOST_DIM elements, of which lane l has those of unit l; lanes
@@ -114,11 +120,11 @@ struct WarpRow {
         for (int i = 0; i < UNIT; i++) x[i] = 0;
         if (!mine()) return;
         const Codes codes = load_codes(p.unit(row, lane), p.type.nibbles());
-        const uint32_t *words = p.scales + p.type.first(row, place.block * p.heads + head, head, dim);
+        const uint32_t *words = p.words() + p.type.first(row, place.block * p.heads + head, head, dim);
         if (p.type.channels()) {
             channel_values(x, codes, words + lane * UNIT);
         } else {
-            values(x, p.type, codes, words[lane >> p.type.spread()], lane);
+            values(x, p.type, codes, words[lane >> p.type.spread()], lane, p.factor(head));
         }
     }
 
@@ -146,7 +152,8 @@ struct WarpRow {
 #pragma unroll
             for (int i = 0; i < UNIT; i++) x[i] = saturated(x[i], size);
         }
-        uint32_t *words = p.scales + p.type.first(row, 0, head, dim) + (lane >> p.type.spread());
+        uint32_t *words = p.words() + p.type.first(row, 0, head, dim) + (lane >> p.type.spread());
+        const float factor = p.factor(head);
         uint32_t word;
         if (p.type.heads()) {
             word = *words;
@@ -154,13 +161,13 @@ struct WarpRow {
             float low = INFINITY, high = -INFINITY;
 #pragma unroll
             for (int i = 0; mine() && i < UNIT; i++) low = fminf(low, x[i]), high = fmaxf(high, x[i]);
-            word = p.type.word(-highest(-low, units), highest(high, units));
+            word = p.type.word(-highest(-low, units), highest(high, units), factor);
             if ((bad & (FULL >> (32 - units)) << first) != 0) word = p.type.no_number();
-            const bool exponents = p.type.exponents();
-            const uint32_t all = exponents ? gathered(word, group) : word;
-            if (mine() && (exponents ? lane % (4 * units) == 0 : lane == first)) *words = all;
+            const bool quarters = p.type.quarters();
+            const uint32_t all = quarters ? gathered(word, group) : word;
+            if (mine() && (quarters ? lane % (4 * units) == 0 : lane == first)) *words = all;
         }
-        const Scale scale = p.type.scale(word);
+        const Scale scale = p.type.scale(word, factor);
         uint32_t codes[UNIT];
 #pragma unroll
         for (int i = 0; i < UNIT; i++) {
@@ -189,10 +196,10 @@ struct WarpRow {
         return x;
     }
 
-    // gathered is the word of the exponents of four groups, each of which all lanes of its group
+    // gathered is the word of the bytes of four groups, each of which all lanes of its group
     // have; groups behind the row's last one have 0.
-    __device__ uint32_t gathered(uint32_t exponent, uint32_t group) const {
-        uint32_t word = mine() ? exponent << 8 * (lane >> group & 3) : 0;
+    __device__ uint32_t gathered(uint32_t byte, uint32_t group) const {
+        uint32_t word = mine() ? byte << 8 * (lane >> group & 3) : 0;
         word |= __shfl_xor_sync(FULL, word, 1u << group);
         return word | __shfl_xor_sync(FULL, word, 2u << group);
     }

@@ -83,7 +83,8 @@ FKV_NAME(const device FKV_IN *k [[buffer(FKV_APPEND_QUANT_K)]],
                 continue;
             }
             const fkv::Codes<uint> to(value ? vcache : kcache, value ? v_scales : k_scales,
-                                      value ? args.v_storage : args.k_storage, part.dim, there ? head : 0);
+                                      value ? args.v_storage : args.k_storage, part.dim, there ? head : 0,
+                                      args.kv_heads);
             const int64_t row = fkv::row_at(place, args.kv_heads, there ? head : 0, args.block_size);
             const bool finite = fkv::put_octet(to, row, seat, there, x, saturate);
             fkv::report(status, value ? FKV_VALUES : FKV_KEYS, finite, lane);

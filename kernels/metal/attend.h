@@ -52,7 +52,7 @@ inline uint values_storage() { return 0; }
 struct Stored {
     const device void *data;
     const device uint *scales;
-    uint32_t storage, head;
+    uint32_t storage, head, heads;
 };
 
 // Call is what a call reads, in the order of abi.h; what it has not is null.
@@ -63,8 +63,8 @@ struct Call {
     const device uint *k_scales, *v_scales;
     constant fkv_attend_args *args;
 
-    Stored keys(uint32_t head) const { return {k, k_scales, keys_storage(), head}; }
-    Stored values(uint32_t head) const { return {v, v_scales, values_storage(), head}; }
+    Stored keys(uint32_t head) const { return {k, k_scales, keys_storage(), head, args->kv_heads}; }
+    Stored values(uint32_t head) const { return {v, v_scales, values_storage(), head, args->kv_heads}; }
 };
 
 // Results is what it writes.

@@ -24,7 +24,7 @@ template <uint COUNT> inline void load_words(thread uint4 *to, const device uint
 // unless scales are by channel.
 constant constexpr uint MOST_CHUNK = 4 * OCTET;
 #define FKV_IN_COMMON(name, word)                                                                                    \
-    static_assert((word >> FKV_SHARE) >= (word & FKV_EXPONENTS ? 4 : 2), "four octets share a word, and an exponent of it");
+    static_assert((word >> FKV_SHARE) >= 2, "four octets share a word, in which each has its group's part");
 FKV_EACH_STORAGE(FKV_IN_COMMON)
 #undef FKV_IN_COMMON
 
@@ -88,10 +88,15 @@ template <class Word> struct Codes {
     Coding coding;
     uint octets; // of a row
     device Word *words, *scales;
+    float factor; // the head's, for minifactors
 
-    Codes(device Word *plane, device Word *plane_scales, uint storage, uint dim, uint head)
+    Codes(device Word *plane, device Word *plane_scales, uint storage, uint dim, uint head, uint heads)
         : coding(storage, dim), octets(dim / OCTET), words(plane),
-          scales(plane_scales + (coding.by_head() ? head : 0)) {}
+          scales(plane_scales + (coding.by_head() ? head : coding.before(heads))),
+          factor(coding.minifactors() ? as_type<float>(plane_scales[head]) : 1) {}
+
+    // step is the f32 that a byte of a word stands for, if it is one of quarters.
+    uint step(uint byte) const { return coding.minifactors() ? step_of(byte, factor) : power(byte); }
 
     // octet is where the codes of an octet are, scale where its scale is. Octets of FKV_BY_CHANNEL
     // have more than one; for them it is one that is there.
@@ -120,7 +125,7 @@ template <class Word> struct Codes {
 
     // decode makes the values of octet o of a chunk, which is octet i of its row.
     template <uint N> void decode(thread float *x, const thread Chunk<N> &held, uint o, uint i) const {
-        uint4 low = uint4(coding.exponents() ? power(held.scale >> coding.place(i) & 0xffu) : held.scale), high = low;
+        uint4 low = uint4(coding.quarters() ? step(held.scale >> coding.place(i) & 0xffu) : held.scale), high = low;
         if (coding.by_channel()) {
             low = high = uint4(0);
             if (held.line >= 0) {

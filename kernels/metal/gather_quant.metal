@@ -23,7 +23,7 @@ fkv_gather_quant(const device uint *cache [[buffer(FKV_GATHER_QUANT_CACHE)]],
     const fkv::Seat seat(args.dim, here.lane);
     const bool turned = args.flags & FKV_HADAMARD;
     for (uint32_t head = here.group.y; head < args.kv_heads; head += here.groups.y) {
-        const fkv::Codes<const uint> codes(cache, scales, args.storage, args.dim, head);
+        const fkv::Codes<const uint> codes(cache, scales, args.storage, args.dim, head, args.kv_heads);
         for (int64_t first = here.group.x * TOKENS; first < args.len; first += here.groups.x * TOKENS) {
             for (uint at = here.simdgroup * seat.rows; at < uint(TOKENS); at += SIMDGROUPS * seat.rows) {
                 const int64_t token = first + at + seat.row;

@@ -108,10 +108,10 @@ inline float4 reach_together(const thread float (&x)[OCTET], Seat seat, Coding c
     return reach;
 }
 
-// gathered is the word of the exponents of an octet's group and the three that share it; all lanes call
+// gathered is the word of the bytes of an octet's group and the three that share it; all lanes call
 // it. Groups behind the row's last one have 0.
-inline uint gathered(uint exponent, Seat seat, Coding coding) {
-    uint word = seat.taken ? exponent << coding.place(seat.octet) : 0;
+inline uint gathered(uint byte, Seat seat, Coding coding) {
+    uint word = seat.taken ? byte << coding.place(seat.octet) : 0;
     for (uint apart = 1u << coding.group; apart < min(1u << coding.shift, seat.lanes); apart *= 2) {
         word |= simd_shuffle_xor(word, apart);
     }
@@ -181,11 +181,11 @@ inline bool put_octet(Codes<uint> to, int64_t row, Seat seat, bool there, thread
         return true;
     }
     const float4 reach = reach_together(x, seat, c);
-    const uint made = c.by_head() ? 0 : word_of(c, reach, saturate);
-    const uint whole = c.exponents() ? gathered(made, seat, c) : made;
+    const uint made = c.by_head() ? 0 : word_of(c, reach, saturate, to.factor);
+    const uint whole = c.quarters() ? gathered(made, seat, c) : made;
     if (!there) return true;
     device uint *scale = to.scale(row, seat.octet);
-    const uint word = c.by_head() ? *scale : c.exponents() ? power(made) : made;
+    const uint word = c.by_head() ? *scale : c.quarters() ? to.step(made) : made;
     if (!c.by_head() && seat.octet % (1u << c.shift) == 0) *scale = whole;
 #pragma unroll
     for (uint i = 0; i < OCTET; i++) x[i] = storable(c, x[i], reach, saturate);

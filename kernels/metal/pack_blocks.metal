@@ -108,7 +108,7 @@ FKV_NAME(const device FKV_IN *from [[buffer(FKV_PACK_BLOCKS_FROM)]],
             continue;
         }
         for (uint32_t head = here.group.y; head < args.kv_heads; head += here.groups.y) {
-            const fkv::Codes<uint> codes(to, scales, args.storage, args.dim, head);
+            const fkv::Codes<uint> codes(to, scales, args.storage, args.dim, head, args.kv_heads);
             const int64_t first = (source * args.kv_heads + head) * args.block_size;
             const int64_t line = target * args.kv_heads + head;
             bool finite = true;

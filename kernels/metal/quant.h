@@ -29,20 +29,28 @@ struct Coding {
     uint scales; // words of a row; 0 where it has none of its own
 
     Coding(uint type, uint dim)
-        : storage(type), bits(type & FKV_NIBBLES ? 4 : 8), shift(type >> FKV_SHARE), group(exponents() ? shift - 2 : shift),
+        : storage(type), bits(type & FKV_NIBBLES ? 4 : 8), shift(type >> FKV_SHARE), group(quarters() ? shift - 2 : shift),
           scales(by_channel() || by_head() ? 0 : ((dim / OCTET - 1) >> shift) + 1) {}
 
     bool by_head() const { return storage & FKV_BY_HEAD; }       // the head has the scale
     bool by_channel() const { return storage & FKV_BY_CHANNEL; } // the block has them
     bool exponents() const { return storage & FKV_EXPONENTS; }   // scales are powers of two
+    bool minifactors() const { return storage & FKV_MINIFACTORS; } // they are E4M3, times the head's factor
+    bool quarters() const { return storage & (FKV_EXPONENTS | FKV_MINIFACTORS); } // a word has four of either
     bool plain() const { return storage & (FKV_F32 | FKV_F16 | FKV_BF16); } // elements are no codes
 
-    // place is where in its word the exponent of an octet's group is, in bits.
+    // before is how many words of a plane come before those of rows: the factors of its heads.
+    uint before(uint heads) const { return minifactors() ? (heads + 3) & ~3u : 0; }
+
+    // place is where in its word the byte of an octet's group is, in bits.
     uint place(uint octet) const { return (octet >> group & 3) * 8; }
 };
 
 // power is the f32 2^(exponent-127), and NaN of 255: E8M0 of OCP's MX.
 inline uint power(uint exponent) { return exponent << 23 | (exponent == 0 || exponent == 255 ? 1u << 22 : 0); }
+
+// step_of is the f32 of a group whose factor, E4M3, is relative to its head's.
+inline uint step_of(uint byte, float factor) { return as_type<uint>(E4M3::values(uint4(byte)).x * factor); }
 
 // numbers is what four codes say before they are scaled; they begin at the lowest bit.
 inline float4 numbers(uint storage, uint codes) {
@@ -59,9 +67,9 @@ inline float4 numbers(uint storage, uint codes) {
 struct Scale {
     float4 step, zero;
 
-    // The words are as they lie in memory, but for powers of two, which are f32.
+    // The words are as they lie in memory, but for quarters of one, which are f32.
     Scale(Coding c, uint4 words) : step(as_type<float4>(words)), zero(-0.0f) { // adds nothing, to -0 either
-        if (c.storage & (FKV_FACTORS | FKV_EXPONENTS)) return;
+        if (c.storage & (FKV_FACTORS | FKV_EXPONENTS | FKV_MINIFACTORS)) return;
         step = as_type<float4>(words << 16u);
         zero = float4(as_type<int4>(words) >> 16) * (c.bits == 8 ? 1.0f : 1.0f / 16);
     }
@@ -76,7 +84,8 @@ struct Scale {
             const float4 per = as_type<float4>(0x7f000000u - (as_type<uint4>(step) & 0x7f800000u));
             return joined(E2M1::codes(select(float4(NAN), x * per, step == step), 0), 4);
         }
-        const float4 steps = x / step;
+        const float4 steps = x / (c.minifactors() ? select(step, float4(INFINITY), step == 0.0f) : step);
+        if (c.minifactors()) return joined(E2M1::codes(steps, 0), 4);
         if (c.storage & FKV_E4M3) return joined(E4M3::codes(steps, 0x7f), 8);
         if (c.storage & FKV_FLOATS) return joined(E5M2::codes(steps, 0x7f), 8);
         const float4 nearest = rint(select(float4(0), steps - zero, step > 0.0f));
@@ -113,10 +122,11 @@ inline float storable(Coding c, float x, float4 reach, bool saturate) {
 }
 
 // word_of is the scale of a group with that reach, as it lies in memory: a word, or an exponent that
-// makes the largest value one of the largest codes' binade.
-inline uint word_of(Coding c, float4 reach, bool saturate) {
-    const uint nan = c.exponents() ? 255 : c.storage & FKV_SIGNED ? 0x7fc00000 : 0x7fc0;
+// makes the largest value one of the largest codes' binade, or E4M3 that makes it the largest code.
+inline uint word_of(Coding c, float4 reach, bool saturate, float factor = 1) {
+    const uint nan = c.minifactors() ? 0x7f : c.exponents() ? 255 : c.storage & FKV_SIGNED ? 0x7fc00000 : 0x7fc0;
     if (!saturate && !is_finite(reach)) return nan;
+    if (c.minifactors()) return E4M3::code(reach.z / 6 / factor, 0x7f);
     if (c.exponents()) return max(int(as_type<uint>(reach.z) >> 23) - 2, 0);
     if (c.storage & FKV_SIGNED) {
         const float step = reach.z / 127;

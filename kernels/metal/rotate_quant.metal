@@ -39,7 +39,7 @@ fkv_rotate_quant(device uint *k [[buffer(FKV_ROTATE_QUANT_K)]],
         for (; unit < units; unit += here.groups.y * SIMDGROUPS) {
             const uint32_t head = unit * seat.rows + seat.row;
             const bool there = seat.taken && head < args.kv_heads;
-            const fkv::Codes<uint> codes(k, scales, args.storage, args.k_dim, there ? head : 0);
+            const fkv::Codes<uint> codes(k, scales, args.storage, args.k_dim, there ? head : 0, args.kv_heads);
             const int64_t row = fkv::row_at(place, args.kv_heads, there ? head : 0, args.block_size);
             float x[fkv::OCTET] = {};
             if (there) fkv::get_octet(x, codes, row, 0, seat.octet);

@@ -56,7 +56,7 @@ template <class T> struct Plane<T, Quantized> {
     Codes<const uint> codes;
 
     Plane(Stored from, int dim)
-        : codes(static_cast<const device uint *>(from.data), from.scales, from.storage, dim, from.head) {}
+        : codes(static_cast<const device uint *>(from.data), from.scales, from.storage, dim, from.head, from.heads) {}
 
     // The most elements that leave no thread without a load and fill rows; of tiles of f32 few, because a
     // thread stores them one behind the other.

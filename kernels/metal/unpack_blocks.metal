@@ -25,7 +25,7 @@ FKV_NAME(const device uint *from [[buffer(FKV_UNPACK_BLOCKS_FROM)]],
             continue;
         }
         for (uint32_t head = here.group.y; head < args.kv_heads; head += here.groups.y) {
-            const fkv::Codes<const uint> codes(from, scales, args.storage, args.dim, head);
+            const fkv::Codes<const uint> codes(from, scales, args.storage, args.dim, head, args.kv_heads);
             const int64_t line = source * args.kv_heads + head;
             const int64_t first = (target * args.kv_heads + head) * args.block_size;
             for (uint at = here.simdgroup * seat.rows; at < args.block_size; at += SIMDGROUPS * seat.rows) {

@@ -60,7 +60,7 @@ func (c *Config) storageContent(t *keytext.Text, f backend.Format, l int) {
 
 // scalesText is the scales of a layer's heads where those are the configuration's.
 func (c Config) scalesText(dt backend.DType, list []float32, layer int) string {
-	return keytext.Set(dt.Coding().Scope == backend.ByHead, keytext.Reals(c.headScales(list, layer)))
+	return keytext.Set(dt.HeadFactors(), keytext.Reals(c.headScales(list, layer)))
 }
 
 // formatText is a storage type by name and parameters. Keys have it: no word of it changes.

@@ -14,7 +14,7 @@ import (
 // draw sets every exported field of v to something that JSON has a form of.
 func draw(t *rapid.T, v reflect.Value) {
 	enumerations := map[reflect.Type][]any{
-		reflect.TypeFor[backend.DType]():       {backend.Invalid, backend.F32, backend.Int4Channel, backend.MXFP4},
+		reflect.TypeFor[backend.DType]():       {backend.Invalid, backend.F32, backend.Int4Channel, backend.MXFP4, backend.NVFP4},
 		reflect.TypeFor[backend.Pairing]():     {backend.HalfSplit, backend.Interleaved},
 		reflect.TypeFor[backend.RoPEScaling](): {backend.NoScaling, backend.YaRNScaling, backend.Llama3Scaling},
 		reflect.TypeFor[Layout]():              {LayoutUnset, Contiguous, Paged},
@@ -127,6 +127,7 @@ func TestJSONRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"model": {"layers": 32, "kv_heads": 8, "head_dim": 128, "masks": [{}], "rope": {}}}`))
 	f.Add([]byte(`{"storage": {"k": "mxfp4", "k_scales": [1e39]}}`))
+	f.Add([]byte(`{"storage": {"k": "nvfp4", "k_scales": [0.25], "v_scales": [1e-9]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Parse(text)
 		if err != nil {

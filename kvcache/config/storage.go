@@ -20,9 +20,9 @@ type Storage struct {
 	// quantized, so that one channel of large values does not degrade its group (QuaRot,
 	// arXiv:2404.00456). Append then needs the queries, too: see LayerIO.
 	Hadamard bool `json:"hadamard,omitzero"`
-	// KScales and VScales are the scales of 8-bit floats: one for all, one for each layer,
-	// or [layers, KV heads]; none: 1. Values beyond 448 (FP8E4M3) or 57344 (FP8E5M2) times
-	// the scale are saturated.
+	// KScales and VScales are the scales of 8-bit floats, and those that NVFP4's groups have
+	// theirs relative to: one for all, one for each layer, or [layers, KV heads]; none: 1. Values
+	// beyond 448 (FP8E4M3), 57344 (FP8E5M2) or 6*448 (NVFP4) times the scale are saturated.
 	KScales []float32 `json:"k_scales,omitempty"`
 	VScales []float32 `json:"v_scales,omitempty"`
 	// Residual is, with quantized K and V, the least number of last tokens that a query reads
@@ -93,10 +93,8 @@ func (c Config) blockBytes(p plane) (perBlock, fixed int64, ok bool) {
 	if !fits || !sized || !few || bytes > math.MaxInt64/8 || scales > math.MaxInt32 {
 		return 0, 0, false
 	}
-	if p.dt.Coding().Scope == backend.ByHead { // a scale for each head of the layer
-		return bytes, 4 * int64(scales), true
-	}
-	return bytes + 4*int64(scales), 0, true
+	heads := p.dt.HeadWords(c.Model.KVHeads) // of the layer
+	return bytes + 4*int64(scales-heads), 4 * int64(heads), true
 }
 
 // KeyScales are the scales of a layer's keys [KV heads], ValueScales those of its values.
@@ -167,8 +165,8 @@ func (s *Storage) checkFilled(m *Model) error {
 		if n == 0 {
 			continue
 		}
-		if p.dt.Coding().Scope != backend.ByHead {
-			return backend.ErrConfig{Name: p.name, Value: fmt.Sprint(n, " scales"), Why: fmt.Sprintf("are for 8-bit floats; %s has scales of its own, or none", p.dt)}
+		if !p.dt.HeadFactors() {
+			return backend.ErrConfig{Name: p.name, Value: fmt.Sprint(n, " scales"), Why: fmt.Sprintf("are for 8-bit floats and nvfp4; %s has scales of its own, or none", p.dt)}
 		}
 		if all, ok := backend.Mul(m.Layers, m.KVHeads); n != 1 && n != m.Layers && (!ok || n != all) {
 			return badConfig(p.name, n, fmt.Sprintf("need 1, one for each of %d layers, or one for each of their %d heads", m.Layers, m.KVHeads))

@@ -67,7 +67,7 @@ func TestStorageConfigRejects(t *testing.T) {
 func TestBytesPerTokenOfQuantizedTypes(t *testing.T) {
 	for dt, want := range map[backend.DType]int64{ // of a row
 		backend.F16: 128, backend.Int8: 64 + 4, backend.Int8Asym: 64 + 4, backend.Int4: 32 + 2*4, backend.Int4G64: 32 + 4,
-		backend.FP8E4M3: 64, backend.FP8E5M2: 64, backend.MXFP4: 32 + 4,
+		backend.FP8E4M3: 64, backend.FP8E5M2: 64, backend.MXFP4: 32 + 4, backend.NVFP4: 32 + 4,
 	} {
 		cfg := Config{
 			Model:   Model{Layers: 3, KVHeads: 2, HeadDim: 64, Act: backend.F32},

@@ -27,6 +27,7 @@ var StorageBits = [...]StorageBit{
 	{"F32", "elements are f32: no codes, and no words", func(c *backend.Coding) bool { return c.Act && c.Code == backend.IEEEFloat && c.Bits == 32 }},
 	{"F16", "elements are f16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.IEEEFloat && c.Bits == 16 }},
 	{"BF16", "elements are bf16", func(c *backend.Coding) bool { return c.Act && c.Code == backend.BrainFloat }},
+	{"MINIFACTORS", "a word is four bytes, the first group's lowest, that are E4M3; the plane's words begin with an f32 for each head, and fill to four words", func(c *backend.Coding) bool { return c.Scale == backend.Minifactors }},
 }
 
 // ShareShift is where in a storage word the logarithm of the octets stands, runs of 8 elements of a

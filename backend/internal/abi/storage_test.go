@@ -52,6 +52,8 @@ func described(word uint32) backend.Coding {
 	}
 	if share := 8 << (word >> ShareShift); has("EXPONENTS") {
 		c.Scale, c.Group = backend.Exponents, share/4
+	} else if has("MINIFACTORS") {
+		c.Scale, c.Group = backend.Minifactors, share/4
 	} else if share < mostDim {
 		c.Group = share
 	}

@@ -30,7 +30,7 @@ const scoresPair = 2
 func copyRegions[B Buffer](a *arguments, v *backend.CacheView[B], mass backend.Opt[B], heads, slots int) (all [3]kvPair) {
 	rows := int64(heads) * int64(slots)
 	all[0] = kvPair{{plane(a, "keys", v.K), rows * rowBytes(v.K)}, {plane(a, "values", v.V), rows * rowBytes(v.V)}}
-	all[1] = kvPair{scalesOf(v.K, heads, slots), scalesOf(v.V, heads, slots)}
+	all[1] = kvPair{scalesOf(v.K, v.KVHeads, heads, slots), scalesOf(v.V, v.KVHeads, heads, slots)}
 	all[0].fill()
 	all[1].fill()
 	all[scoresPair] = massOf(mass, heads, slots)
@@ -56,14 +56,15 @@ func (c *kvPair) fill() {
 	}
 }
 
-// scalesOf is the scales of a plane that move with its data.
-func scalesOf[B Buffer](p backend.Plane[B], heads, slots int) copyRegion {
+// scalesOf is the scales of a plane of kvHeads that move with its data: those after what heads have.
+func scalesOf[B Buffer](p backend.Plane[B], kvHeads, heads, slots int) copyRegion {
 	dt := p.Data.DType()
 	if scope := dt.Coding().Scope; scope == backend.Unscaled || scope == backend.ByHead { // whose blocks share them
 		return copyRegion{}
 	}
 	words, n, _ := dt.Scales(1, heads, slots, p.Dim)
-	return copyRegion{p.Scales.Buf.Place(), int64(n) * elementSize(words)}
+	at := p.Scales.Buf.Place().Plus(int64(dt.HeadWords(kvHeads)) * elementSize(words))
+	return copyRegion{at, int64(n-dt.HeadWords(heads)) * elementSize(words)}
 }
 
 // rowBytes is the bytes of one head of a slot.

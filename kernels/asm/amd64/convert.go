@@ -21,8 +21,10 @@ func convert(g *generator) {
 		c.decodeRows(r)
 		c.encodeRows(r)
 	}
-	c.decodeMX(minifloat{"E2M1", 1, 1, 6})
+	c.decodeE2M1("E2M1", "", c.power)
+	c.decodeE2M1("NV", ", factor float32", c.small)
 	c.encodeMX(minifloat{"E2M1", 1, 1, 6})
+	c.encodeNV(minifloat{"E2M1", 1, 1, 6}, minifloat{"E4M3", 3, 7, 448})
 	c.decodeChannels()
 	c.encodeChannels()
 }

@@ -66,7 +66,7 @@ func (i isa) quantized() []storage {
 		}},
 		{name: "Int4", bits: 4, scaling: byGroup, worth: codes, groups: []int{32, 64}},
 		{name: "Int4Channel", bits: 4, scaling: byChannels, worth: codes},
-		{name: "E2M1", bits: 4, scaling: byGroup, worth: e2m1, groups: []int{32}},
+		{name: "E2M1", bits: 4, scaling: byGroup, worth: e2m1, groups: []int{32, 16}},
 	}
 	for j := range all {
 		if all[j].bits == 4 {

@@ -64,7 +64,9 @@ func (m *mixer) write(name string) {
 
 // paired reports whether two vectors of values are loaded at once: the columns in registers are then
 // those at even places and those at odd ones in turns.
-func (m *mixer) paired(width int) bool { return m.t.pair != nil && width > 1 }
+func (m *mixer) paired(width int) bool {
+	return m.t.pair != nil && width > 1 && (m.group == 0 || m.group >= 2*m.lanes)
+}
 
 // begin loads a block of acc, and shrinks it.
 func (m *mixer) begin(rows, width int) {

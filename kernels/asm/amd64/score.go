@@ -23,7 +23,7 @@ func score(g *generator) {
 	}
 	pairs(g, false)
 	pairs(g, true)
-	exponents(g)
+	groupBytes(g)
 	channels(g)
 	fetchWords(g)
 	unzipRows(g)

@@ -68,12 +68,21 @@ func pairs(g *generator, twice bool) {
 	g.RET()
 }
 
-// exponents writes the function that unpacks scales that are powers of two.
-func exponents(g *generator) {
-	g.Function("exponents" + g.name)
+// groupBytes writes the functions that unpack scales of which four are a word: powers of two, and E4M3.
+func groupBytes(g *generator) {
+	for _, of := range []struct {
+		name, worth string
+		unpack      func(x, spare reg.Register)
+	}{{"exponents", "2^(e-127)", g.power}, {"minifactors", "the E4M3 e", g.small}} {
+		g.groupBytes(of.name, of.worth, of.unpack)
+	}
+}
+
+func (g *generator) groupBytes(name, worth string, unpack func(x, spare reg.Register)) {
+	g.Function(name + g.name)
 	g.Pragma("noescape")
 	g.Attributes(attr.NOSPLIT)
-	g.Doc("exponents" + g.name + " sets dst to the products of 2^(e-127) with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.")
+	g.Doc(name + g.name + " sets dst to the products of " + worth + " with step and with zero, for each of the first groups bytes e of rows of words; behind the last ones it writes up to six elements more.")
 	g.SignatureExpr("func(dst *float32, scales *uint32, rows, words, groups int, step, zero float32)")
 	dst, scales, rows, groups := g.pointer("dst"), g.pointer("scales"), g.pointer("rows"), g.pointer("groups")
 	to, left := g.GP64(), g.GP64()
@@ -87,7 +96,7 @@ func exponents(g *generator) {
 	g.Load(g.Param("words"), left)
 	g.Label("word")
 	g.VPMOVZXBQ(at(scales, 0), x)
-	g.power(x, spare)
+	unpack(x, spare)
 	g.VMOVSLDUP(x, x)
 	g.VMULPS(by, x, x)
 	g.VMOVUPS(x, at(to, 0))
@@ -113,6 +122,20 @@ func (g *generator) power(x, spare reg.Register) {
 	g.VPSLLD(operand.U8(22), spare, spare)
 	g.VPSLLD(operand.U8(23), x, x)
 	g.VPADDD(spare, x, x)
+}
+
+// small turns words from 0 to 255 into what they are worth as E4M3: a float32 with such an exponent is
+// 2^120 times too small, and NaN is what has all bits.
+func (g *generator) small(x, spare reg.Register) {
+	g.VPSLLD(operand.U8(25), x, spare)
+	g.VPSRLD(operand.U8(5), spare, spare)
+	g.VPSRLD(operand.U8(7), x, x)
+	g.VPSLLD(operand.U8(31), x, x)
+	g.VPADDD(spare, x, x)
+	g.VPADDD(g.global(constant{"beyondSmall", every(1<<31 - 0x7f<<20)}), spare, spare)
+	g.VPSRAD(operand.U8(31), spare, spare)
+	g.VMULPS(g.global(constant{"smallUp", every((127 + 120) << 23)}), x, x)
+	g.VPMAXUD(spare, x, x)
 }
 
 // fetchWords writes the function that asks for scales.

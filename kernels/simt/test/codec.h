@@ -104,10 +104,22 @@ bool encode(Plane<Quant> &p, std::vector<float> x, bool saturated, Where where) 
     if (exponents(p.storage)) {
         const double largest = std::max(std::fabs(*lo), std::fabs(*hi));
         const int exponent = !good ? 255 : largest == 0 ? 0 : std::max(std::ilogb(largest) + 127 - 2, 0);
-        p.exponent_at(where(0).first, where(0).second) = static_cast<unsigned char>(exponent);
+        p.byte_at(where(0).first, where(0).second) = static_cast<unsigned char>(exponent);
         for (size_t i = 0; i < x.size(); i++) {
             const auto [row, d] = where(i);
             p.set_code(row, d, good ? small_float_of(p.storage, single(std::ldexp(x[i], 127 - exponent))) : 0);
+        }
+        return good;
+    }
+    if (minifactors(p.storage)) {
+        const double largest = std::max(std::fabs(*lo), std::fabs(*hi)), factor = p.of_head(where(0).first);
+        const unsigned byte = good ? small_float_of(FKV_STORAGE_FP8E4M3, single(single(largest / 6) / factor)) : 0x7f;
+        const double step = single(small_float(FKV_STORAGE_FP8E4M3, byte) * factor);
+        p.byte_at(where(0).first, where(0).second) = static_cast<unsigned char>(byte);
+        for (size_t i = 0; i < x.size(); i++) {
+            const auto [row, d] = where(i);
+            const float count = step == 0 ? std::copysign(0.f, x[i]) : single(x[i] / step);
+            p.set_code(row, d, good ? small_float_of(p.storage, count) : 0);
         }
         return good;
     }
@@ -128,8 +140,8 @@ bool encode(Plane<Quant> &p, std::vector<float> x, bool saturated, Where where) 
 inline bool encode_row(Plane<Quant> &p, size_t row, const std::vector<float> &x, bool saturated) {
     const size_t n = by_head(p.storage) ? x.size() : scaled(p.storage, p.shape.dim);
     bool good = true;
-    if (exponents(p.storage)) {
-        std::fill_n(&p.words[row * p.groups], p.groups, 0); // groups behind the last have 0
+    if (quarters(p.storage)) {
+        std::fill_n(&p.words[p.before + row * p.groups], p.groups, 0); // groups behind the last have 0
     }
     for (size_t first = 0; first < x.size(); first += n) {
         const std::vector<float> part(x.begin() + first, x.begin() + std::min(first + n, x.size()));

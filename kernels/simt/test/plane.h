@@ -33,6 +33,8 @@ constexpr bool by_head(uint32_t storage) { return storage & FKV_BY_HEAD; }
 constexpr bool by_channel(uint32_t storage) { return storage & FKV_BY_CHANNEL; }
 
 constexpr bool exponents(uint32_t storage) { return storage & FKV_EXPONENTS; }
+constexpr bool minifactors(uint32_t storage) { return storage & FKV_MINIFACTORS; }
+constexpr bool quarters(uint32_t storage) { return exponents(storage) || minifactors(storage); }
 
 // group is how many elements of a row share a word of the row's; 0: they have none.
 constexpr uint32_t group(uint32_t storage, uint32_t dim) {
@@ -41,7 +43,7 @@ constexpr uint32_t group(uint32_t storage, uint32_t dim) {
 
 // A word may have the scales of four parts of a group.
 constexpr uint32_t scaled(uint32_t storage, uint32_t dim) {
-    return exponents(storage) ? std::min(2u << (storage >> FKV_SHARE), dim) : group(storage, dim);
+    return quarters(storage) ? std::min(2u << (storage >> FKV_SHARE), dim) : group(storage, dim);
 }
 
 inline double small_float(uint32_t storage, unsigned code) {
@@ -90,8 +92,8 @@ template <> class Plane<Quant> {
     Plane(Shape of, uint32_t type)
         : shape(of), storage(type), groups(group(type, of.dim) ? (of.dim + group(type, of.dim) - 1) / group(type, of.dim) : 0),
           codes(of.rows() * bytes()),
-          words(by_channel(type) ? size_t(of.blocks) * of.heads * of.dim : by_head(type) ? of.heads : of.rows() * groups) {
-        for (uint32_t h = 0; by_head(type) && h < of.heads; h++) {
+          before(minifactors(type) ? (of.heads + 3) / 4 * 4 : 0), words(by_channel(type) ? size_t(of.blocks) * of.heads * of.dim : by_head(type) ? of.heads : before + of.rows() * groups) {
+        for (uint32_t h = 0; (by_head(type) || minifactors(type)) && h < of.heads; h++) {
             set_scale(h, 0.5f + 0.1f * float(h));
         }
     }
@@ -103,7 +105,7 @@ template <> class Plane<Quant> {
     // word_at is which word belongs to an element.
     size_t word_at(size_t row, uint32_t d) const {
         const size_t panel = row / shape.block_size;
-        return by_channel(storage) ? panel * shape.dim + d : by_head(storage) ? panel % shape.heads : row * groups + d / group(storage, shape.dim);
+        return by_channel(storage) ? panel * shape.dim + d : by_head(storage) ? panel % shape.heads : before + row * groups + d / group(storage, shape.dim);
     }
 
     unsigned code(size_t row, uint32_t d) {
@@ -115,16 +117,26 @@ template <> class Plane<Quant> {
         at = static_cast<unsigned char>((at & ~(mask << shift)) | (code & mask) << shift);
     }
 
-    // exponent_at is where the exponent of an element is, a byte.
-    unsigned char &exponent_at(size_t row, uint32_t d) {
-        return reinterpret_cast<unsigned char *>(words.data())[4 * row * groups + d / scaled(storage, shape.dim)];
+    // byte_at is where the exponent, or the small factor, of an element is.
+    unsigned char &byte_at(size_t row, uint32_t d) {
+        return reinterpret_cast<unsigned char *>(words.data())[4 * (before + row * groups) + d / scaled(storage, shape.dim)];
+    }
+
+    // of_head is what a row's head has.
+    double of_head(size_t row) {
+        float scale;
+        std::memcpy(&scale, &words[row / shape.block_size % shape.heads], sizeof scale);
+        return scale;
     }
 
     // factor is what a small float is multiplied with.
     double factor(size_t row, uint32_t d) {
         if (exponents(storage)) {
-            const int e = exponent_at(row, d);
+            const int e = byte_at(row, d);
             return e == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1, e - 127);
+        }
+        if (minifactors(storage)) {
+            return static_cast<float>(small_float(FKV_STORAGE_FP8E4M3, byte_at(row, d)) * of_head(row));
         }
         float scale;
         std::memcpy(&scale, &words[word_at(row, d)], sizeof scale);
@@ -170,9 +182,9 @@ template <> class Plane<Quant> {
     // draw gives a row codes of values up to 2 or so, and a word to what has none.
     void draw(size_t row, int = 0) {
         for (uint32_t d = 0; d < shape.dim; d++) {
-            if (exponents(storage)) {
+            if (quarters(storage)) {
                 if (d % scaled(storage, shape.dim) == 0) {
-                    exponent_at(row, d) = static_cast<unsigned char>(125 + below(3));
+                    byte_at(row, d) = static_cast<unsigned char>(exponents(storage) ? 125 + below(3) : 40 + below(16));
                 }
                 set_code(row, d, unsigned(below(16)));
                 continue;
@@ -196,6 +208,7 @@ template <> class Plane<Quant> {
     const Shape shape;
     const uint32_t storage, groups; // groups of a row
     Memory<unsigned char> codes;
+    const size_t before; // words of heads, where rows have some, too
     Memory<uint32_t> words;
 
   private:

@@ -118,7 +118,7 @@ func (st *Store[B]) make(m memory[B], c config.Config, masks []backend.Mask[B]) 
 	return nil
 }
 
-// plane is the keys or values of a layer; perHead are the scales that 8-bit floats have.
+// plane is the keys or values of a layer; perHead are the factors of heads, where the type has some.
 func (m memory[B]) plane(c *config.Config, dt backend.DType, dim int, perHead []float32) (of backend.Plane[B], err error) {
 	of.Dim = dim
 	if of.Data, err = m.alloc(dt, c.Memory.Blocks*c.Model.KVHeads*c.BlockTokens()*dim); err != nil { // Resolve checked that it fits
@@ -129,7 +129,9 @@ func (m memory[B]) plane(c *config.Config, dt backend.DType, dim int, perHead []
 		of.Scales, err = m.vector(perHead)
 	case n > 0:
 		of.Scales.Set = true
-		of.Scales.Buf, err = m.alloc(scale, n)
+		if of.Scales.Buf, err = m.alloc(scale, n); err == nil && dt.HeadFactors() {
+			err = m.be.Upload(m.stream, of.Scales.Buf, 0, backend.BytesOf(perHead))
+		}
 	}
 	return of, err
 }
