@@ -63,7 +63,7 @@ func TestDoctorJSON(t *testing.T) {
 		b := b.(map[string]any)
 		if b["available"].(bool) {
 			require.NotContains(t, b, "why")
-			require.Len(t, b["kv_types"], 11)
+			require.Len(t, b["kv_types"], 12)
 			require.Subset(t, b["kv_types"], []any{"f32", "f16", "bf16", "int8", "int4channel"})
 			available = append(available, b["name"].(string))
 		} else {
