@@ -278,6 +278,8 @@ func rounding(dt backend.DType) float64 {
 		return 0.5 * 2 / 15 * 1.02
 	case backend.MXFP4: // of 1 the largest code is 0.75
 		return 1.0 / 4
+	case backend.NVFP4: // of 1 codes are a sixth apart between 4 and 6 of them, and steps are rounded by a sixteenth
+		return 1.0 / 6 * 17 / 16
 	}
 	return 0
 }

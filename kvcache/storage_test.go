@@ -49,7 +49,7 @@ func farFromExact(dt backend.DType) float64 {
 		return 0.1
 	case backend.FP8E5M2, backend.Int4, backend.Int4G64, backend.Int4Channel:
 		return 0.25
-	case backend.MXFP4:
+	case backend.MXFP4, backend.NVFP4:
 		return 0.35
 	}
 	return 0.01

@@ -63,7 +63,7 @@ func TestDoctorJSON(t *testing.T) {
 		b := b.(map[string]any)
 		if b["available"].(bool) {
 			require.NotContains(t, b, "why")
-			require.Len(t, b["kv_types"], 11)
+			require.Len(t, b["kv_types"], 12)
 			require.Subset(t, b["kv_types"], []any{"f32", "f16", "bf16", "int8", "int4channel"})
 			available = append(available, b["name"].(string))
 		} else {
@@ -97,7 +97,7 @@ func TestDoctorBytesByType(t *testing.T) {
 	const rows = 32 * 8 * 2 // layers, heads, keys and values
 	shape := []string{"--layers", "32", "--kv-heads", "8", "--q-heads", "32", "--head-dim", "128"}
 	contiguous := map[string]float64{"f32": rows * 512, "f16": rows * 256, "bf16": rows * 256, "int8": rows * (128 + 4), "int8asym": rows * (128 + 4),
-		"fp8e4m3": rows * 128, "fp8e5m2": rows * 128, "int4": rows * (64 + 4*4), "int4g64": rows * (64 + 2*4), "mxfp4": rows * (64 + 4)}
+		"fp8e4m3": rows * 128, "fp8e5m2": rows * 128, "int4": rows * (64 + 4*4), "int4g64": rows * (64 + 2*4), "mxfp4": rows * (64 + 4), "nvfp4": rows * (64 + 2*4)}
 	require.Equal(t, contiguous, bytes(shape...))
 	paged := bytes(append(shape, "--layout", "paged", "--block-size", "32")...)
 	require.Equal(t, float64(rows/2*(64+128*4/32)+rows/2*(64+4*4)), paged["int4channel"], "a word for each channel of 32 keys")
@@ -108,7 +108,7 @@ func TestDoctorBytesByType(t *testing.T) {
 	require.Equal(t, float64(rows/32*(30*132+2*256)), skipping["int8"], "two layers in f16")
 	r := succeeds(t, "doctor", "--kv-dtype", "int4", "--layout", "paged", "--residual", "64")
 	require.Regexp(t, `\n  bytes of a token 640 B\n`, r.stdout)
-	require.Regexp(t, `\n  bytes by type    f32 4096, f16 2048, .*int4 640, int4g64 576, int4channel 704, mxfp4 576\n`, r.stdout)
+	require.Regexp(t, `\n  bytes by type    f32 4096, f16 2048, .*int4 640, int4g64 576, int4channel 704, mxfp4 576, nvfp4 576\n`, r.stdout)
 }
 
 func TestDoctorShowsTheErrorToo(t *testing.T) {

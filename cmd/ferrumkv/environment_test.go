@@ -8,7 +8,7 @@ import (
 )
 
 // cpuTypes are what the cpu backend can hold.
-const cpuTypes = "f32, f16, bf16, int8, int8asym, fp8e4m3, fp8e5m2, int4, int4g64, int4channel, mxfp4"
+const cpuTypes = "f32, f16, bf16, int8, int8asym, fp8e4m3, fp8e5m2, int4, int4g64, int4channel, mxfp4, nvfp4"
 
 // Every name that the flag takes is also one for the variable.
 func TestEnvironmentChoosesType(t *testing.T) {
