@@ -8,12 +8,17 @@ type Preparation struct {
 	QHeads, KVHeads int
 	KDim, VDim      int
 	Contiguous      bool // a sequence lies in one block
+	RoPE            bool // Append turns keys and queries (AppendParams.Rotary)
 	Scores          bool // attention scores, too
 	Hadamard        bool // keys of quantized formats are stored transformed (Plane.Hadamard)
 	// Residual says that steps write to caches of the activation type, transformed as those of Formats are,
 	// which hold the last tokens, and convert blocks of older ones into those of Formats (Mask.Part).
 	Residual bool
+	Masks    []MaskUse // each that some layer has; none: a plain one
 }
+
+// MaskUse is what a Mask has besides the keys that it selects.
+type MaskUse struct{ ALiBi, SinkLogits, SoftCap bool }
 
 // Preparer is implemented by devices that load their kernels when they are first used. Programs call the
 // function Prepare.

@@ -141,9 +141,17 @@ func fit[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config)
 // prepare has the device load what steps need.
 func prepare[B backend.Buffer](be backend.Backend[B], cfg Config) error {
 	m := cfg.Model
+	var masks []backend.MaskUse
+	for l := range m.Layers {
+		mask := m.MaskOf(l)
+		use := backend.MaskUse{ALiBi: len(mask.ALiBi) > 0, SinkLogits: len(mask.SinkLogits) > 0, SoftCap: mask.SoftCap > 0}
+		if !slices.Contains(masks, use) {
+			masks = append(masks, use)
+		}
+	}
 	return backend.Prepare(be, backend.Preparation{Formats: cfg.Formats(), QHeads: m.QHeads, KVHeads: m.KVHeads,
-		KDim: m.HeadDim, VDim: m.VHeadDim, Contiguous: cfg.MostBlocks() == 1, Scores: cfg.Attention.Scores,
-		Hadamard: cfg.Storage.Hadamard, Residual: cfg.Storage.Residual > 0})
+		KDim: m.HeadDim, VDim: m.VHeadDim, Contiguous: cfg.MostBlocks() == 1, RoPE: m.RoPE != nil, Scores: cfg.Attention.Scores,
+		Hadamard: cfg.Storage.Hadamard, Residual: cfg.Storage.Residual > 0, Masks: masks})
 }
 
 // needed are the formats of the pool's caches.

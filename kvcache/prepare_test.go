@@ -57,7 +57,7 @@ func TestKernelsLoadBeforeThePoolTakesTheMemory(t *testing.T) {
 	require.ErrorAs(t, err, &size)
 	require.EqualValues(t, 4<<20, size.Max)
 	require.Equal(t, []backend.Preparation{{Formats: []backend.Format{{Act: backend.F32, K: backend.Int8, V: backend.Int8}},
-		QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, Scores: true, Residual: true}}, h.asked)
+		QHeads: 4, KVHeads: 2, KDim: 64, VDim: 64, Scores: true, Residual: true, Masks: []backend.MaskUse{{}}}}, h.asked)
 
 	h.refuses, limit.Memory.Blocks = errors.New("no memory for kernels"), 300
 	_, err = NewPool[backend.AnyBuffer](h, limit)

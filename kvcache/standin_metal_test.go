@@ -14,6 +14,7 @@ func init() {
 			injected: func() uint64 { return metalsimt.Count().Injected },
 			live:     func() uint64 { return metalsimt.Count().Live() },
 			loads:    func() uint64 { return metalsimt.Calls("newComputePipelineStateWithFunction:error:") },
+			plans:    true,
 			lose:     func(device int) { metalsimt.Lose(device) },
 			restore:  func(device int) { metalsimt.Find(device) },
 			misuse:   func() (uint64, string) { return 0, "" }, // it ends the process

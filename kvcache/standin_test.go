@@ -15,6 +15,7 @@ type failing struct {
 	failures       []failure
 	injected, live func() uint64 // failures that have happened; objects that were not given back
 	loads          func() uint64 // kernels that were looked up or compiled
+	plans          bool          // NewPool leaves to Plan what only some steps need
 	lose, restore  func(device int)
 	misuse         func() (uint64, string) // that was found so far, and what it was
 }

@@ -15,6 +15,12 @@ import (
 func (r *rig[B]) steps(feeds ...feed[B]) (out [][]float32) {
 	r.t.Helper()
 	require.NoError(r.t, r.plan(r.s, feeds...))
+	return r.planned(qkv[B], feeds...)
+}
+
+// planned is steps from Plan on; io is what goes to Append.
+func (r *rig[B]) planned(io func(q, k, v B) LayerIO[B], feeds ...feed[B]) (out [][]float32) {
+	r.t.Helper()
 	var ids []uint32
 	for _, f := range feeds {
 		ids = append(ids, f.ids...)
@@ -25,7 +31,7 @@ func (r *rig[B]) steps(feeds ...feed[B]) (out [][]float32) {
 		k := r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.HeadDim, false))
 		v := r.vector(r.s, rows(ids, l, c.Model.KVHeads, c.Model.VHeadDim, true))
 		y := r.vector(r.s, make([]float32, len(ids)*c.Model.QHeads*c.Model.VHeadDim))
-		require.NoError(r.t, r.step.Append(l, qkv(q, k, v)))
+		require.NoError(r.t, r.step.Append(l, io(q, k, v)))
 		require.NoError(r.t, r.step.Attend(l, attending(q, y)))
 		out = append(out, r.download(y))
 		r.free(q, k, v, y)

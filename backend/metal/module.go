@@ -56,11 +56,27 @@ func newModules(gpu *mtl.Device) *modules {
 	return &modules{gpu: gpu, libraries: map[metalkernels.Instance]mtl.Library{}}
 }
 
-// find returns the kernel of a call. Once it was found, finding it again allocates nothing.
-func (m *modules) find(c *launch.Call) (*kernel, error) {
-	return m.get(variant{c.Kernel.Base(), c.Constants | stored(c)})
+// known returns a kernel that was found before, and allocates nothing. Any other is device.Missing: the
+// system compiles it, which takes long.
+func (m *modules) known(v variant) (*kernel, error) {
+	if k := m.kernels.Known(v); k != nil {
+		return k, nil
+	}
+	return nil, &device.Missing{Load: func() error {
+		_, err := m.get(v)
+		return err
+	}}
 }
 
+// of is known for the kernel of a call, and find is get.
+func (m *modules) of(c *launch.Call) (*kernel, error)   { return m.known(variantOfCall(c)) }
+func (m *modules) find(c *launch.Call) (*kernel, error) { return m.get(variantOfCall(c)) }
+
+func variantOfCall(c *launch.Call) variant {
+	return variant{c.Kernel.Base(), c.Constants | stored(c)}
+}
+
+// get returns a kernel, which it has compiled where need be.
 func (m *modules) get(v variant) (*kernel, error) { return m.kernels.Find(v, m.load) }
 
 // load makes the pipeline of a variant, one at a time.
@@ -122,7 +138,7 @@ func (m *modules) pipeline(v variant, symbol string) (mtl.Pipeline, error) {
 // library is the embedded library of all kernels, replaced by tests.
 var library = metalkernels.Library
 
-// close gives everything back. No kernel is launched any more.
+// close gives everything back. No kernel is launched any more; one that is being compiled is waited for.
 func (m *modules) close() {
 	m.kernels.Drop(func(k *kernel) { k.pipeline.Release() })
 	for _, l := range m.libraries {

@@ -106,7 +106,7 @@ func (s *stream) Calls() *launch.Calls { return &s.calls }
 // Run encodes them.
 func (s *stream) Run() error {
 	calls := s.calls.List()
-	kernels, err := device.FindAll(calls, s.be.modules.find)
+	kernels, err := device.FindAll(calls, s.be.modules.of)
 	if err != nil {
 		return err
 	}

@@ -21,11 +21,9 @@ func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) er
 		return err
 	}
 	return be.dev.Failed("upload", t.Stream.ring.Upload(src, func(piece []byte, at int) error {
-		if err := t.Begin(); err != nil {
-			return err
-		}
-		defer t.End()
-		return t.Stream.CopyBytes(t.Place.Plus(int64(at)), t.Stream.staged(piece), len(piece))
+		return t.Piece(func() error {
+			return t.Stream.CopyBytes(t.Place.Plus(int64(at)), t.Stream.staged(piece), len(piece))
+		})
 	}))
 }
 
@@ -38,11 +36,9 @@ func (be *Backend) Download(s backend.Stream, dst []byte, src *Buffer, off int) 
 	defer t.Stream.Release()
 	if src.host == nil && len(dst) > 0 {
 		return be.dev.Failed("download", t.Stream.ring.Download(dst, func(piece []byte, at int) error {
-			if err := t.Begin(); err != nil {
-				return err
-			}
-			defer t.End()
-			return t.Stream.CopyBytes(t.Stream.staged(piece), t.Place.Plus(int64(at)), len(piece))
+			return t.Piece(func() error {
+				return t.Stream.CopyBytes(t.Stream.staged(piece), t.Place.Plus(int64(at)), len(piece))
+			})
 		}))
 	}
 	if err := be.dev.Failed("download", t.Stream.Drain()); err != nil {

@@ -37,6 +37,27 @@ func (d *Device[B, S, E, R]) Transfer(op string, s backend.Stream, name string, 
 	return Transfer[B, S, E, R]{own, b.Place().Plus(int64(lo)), d, op, name, b}, nil
 }
 
+// Piece runs enqueue as the operation of a piece, again where a kernel of it was Missing.
+func (t *Transfer[B, S, E, R]) Piece(enqueue func() error) error {
+	for {
+		err := t.piece(enqueue)
+		if err == nil {
+			return nil
+		}
+		if err = t.device.load(t.op, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *Transfer[B, S, E, R]) piece(enqueue func() error) error {
+	if err := t.Begin(); err != nil {
+		return err
+	}
+	defer t.End()
+	return enqueue()
+}
+
 // Begin begins the operation that enqueues a piece; End ends it.
 func (t *Transfer[B, S, E, R]) Begin() error {
 	ops, _, err := t.device.Begin(t.op, t.Stream)

@@ -138,6 +138,9 @@ func Attention(kind plan.Kind, f backend.Format, kDim, vDim int, l Layout) Kerne
 	return Kernel{Op: attendOps[kind], In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim), Layout: l}
 }
 
+// Attends reports whether a kernel of attention is one for a format.
+func Attends(k Kernel, f backend.Format) bool { return k.In == f.Act && k.Out == stored(f.K) }
+
 // attentionMass is the kernel that adds the attention scores up.
 func attentionMass(f backend.Format, kDim, vDim int) Kernel {
 	return Kernel{Op: OpAttendMass, In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim)}
