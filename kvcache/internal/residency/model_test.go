@@ -48,7 +48,10 @@ func newModel(t *rapid.T, blocks int) *model {
 	m := &model{t: t, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
 	m.queues = [2]*queue{{}, {}}
 	var err error
-	m.r, err = New(&Fences{}, blocks, &prefix.Config{BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) }}, m.undefined)
+	m.r, err = New(&Fences{}, blocks, &prefix.Config{
+		BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) },
+		MaxOffloaded: rapid.IntRange(0, 6).Draw(t, "offloaded"), Demote: m.demote,
+	}, m.undefined)
 	require.NoError(t, err)
 	m.root = prefix.Fingerprint{}.Root(prefix.Scope{})
 	return m
@@ -60,6 +63,16 @@ func (m *model) undefined(b block.Block, err error) {
 	for _, p := range m.paths {
 		p.failed = p.failed || slices.Contains(p.blocks, b)
 	}
+}
+
+// demote says of some blocks that their content is elsewhere, so that their entry outlives them. It is
+// asked where the content is there: written, and not being written.
+func (m *model) demote(b block.Block, _ prefix.Key) bool {
+	require.NotNil(m.t, m.writer[b])
+	require.True(m.t, m.writer[b].done)
+	require.NoError(m.t, m.writer[b].err)
+	require.Len(m.t, m.holds[b], len(m.holds[b])/blockTokens*blockTokens)
+	return rapid.IntRange(0, 3).Draw(m.t, "demote") > 0
 }
 
 // busy are the numbers of the blocks that a step on the device may still use.
@@ -159,12 +172,11 @@ func (g guard) Lock()   { *g.held = true }
 func (g guard) Unlock() { *g.held = false }
 
 // step adds tokens to a path: takes what it needs, writes, publishes.
-func (m *model) step() {
-	p, q := m.pick(), rapid.SampledFrom(m.queues[:]).Draw(m.t, "queue")
-	tokens := m.tokens("tokens", 5)
-	if len(tokens) == 0 {
-		m.t.Skip("nothing")
-	}
+func (m *model) step() { m.extend(m.pick()) }
+
+func (m *model) extend(p *path) {
+	q := rapid.SampledFrom(m.queues[:]).Draw(m.t, "queue")
+	tokens := append(m.tokens("tokens", 5), 1)
 	length := len(p.tokens) + len(tokens)
 	need := (length+blockTokens-1)/blockTokens - len(p.blocks)
 	tail, copies := block.Block{}, false
@@ -298,7 +310,10 @@ func (m *model) release() {
 	if len(m.paths) == 0 {
 		m.t.Skip("no paths")
 	}
-	i := rapid.IntRange(0, len(m.paths)-1).Draw(m.t, "path")
+	m.drop(rapid.IntRange(0, len(m.paths)-1).Draw(m.t, "path"))
+}
+
+func (m *model) drop(i int) {
 	p := m.paths[i]
 	m.paths = slices.Delete(m.paths, i, i+1)
 	require.NoError(m.t, m.reclaimed(m.r.Retire(p.fence, p.blocks)))
@@ -344,8 +359,30 @@ func (m *model) pin() {
 	m.leases = append(m.leases, l)
 }
 
-// clear empties the tree under everybody.
+// churn is requests that come and go: each leaves cached blocks behind, for which older ones are evicted.
+func (m *model) churn() {
+	for range rapid.IntRange(1, 6).Draw(m.t, "requests") {
+		m.open()
+		i := len(m.paths) - 1
+		for range rapid.IntRange(1, 3).Draw(m.t, "steps") {
+			if !m.paths[i].failed {
+				m.extend(m.paths[i])
+			}
+		}
+		m.drop(i)
+		for _, q := range m.queues {
+			if n := len(q.steps); n > 0 {
+				q.steps[n-1].finish()
+			}
+		}
+	}
+}
+
+// clear empties the tree under everybody, seldom.
 func (m *model) clear() {
+	if rapid.IntRange(0, 7).Draw(m.t, "seldom") > 0 {
+		m.t.Skip("another time")
+	}
 	require.NoError(m.t, m.reclaim())
 	require.NoError(m.t, m.r.Tree().Clear(true))
 	m.leases = nil
@@ -398,17 +435,20 @@ func (m *model) end() {
 
 // Random histories of sequences, steps that end late or fail, pins and claims: what is found is
 // what was stored, nothing is handed out that somebody or the device still uses, and blocks
-// lack only where there are none.
+// lack only where there are none. Entries of the tree outlive some blocks.
 func TestBlocksAgainstModel(t *testing.T) {
+	evicted, outlived := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, rapid.IntRange(1, 12).Draw(t, "blocks"))
 		t.Repeat(map[string]func(*rapid.T){
 			"open": func(*rapid.T) { m.open() }, "step": func(*rapid.T) { m.step() }, "step again": func(*rapid.T) { m.step() },
 			"fork": func(*rapid.T) { m.fork() }, "truncate": func(*rapid.T) { m.truncate() }, "release": func(*rapid.T) { m.release() },
 			"reserve": func(*rapid.T) { m.reserve() }, "progress": func(*rapid.T) { m.progress() }, "pin": func(*rapid.T) { m.pin() },
-			"clear": func(*rapid.T) { m.clear() }, "": func(*rapid.T) { m.check() },
+			"churn": func(*rapid.T) { m.churn() }, "churn again": func(*rapid.T) { m.churn() }, "clear": func(*rapid.T) { m.clear() }, "": func(*rapid.T) { m.check() },
 		})
 		m.end()
+		s := m.r.Tree().Stats()
+		evicted, outlived = evicted+s.Evicted, outlived+s.Demoted
 		for len(m.paths) > 0 {
 			m.release()
 		}
@@ -419,6 +459,8 @@ func TestBlocksAgainstModel(t *testing.T) {
 			require.ErrorIs(t, err, errFault)
 		}
 	})
+	require.NotZero(t, outlived, "an entry that outlives its block")
+	require.Greater(t, evicted, outlived, "one that does not")
 }
 
 // A lost device takes the tree with it.
