@@ -26,6 +26,8 @@ func TestPageFault(t *testing.T) {
 	b, err := be.Alloc(backend.U32, 1<<14)
 	require.NoError(t, err)
 	require.NoError(t, be.Fill(s, b, 0, 1<<14, 1))
+	_, err = be.modules.get(copies[0]) // the places are not aligned; the Device would load it
+	require.NoError(t, err)
 	require.NoError(t, s.(*stream).CopyBytes(b.Place(), b.Place().Plus(4), 1<<16), "four bytes too many")
 	require.NoError(t, s.Record(e))
 	_ = waiting.Wait(e) // which may know of it already
