@@ -63,7 +63,7 @@ test-metal-kernels: ## the Metal kernels and their stand-in, in C++
 test-metal-seeds: ## the Metal backend on the stand-in under further orders of execution
 test-metal-asan: ## the Metal kernels and the shim on the CPU under AddressSanitizer
 test-metal-racecheck: ## the Metal kernels on the CPU under ThreadSanitizer
-kernels-check: ## the compiled CUDA kernels' machine code against sources, rules and NVIDIA's headers (installs its toolkit)
+kernels-check: ## the compiled CUDA kernels' machine code against sources, rules and NVIDIA's headers (unpacks its toolkit)
 .PHONY: $(RECORDED)
 $(RECORDED):
 	@$(GO) run ./scripts/checks run $@
@@ -172,8 +172,8 @@ asm-check: ## the assembly of the CPU kernels is what its generators write
 	@GO='$(GO)' scripts/asm check
 
 .PHONY: kernels-cuda
-kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc: see scripts/cuda-toolkit)
-	@$(GO) run ./scripts/kernels build
+kernels-cuda: ## compile the CUDA kernels that changed (needs nvcc, which scripts/cuda-toolkit unpacks on Debian)
+	@bin=$$(scripts/cuda-toolkit) && PATH="$$bin:$$PATH" $(GO) run ./scripts/kernels build
 
 .PHONY: cover
 cover: ## test coverage, in cover.out and as a total

@@ -14,7 +14,7 @@ import (
 func TestKernelsAreCounted(t *testing.T) {
 	m, err := cudakernels.Load()
 	require.NoError(t, err)
-	images, err := filepath.Glob("../../kernels/cuda/*.fatbin")
+	images, err := filepath.Glob("../../kernels/cuda/*.zst")
 	require.NoError(t, err)
 	bytes := int64(0)
 	for _, name := range images {
@@ -22,9 +22,9 @@ func TestKernelsAreCounted(t *testing.T) {
 		require.NoError(t, err)
 		bytes += info.Size()
 	}
-	size := fmt.Sprintf("%.0f MB", float64(bytes)/1e6)
+	size := fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 	for page, want := range map[string]string{
-		"docs/kernels.md": fmt.Sprintf("%d kernels in %s of fat binaries", len(m.Kernels), size),
+		"docs/kernels.md": fmt.Sprintf("%d kernels in %s of compressed fat binaries", len(m.Kernels), size),
 		"RATIONALE.md":    fmt.Sprintf("machine code of all %d kernels is %s", len(m.Kernels), size),
 	} {
 		text, err := os.ReadFile(filepath.Join("../..", page))

@@ -41,13 +41,16 @@ func TestNobodyCompilesNVML(t *testing.T) {
 }
 
 // A program that links the library gets few modules with it, and none of them for
-// command lines, tests or plots.
+// command lines, tests or plots. The compressor's unpacks the CUDA kernels, and comes with nothing else.
 func TestUsersGetFewModules(t *testing.T) {
 	modules := map[string]bool{}
 	for _, m := range list(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/backend/all", module+"/kvcache/...") {
 		modules[m] = true
 	}
-	require.Equal(t, map[string]bool{module: true, "github.com/go-gl/mathgl": true, "golang.org/x/sys": true}, modules)
+	require.Equal(t, map[string]bool{module: true, "github.com/go-gl/mathgl": true, "github.com/klauspost/compress": true, "golang.org/x/sys": true}, modules)
+	for _, path := range list(t, "-deps", module+"/kvcache/...", module+"/backend/cpu", module+"/backend/metal") {
+		require.False(t, strings.HasPrefix(path, "github.com/klauspost/"), path)
+	}
 }
 
 // The caches of host memory are linked by programs that have no Pool, and pools by those that

@@ -1,9 +1,9 @@
-// Package cudakernels holds the compiled CUDA kernels: one fat binary a family
-// (append.cu becomes append.fatbin) with code for every architecture of the MANIFEST,
-// and the MANIFEST, which says what is in them. It knows no driver and starts nothing.
+// Package cudakernels holds the compiled CUDA kernels: fat binaries, one for a family of kernels that are
+// loaded together, with code for every architecture of the MANIFEST, which says what is in them. They
+// are compressed, those for the same head sizes as one archive. It knows no driver and starts nothing.
 //
-// The sources beside it are CUDA C++. `make kernels-cuda` compiles them and writes
-// both; `make kernels-check` compares all three.
+// The sources beside it are CUDA C++. `make kernels-cuda` compiles them and writes archives and
+// MANIFEST; `make kernels-check` compares all three.
 package cudakernels
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-//go:embed MANIFEST *.fatbin
+//go:embed MANIFEST *.zst
 var files embed.FS
 
 // Load returns what the MANIFEST says. It is parsed at the first call, and the same
@@ -27,12 +27,16 @@ var Load = sync.OnceValues(func() (*manifest.Manifest, error) {
 	return manifest.Parse(string(text))
 })
 
-// Image returns a family's fat binary, as cuModuleLoadData takes it: a copy, which
-// the caller may drop once the module is loaded.
+var embedded = archives{files: files}
+
+// Image returns a family's fat binary, as cuModuleLoadData takes it. It unpacks the family's archive,
+// which takes tens of milliseconds and megabytes; other images of it are at hand until the garbage
+// collector finds that no image is in use any more. The image may be shared: it must not be modified.
+// ErrDamaged where it is not the one that was compiled. Safe for concurrent use.
 func Image(family string) ([]byte, error) {
-	image, err := files.ReadFile(family + ".fatbin")
+	m, err := Load()
 	if err != nil {
-		return nil, fmt.Errorf("kernels: no family %q: %w", family, err)
+		return nil, err
 	}
-	return image, nil
+	return embedded.image(m, family)
 }

@@ -152,7 +152,15 @@ func (in *inputs) toolVersion(tool string) string {
 	if tool == "go" {
 		args = []string{"version"}
 	}
-	out, err := output(tool, args...)
+	command := tool
+	if tool == "nvcc" { // in PATH, or in a folder of its own; one that is too old is not used
+		folder, err := output("scripts/cuda-toolkit", "installed")
+		if folder = strings.TrimSpace(folder); err != nil || folder == "" {
+			return ""
+		}
+		command = filepath.Join(folder, tool)
+	}
+	out, err := output(command, args...)
 	v := ""
 	if err == nil {
 		lines := strings.Split(strings.TrimSpace(out), "\n")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,126 +9,116 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-// built is a family with what it was made of and what is in it.
-type built struct {
-	family  manifest.Family
-	sources []source
-	kernels []manifest.Kernel
-}
-
-// build compiles the families that changed and writes the MANIFEST. A family that does
-// not compile is left out of it, so the next build has only that one to do.
+// build compiles the files that changed, and writes archives and MANIFEST. A file that does not compile
+// is left out of both, so the next build has only that one to do.
 func build(dir string, all bool, jobs int) error {
-	names, err := families(dir)
+	files, err := units(dir)
 	if err != nil {
 		return err
 	}
-	m := &manifest.Manifest{Options: options(), Architectures: architectures}
+	m := &manifest.Manifest{Options: options, Architectures: architectures}
 	if m.ABI, err = headerVersion(dir); err != nil {
 		return err
 	}
 	if m.Compiler, err = compiler(); err != nil {
 		return err
 	}
-	old, err := readManifest(dir)
-	if err != nil || all || old.Compiler != m.Compiler || !slices.Equal(old.Options, m.Options) {
-		old = &manifest.Manifest{} // nothing of it is of use
+	if m.Compressor, err = compressor(); err != nil {
+		return err
 	}
-	work := make([]*built, len(names))
-	for i, name := range names {
-		src, err := sources(dir, name)
-		if err != nil {
+	had := &former{}
+	if !all {
+		had = before(dir, m)
+	}
+	made := make([][]module, len(files))
+	found := make([][]source, len(files))
+	problems := make([]error, len(files))
+	for i, file := range files {
+		if found[i], err = sources(dir, file); err != nil {
 			return err
 		}
-		work[i] = &built{manifest.Family{Name: name, Sources: paths(src)}, src, nil}
 	}
-	problems := make([]error, len(names))
-	each(len(names), jobs, func(i int) {
-		if !work[i].keep(dir, old) {
-			problems[i] = work[i].compile(dir)
+	each(len(files), jobs, func(i int) {
+		unit := manifest.Unit{File: files[i], Sources: paths(found[i])}
+		if made[i] = had.modules(unit, found[i]); made[i] == nil {
+			made[i], problems[i] = compile(unit, found[i])
 		}
 	})
-	sums := map[string]string{}
-	for i, b := range work {
+	sums, images := map[string]string{}, map[string][]byte{}
+	for i, file := range files {
 		if problems[i] != nil {
 			continue
 		}
-		m.Families = append(m.Families, b.family)
-		m.Kernels = append(m.Kernels, b.kernels...)
-		for _, s := range b.sources {
+		m.Units = append(m.Units, manifest.Unit{File: file, Sources: paths(found[i])})
+		for _, s := range found[i] {
 			sums[s.Path] = s.Sum
+		}
+		for _, module := range made[i] {
+			m.Families = append(m.Families, module.Family)
+			m.Kernels = append(m.Kernels, module.kernels...)
+			images[module.Name] = module.image
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(sums)) {
 		m.Sources = append(m.Sources, manifest.Source{Path: path, Sum: sums[path]})
 	}
+	slices.SortFunc(m.Families, func(a, b manifest.Family) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(m.Kernels, func(a, b manifest.Kernel) int { return strings.Compare(a.Symbol, b.Symbol) })
-	problems = append(problems, write(dir, m))
+	problems = append(problems, write(dir, m, images, had))
 	return errors.Join(problems...)
 }
 
-// keep takes the family over from old, if it is there and nothing of it has changed.
-func (b *built) keep(dir string, old *manifest.Manifest) bool {
-	i := slices.IndexFunc(old.Families, func(f manifest.Family) bool { return f.Name == b.family.Name })
-	if i < 0 || len(stale(old, old.Families[i], b.sources)) > 0 {
-		return false
-	}
-	image, err := os.ReadFile(filepath.Join(dir, b.family.Name+".fatbin"))
-	if err != nil || sum(image) != old.Families[i].Sum {
-		return false
-	}
-	b.family = old.Families[i]
-	for _, k := range old.Kernels {
-		if k.Family == b.family.Name {
-			b.kernels = append(b.kernels, k)
-		}
-	}
-	return true
+// former is what an earlier build made, by file.
+type former struct {
+	manifest.Manifest
+	images map[string][]byte
 }
 
-// compile compiles the family from copies of its sources: of these and no other files,
-// and unharmed by an editor at work meanwhile, for nvcc reads them once for each
-// architecture.
-func (b *built) compile(dir string) error {
-	start := time.Now()
-	name := b.family.Name
-	tmp, err := os.MkdirTemp("", "kernels")
-	if err != nil {
-		return err
+// before returns what is there, as far as it is of the compiler and options of m and not damaged.
+func before(dir string, m *manifest.Manifest) *former {
+	old, err := readManifest(dir)
+	if err != nil || old.Compiler != m.Compiler || !slices.Equal(old.Options, m.Options) || !slices.Equal(old.Architectures, m.Architectures) {
+		return &former{}
 	}
-	defer os.RemoveAll(tmp)
-	folder := filepath.Join(tmp, "cuda")
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		return err
-	}
-	for _, s := range b.sources {
-		if err := os.WriteFile(filepath.Join(folder, s.Path), s.text, 0o644); err != nil {
-			return err
+	f := &former{*old, map[string][]byte{}}
+	for _, a := range old.Archives {
+		if images, err := unpack(dir, old, a); err == nil {
+			maps.Copy(f.images, images)
 		}
 	}
-	fatbin := name + ".fatbin"
-	if _, err := output(folder, "nvcc", append(options(), "-o", fatbin, name+".cu")...); err != nil {
-		return err
+	return f
+}
+
+// modules are those of a file; nil where it has changed, or an image is missing.
+func (f *former) modules(unit manifest.Unit, now []source) (modules []module) {
+	if len(stale(&f.Manifest, unit.File, now)) > 0 {
+		return nil
 	}
-	im, err := inspect(filepath.Join(folder, fatbin))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for _, family := range f.Families {
+		if family.File != unit.File {
+			continue
+		}
+		image, ok := f.images[family.Name]
+		if !ok {
+			return nil
+		}
+		modules = append(modules, module{family, listed(&f.Manifest, family.Name), image})
 	}
-	if b.kernels, err = entries(name, im); err != nil {
-		return err
+	return modules
+}
+
+// listed are a family's kernels.
+func listed(m *manifest.Manifest, family string) (kernels []manifest.Kernel) {
+	for _, k := range m.Kernels {
+		if k.Family == family {
+			kernels = append(kernels, k)
+		}
 	}
-	image, err := os.ReadFile(filepath.Join(folder, fatbin))
-	if err != nil {
-		return err
-	}
-	b.family.Sum = sum(image)
-	fmt.Printf("%-20s %3d kernels %6d KiB %6.1f s\n", name, len(b.kernels), len(image)>>10, time.Since(start).Seconds())
-	return os.WriteFile(filepath.Join(dir, fatbin), image, 0o644)
+	return kernels
 }
 
 // entries are the kernels of an image, which must be the same for all its machines.
@@ -148,8 +139,33 @@ func entries(family string, im image) ([]manifest.Kernel, error) {
 	return list, errors.Join(agree(family, list, im)...)
 }
 
-// write writes the MANIFEST and removes fat binaries that it does not list.
-func write(dir string, m *manifest.Manifest) error {
+// write writes the archives whose images changed and the MANIFEST, and removes archives that it does
+// not list.
+func write(dir string, m *manifest.Manifest, images map[string][]byte, had *former) error {
+	m.Archives = archives(m.Families)
+	for i, f := range m.Families {
+		m.Families[i].Archive = archiveOf(f.Name).Name
+	}
+	for i, a := range m.Archives {
+		whole, base := content(m, a.Name, images), []byte(nil)
+		if a.Base != "" {
+			base = content(m, a.Base, images)
+		}
+		if old, ok := had.Archive(a.Name); ok && m.Compressor == had.Compressor && old.Base == a.Base &&
+			bytes.Equal(whole, content(&had.Manifest, a.Name, had.images)) && bytes.Equal(base, content(&had.Manifest, a.Base, had.images)) {
+			m.Archives[i] = old
+			continue
+		}
+		archive, err := pack(whole, base)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(archiveFile(dir, a.Name), archive, 0o644); err != nil {
+			return err
+		}
+		m.Archives[i].Sum = sum(archive)
+		fmt.Printf("%-20s %8d KiB packed to %6d\n", a.Name, len(whole)>>10, len(archive)>>10)
+	}
 	text := m.String()
 	if _, err := manifest.Parse(text); err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,21 +15,21 @@ import (
 // What the compiled kernels may take at most.
 const (
 	maxKernels = 400
-	maxBytes   = 24 << 20
-	maxShared  = 99 << 10 // of a block, static and dynamic: what PTX for compute_80 finds on any later GPU
+	maxBytes   = 9 << 20
+	maxShared  = 99 << 10 // of a block, static and dynamic: what any GPU of 8.0 or later has
 )
 
-// check compares sources, MANIFEST and fat binaries; with the toolkit also the machine
-// code. The error names everything that is wrong.
+// check compares sources, MANIFEST and archives; with the toolkit also the machine code. The error
+// names everything that is wrong.
 func check(dir string, toolkit bool, jobs int) error {
 	m, err := readManifest(dir)
 	if err != nil {
 		return err
 	}
-	problems := checkFiles(dir, m)
+	images, problems := checkFiles(dir, m)
 	if toolkit {
 		found := make([][]error, len(m.Families))
-		each(len(m.Families), jobs, func(i int) { found[i] = checkCode(dir, m.Families[i].Name, m) })
+		each(len(m.Families), jobs, func(i int) { found[i] = checkCode(m.Families[i].Name, images[m.Families[i].Name], m) })
 		problems = append(problems, slices.Concat(found...)...)
 	}
 	if len(problems) > 0 {
@@ -38,15 +39,16 @@ func check(dir string, toolkit bool, jobs int) error {
 	return nil
 }
 
-// checkFiles is the part of the check that any machine can do.
-func checkFiles(dir string, m *manifest.Manifest) (problems []error) {
+// checkFiles is the part of the check that any machine can do. It returns the images that are as the
+// MANIFEST lists them.
+func checkFiles(dir string, m *manifest.Manifest) (images map[string][]byte, problems []error) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if v, err := headerVersion(dir); err != nil {
 		report("%w", err)
 	} else if v != m.ABI {
 		report("MANIFEST: compiled for version %d of the ABI, %s is version %d", m.ABI, header, v)
 	}
-	if !slices.Equal(m.Options, options()) || !slices.Equal(m.Architectures, architectures) {
+	if !slices.Equal(m.Options, options) || !slices.Equal(m.Architectures, architectures) {
 		report("MANIFEST: compiled with other options: %q for %q", m.Options, m.Architectures)
 	}
 	if len(m.Kernels) > maxKernels {
@@ -57,33 +59,41 @@ func checkFiles(dir string, m *manifest.Manifest) (problems []error) {
 			report("MANIFEST: kernel %s does not begin with fkv_", k.Symbol)
 		}
 	}
-	names, err := families(dir)
+	files, err := units(dir)
 	if err != nil {
 		report("%w", err)
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(m.Families, func(f manifest.Family) bool { return f.Name == name }) {
-			report("%s.cu was not compiled", name)
+	for _, file := range files {
+		if !slices.ContainsFunc(m.Units, func(u manifest.Unit) bool { return u.File == file }) {
+			report("%s was not compiled", file)
 		}
 	}
-	total := 0
-	for _, f := range m.Families {
-		src, err := sources(dir, f.Name)
+	for _, u := range m.Units {
+		src, err := sources(dir, u.File)
 		if err != nil {
 			report("%w", err)
 			continue
 		}
-		problems = append(problems, stale(m, f, src)...)
-		image, err := os.ReadFile(filepath.Join(dir, f.Name+".fatbin"))
+		problems = append(problems, stale(m, u.File, src)...)
+	}
+	images, total := map[string][]byte{}, 0
+	for _, a := range m.Archives {
+		file, err := os.ReadFile(archiveFile(dir, a.Name))
 		if err != nil {
 			report("%w", err)
-		} else if sum(image) != f.Sum {
-			report("%s.fatbin is not the one that the MANIFEST lists", f.Name)
+			continue
 		}
-		total += len(image)
+		total += len(file)
+		if sum(file) != a.Sum {
+			report("%s.zst is not the one that the MANIFEST lists", a.Name)
+		} else if of, err := unpack(dir, m, a); err != nil {
+			report("%w", err)
+		} else {
+			maps.Copy(images, of)
+		}
 	}
 	if total > maxBytes {
-		report("the fat binaries have %d bytes, want at most %d", total, maxBytes)
+		report("the archives have %d bytes, want at most %d", total, maxBytes)
 	}
 	extra, err := unlisted(dir, m)
 	if err != nil {
@@ -92,32 +102,36 @@ func checkFiles(dir string, m *manifest.Manifest) (problems []error) {
 	for _, f := range extra {
 		report("%s is not in the MANIFEST", f)
 	}
-	return problems
+	return images, problems
 }
 
-// stale compares a family's sources with those it was compiled from.
-func stale(m *manifest.Manifest, f manifest.Family, now []source) (problems []error) {
-	for _, path := range f.Sources {
+// stale compares a unit's sources with those it was compiled from.
+func stale(m *manifest.Manifest, file string, now []source) (problems []error) {
+	var compiled manifest.Unit
+	if i := slices.IndexFunc(m.Units, func(u manifest.Unit) bool { return u.File == file }); i >= 0 {
+		compiled = m.Units[i]
+	}
+	for _, path := range compiled.Sources {
 		if !slices.Contains(paths(now), path) {
-			problems = append(problems, fmt.Errorf("%s: compiled from %s, which it no longer includes", f.Name, path))
+			problems = append(problems, fmt.Errorf("%s: compiled from %s, which it no longer includes", file, path))
 		}
 	}
 	for _, s := range now {
-		if !slices.Contains(f.Sources, s.Path) {
-			problems = append(problems, fmt.Errorf("%s: compiled without %s, which it now includes", f.Name, s.Path))
+		if !slices.Contains(compiled.Sources, s.Path) {
+			problems = append(problems, fmt.Errorf("%s: compiled without %s, which it now includes", file, s.Path))
 		} else if !slices.Contains(m.Sources, s.Source) {
-			problems = append(problems, fmt.Errorf("%s: %s has changed since it was compiled", f.Name, s.Path))
+			problems = append(problems, fmt.Errorf("%s: %s has changed since it was compiled", file, s.Path))
 		}
 	}
 	return problems
 }
 
-// unlisted are the fat binaries that the MANIFEST does not name.
+// unlisted are the archives that the MANIFEST does not name.
 func unlisted(dir string, m *manifest.Manifest) (extra []string, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.fatbin"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.zst"))
 	for _, f := range files {
 		name := filepath.Base(f)
-		if !slices.ContainsFunc(m.Families, func(f manifest.Family) bool { return f.Name+".fatbin" == name }) {
+		if !slices.ContainsFunc(m.Archives, func(a manifest.Archive) bool { return a.Name+".zst" == name }) {
 			extra = append(extra, name)
 		}
 	}

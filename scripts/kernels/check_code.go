@@ -3,25 +3,21 @@ package main
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
 // checkCode is the part of the check that reads one family's machine code.
-func checkCode(dir, family string, m *manifest.Manifest) []error {
-	im, err := inspect(filepath.Join(dir, family+".fatbin"))
+func checkCode(family string, fatbin []byte, m *manifest.Manifest) []error {
+	if fatbin == nil { // said already
+		return nil
+	}
+	im, err := inspect(fatbin)
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", family, err)}
 	}
-	var listed []manifest.Kernel
-	for _, k := range m.Kernels {
-		if k.Family == family {
-			listed = append(listed, k)
-		}
-	}
-	return slices.Concat(agree(family, listed, im), fit(family, im), obey(family, im))
+	return slices.Concat(agree(family, listed(m, family), im), fit(family, im), obey(family, im))
 }
 
 // agree compares the kernels that are listed with the code that is there.

@@ -30,17 +30,17 @@ type usage struct {
 type image map[string]map[string]code
 
 // inspect takes a fat binary apart.
-func inspect(fatbin string) (image, error) {
-	fatbin, err := filepath.Abs(fatbin)
-	if err != nil {
-		return nil, err
-	}
+func inspect(fatbin []byte) (image, error) {
 	tmp, err := os.MkdirTemp("", "kernels")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	if _, err := output(tmp, "cuobjdump", "-xelf", "all", "-xptx", "all", fatbin); err != nil {
+	whole := filepath.Join(tmp, "image.fatbin")
+	if err := os.WriteFile(whole, fatbin, 0o644); err != nil {
+		return nil, err
+	}
+	if _, err := output(tmp, "cuobjdump", "-xelf", "all", "-xptx", "all", whole); err != nil {
 		return nil, err
 	}
 	files, err := os.ReadDir(tmp)
@@ -49,9 +49,12 @@ func inspect(fatbin string) (image, error) {
 	}
 	im := image{}
 	for _, f := range files {
-		// family.1.sm_80.cubin; PTX for compute_80 is called family.1.sm_80.ptx.
+		// image.1.sm_90.cubin; PTX for compute_90 is called image.1.sm_90.ptx.
 		parts := strings.Split(f.Name(), ".")
 		arch := parts[len(parts)-2]
+		if parts[len(parts)-1] == "fatbin" {
+			continue
+		}
 		if parts[len(parts)-1] == "ptx" {
 			im[strings.Replace(arch, "sm", "compute", 1)] = nil
 			continue

@@ -3,8 +3,8 @@
 //	go run ./scripts/kernels build [-a]
 //	go run ./scripts/kernels check [-toolkit]
 //
-// Building needs the CUDA toolkit (nvcc, cuobjdump, nvdisasm), 11.8 or newer; so does
-// check -toolkit, which reads the machine code. Both run in the repository's root.
+// Building needs the CUDA toolkit, 12.4 or newer (scripts/cuda-toolkit), and zstd; so does
+// the former check -toolkit, which reads the machine code. Both run in the repository's root.
 package main
 
 import (

@@ -28,24 +28,24 @@ type source struct {
 	text []byte
 }
 
-// families are the names of the .cu files, sorted.
-func families(dir string) ([]string, error) {
+// units are the .cu files, sorted.
+func units(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.cu"))
 	if err != nil {
 		return nil, err
 	}
 	for i, f := range files {
-		files[i] = strings.TrimSuffix(filepath.Base(f), ".cu")
+		files[i] = filepath.Base(f)
 	}
 	slices.Sort(files)
 	return files, nil
 }
 
-// sources are the files that a family is made of, its .cu, what that includes and what
-// those include, with their texts.
-func sources(dir, family string) ([]source, error) {
+// sources are the files that a unit is made of, its .cu, what that includes and what those
+// include, with their texts.
+func sources(dir, unit string) ([]source, error) {
 	var found []source
-	queue := []string{family + ".cu"}
+	queue := []string{unit}
 	for len(queue) > 0 {
 		file := queue[0]
 		queue = queue[1:]

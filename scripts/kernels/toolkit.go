@@ -11,20 +11,19 @@ import (
 	"github.com/ferrumkv/ferrumkv/kernels/manifest"
 )
 
-// architectures the kernels are compiled for: machine code of the two generations of
-// data centre GPUs, and PTX that drivers compile for all later and in-between ones.
-var architectures = []string{"sm_80", "sm_90", "compute_80"}
+// architectures the kernels are compiled for: machine code of the two generations of data centre
+// GPUs, which those of the same generations run, too; and PTX, which drivers compile for what comes after.
+var architectures = []string{"sm_80", "sm_90", "compute_90"}
+
+// options are what nvcc gets when it compiles a file to PTX, but for the architecture.
+var options = []string{"-O3", "-std=c++17"}
 
 func machines() []string { return manifest.Machines(architectures) }
 
-// options are what nvcc gets before -o.
-func options() []string {
-	o := []string{"-O3", "-std=c++17"}
-	for _, a := range architectures {
-		_, number, _ := strings.Cut(a, "_")
-		o = append(o, "-gencode", "arch=compute_"+number+",code="+a)
-	}
-	return append(o, "-fatbin", "-Xfatbin", "-compress-all")
+// virtual is the architecture whose PTX becomes machine code for arch: sm_80 is made of compute_80.
+func virtual(arch string) string {
+	_, number, _ := strings.Cut(arch, "_")
+	return "compute_" + number
 }
 
 var nvccVersion = regexp.MustCompile(`V(\d+\.\d+\.\d+)`)
@@ -51,7 +50,7 @@ func output(dir, tool string, args ...string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		if _, missing := exec.LookPath(tool); missing != nil {
-			return nil, fmt.Errorf("%s is not installed: scripts/cuda-toolkit installs the CUDA toolkit on Debian", tool)
+			return nil, fmt.Errorf("%s is not in PATH: scripts/cuda-toolkit unpacks the CUDA toolkit on Debian and prints its folder; zstd is a package", tool)
 		}
 		return nil, fmt.Errorf("%s: %w\n%s%s", cmd, err, out.Bytes(), problems.Bytes())
 	}

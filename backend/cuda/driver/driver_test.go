@@ -363,9 +363,13 @@ func BenchmarkLaunch(b *testing.B) {
 	})
 	b.Run("c", func(b *testing.B) {
 		const launches = 200000
-		out := program(b, openLibrary(b), "launch.c", filepath.Join("..", "..", "..", "kernels", "cuda", "fill.fatbin"), fmt.Sprint(launches))
+		image, err := cudakernels.Image("fill")
+		require.NoError(b, err)
+		file := filepath.Join(b.TempDir(), "fill.fatbin")
+		require.NoError(b, os.WriteFile(file, image, 0o644))
+		out := program(b, openLibrary(b), "launch.c", file, fmt.Sprint(launches))
 		var nanoseconds float64
-		_, err := fmt.Sscan(out, &nanoseconds)
+		_, err = fmt.Sscan(out, &nanoseconds)
 		require.NoError(b, err)
 		for b.Loop() { // the program has counted
 		}

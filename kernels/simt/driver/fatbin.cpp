@@ -1,7 +1,9 @@
 #include "fatbin.h"
 
+#include <cctype>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 namespace standin {
 namespace {
@@ -54,6 +56,22 @@ CUresult check_image(const void *image, int major, int minor) {
         left -= whole;
     }
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+std::set<std::string> kernels_in(const void *image) {
+    Header header;
+    memcpy(&header, image, sizeof header);
+    const std::string_view text(static_cast<const char *>(image) + sizeof header, header.size);
+    std::set<std::string> names;
+    for (std::string_view mark : {".text.", ".entry "}) {
+        for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at)) {
+            at += mark.size();
+            size_t end = at;
+            while (end < text.size() && (isalnum((unsigned char)text[end]) || text[end] == '_')) end++;
+            names.emplace(text.substr(at, end - at));
+        }
+    }
+    return names;
 }
 
 } // namespace standin

@@ -1,6 +1,9 @@
 // What can be told about a module's image without running it.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "api.h"
 
 namespace standin {
@@ -9,5 +12,9 @@ namespace standin {
 // capability: machine code of the same major version or PTX that is not newer. Other images
 // are CUDA_ERROR_INVALID_IMAGE.
 CUresult check_image(const void *image, int major, int minor);
+
+// kernels_in returns the names of the kernels in an image that was checked and is not compressed: of
+// sections of machine code, and of entries of PTX.
+std::set<std::string> kernels_in(const void *image);
 
 } // namespace standin

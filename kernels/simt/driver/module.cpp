@@ -1,5 +1,5 @@
 // Modules and functions. The kernels are linked in as C++; an image only has to look like
-// one that the device could load.
+// one that the device could load, and to have the kernels that are asked of it.
 #include <cstring>
 
 #include "call.h"
@@ -17,6 +17,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
             return result;
         auto made = std::make_shared<Module>();
         made->context = context;
+        made->kernels = kernels_in(image);
         *module = m.modules.add(made);
         return CUDA_SUCCESS;
     });
@@ -42,7 +43,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
         if (function == nullptr || name == nullptr)
             return CUDA_ERROR_INVALID_VALUE;
         const simt::Kernel *kernel = simt::find(name);
-        if (kernel == nullptr)
+        if (kernel == nullptr || found->kernels.count(name) == 0)
             return CUDA_ERROR_NOT_FOUND;
         CUfunction &handle = found->functions[name];
         if (handle == nullptr) {

@@ -73,18 +73,20 @@ template <class T> T *pinned(size_t n) {
     return static_cast<T *>(p);
 }
 
-// Image is a fat binary whose one entry claims machine code for an architecture.
+// Image is a fat binary whose one entry claims machine code for an architecture, with the kernels
+// that are named in it.
 struct Image {
     uint32_t magic = 0xba55ed50;
     uint16_t version = 1, header_size = 16;
-    uint64_t size = 64;
+    uint64_t size = 64 + sizeof names;
     uint16_t kind = 2, entry_version = 0x101;
     uint32_t entry_header_size = 64;
-    uint64_t data_size = 0;
+    uint64_t data_size = sizeof names;
     uint32_t packed = 0, options = 0;
     uint16_t minor = 7, major = 1;
     uint32_t arch;
     uint64_t rest[4] = {};
+    char names[64] = ".entry test_add(\n.entry test_stray(\n.entry test_wide(\n";
 
     explicit Image(uint32_t arch) : arch(arch) {}
 };

@@ -198,6 +198,10 @@ void images() {
     image = Image(75);
     image.kind = 1; // PTX
     good(load(image));
+    CUfunction f;
+    good(cuModuleGetFunction(&f, m, "test_add"));
+    want(cuModuleGetFunction(&f, m, "test_ad"), CUDA_ERROR_NOT_FOUND);
+    want(cuModuleGetFunction(&f, m, "fkv_fill"), CUDA_ERROR_NOT_FOUND); // it is linked in, and not of this module
     good(cuModuleUnload(m));
 }
 
