@@ -40,7 +40,8 @@ func (e ErrPinned) Is(target error) bool {
 }
 
 // Pin leases the full resident blocks of the longest known prefix of a query for the time d. The
-// lease's Match may be empty. ErrPinned when too many blocks would be pinned.
+// lease's Match may be empty. ErrPinned when too many blocks would be pinned. block.ErrOutOfBlocks
+// when what would be pinned is promised to others.
 func (t *Tree) Pin(r Root, q Query, d time.Duration) (*Lease, error) {
 	if err := t.made("pin"); err != nil {
 		return nil, err
