@@ -16,10 +16,10 @@ import (
 const minMajor = 8
 
 // The kernels have machine code up to compute capability 9.x. Newer devices take
-// the PTX, which only drivers of CUDA 11.8 and newer read.
+// the PTX, which only drivers of CUDA 12.4 and newer read.
 const (
 	lastMachineMajor = 9
-	minPTXVersion    = 11080
+	minPTXVersion    = 12040
 )
 
 // Backend is an open CUDA device. It is safe for concurrent use. The zero Backend is closed.
@@ -79,7 +79,7 @@ func unfit(lib *driver.Library, d driver.Device) string {
 	case d.Major < minMajor:
 		return fmt.Sprintf("%s has compute capability %d.%d, need %d.0 or newer", d.Name, d.Major, d.Minor, minMajor)
 	case d.Major > lastMachineMajor && lib.Version() < minPTXVersion:
-		return fmt.Sprintf("driver too old for %s: it is for CUDA %s, need 11.8 (driver 520) or newer", d.Name, lib.VersionString())
+		return fmt.Sprintf("driver too old for %s: it is for CUDA %s, need 12.4 (driver 550) or newer", d.Name, lib.VersionString())
 	}
 	return ""
 }
