@@ -2,7 +2,7 @@
 //
 //	go run ./scripts/checks list                   all checks, and of which inputs they last passed
 //	go run ./scripts/checks run NAME...            these, on the terminal; what passes is recorded
-//	go run ./scripts/checks ci [-elapsed 90s] [-limit 25m]  a change: all that runs each time, then what has no record
+//	go run ./scripts/checks ci [-elapsed 90s]      a change: all that runs each time, then what has no record
 //	go run ./scripts/checks passed [-minutes 60]   what has no record, largest first
 //	go run ./scripts/checks nightly [-only REGEXP] [-minutes 60] [-fresh]
 //	                                               everything, at full size, whatever the records say
@@ -49,7 +49,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	set := flag.NewFlagSet("checks "+args[0], flag.ExitOnError)
 	elapsed := set.Duration("elapsed", 0, "what the change's check took until now: tools that were installed")
-	limit := set.Duration("limit", changeLimit, "what the change's check may take")
 	minutes := set.Int("minutes", 0, "start nothing after so many minutes; 0: no limit")
 	only := set.String("only", "", "names of checks, as a regular expression")
 	fresh := set.Bool("fresh", false, "begin anew, though an earlier nightly was stopped in the middle")
@@ -67,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 	case "run":
 		return r.runNamed(ctx, table, set.Args())
 	case "ci":
-		return r.change(ctx, table, *limit)
+		return r.change(ctx, table)
 	case "passed":
 		return r.unrecorded(ctx, table, time.Duration(*minutes)*time.Minute)
 	case "nightly":

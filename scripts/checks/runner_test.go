@@ -55,7 +55,7 @@ func TestWhatIsSkippedIsNotRecorded(t *testing.T) {
 	cannot := sh("cannot", "echo there is no emulator; exit 77")
 	require.NoError(t, g.runNamed(ctx, []check{cannot}, []string{"cannot"}))
 	require.Empty(t, g.recordedNames(cannot))
-	require.NoError(t, g.change(ctx, []check{cannot}, changeLimit))
+	require.NoError(t, g.change(ctx, []check{cannot}))
 	require.Equal(t, 2, g.ran(cannot))
 	require.Regexp(t, `(?m)^cannot +skipped`, g.out.String())
 }
@@ -69,14 +69,14 @@ func TestChangeRunsWhatHasNoRecord(t *testing.T) {
 	table := []check{each, known, stale, night}
 	require.NoError(t, g.runNamed(ctx, table, []string{"known"}))
 	g.restart()
-	require.NoError(t, g.change(ctx, table, changeLimit))
+	require.NoError(t, g.change(ctx, table))
 	require.Equal(t, []int{1, 1, 1, 0}, []int{g.ran(each), g.ran(known), g.ran(stale), g.ran(night)})
 	g.restart()
-	require.NoError(t, g.change(ctx, table, changeLimit))
+	require.NoError(t, g.change(ctx, table))
 	require.Equal(t, []int{2, 1, 1}, []int{g.ran(each), g.ran(known), g.ran(stale)}, "recorded by the change before")
 	g.write("data/d.txt", "2\n")
 	g.restart()
-	require.NoError(t, g.change(ctx, table, changeLimit))
+	require.NoError(t, g.change(ctx, table))
 	require.Equal(t, []int{3, 2, 2}, []int{g.ran(each), g.ran(known), g.ran(stale)})
 	require.Regexp(t, `(?m)^each +ok +0s +0s$`, g.out.String())
 }
@@ -85,14 +85,14 @@ func TestChangeEndsInTime(t *testing.T) {
 	for _, c := range []struct {
 		elapsed time.Duration
 		left    string
-	}{{0, ""}, {changeLimit - lastMinutes, "left for want of time: long short"}, {changeLimit - 5*time.Minute, "left for want of time: long "}} {
+	}{{0, ""}, {lastStart, "left for want of time: long short"}, {changeLimit - 5*time.Minute, "left for want of time: long "}} {
 		g := newRig(t)
 		each, long, short := sh("each", "true"), sh("long", "true"), sh("short", "true")
 		each.when, each.takes = always, time.Hour
 		long.takes, short.takes = time.Minute, time.Minute
 		require.NoError(t, g.records.write(record{name: "long", hash: "of other inputs", when: time.Unix(0, 0), took: 6 * time.Minute}))
 		g.began = time.Now().Add(-c.elapsed)
-		err := g.change(ctx, []check{short, each, long}, changeLimit)
+		err := g.change(ctx, []check{short, each, long})
 		if c.left == "" {
 			require.NoError(t, err)
 		} else {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// A change is checked within changeLimit, or what -limit says. What has no record is not begun in
-// the last minutes, nor if it would end too late.
+// A change is checked within changeLimit. What has no record is not begun after lastStart, nor
+// if it would end too late.
 const (
+	lastStart   = 22 * time.Minute
 	changeLimit = 25 * time.Minute
-	lastMinutes = 3 * time.Minute
 )
 
 // runNamed runs checks one after another, and shows what they print.
@@ -35,14 +35,14 @@ func (r *runner) runNamed(ctx context.Context, table []check, names []string) er
 }
 
 // change is the check of a change.
-func (r *runner) change(ctx context.Context, table []check, limit time.Duration) error {
+func (r *runner) change(ctx context.Context, table []check) error {
 	stale, err := r.stale(of(table, onChange))
 	if err != nil {
 		return err
 	}
 	r.lane(ctx, append(longestFirst(of(table, always)), stale...), "", func(c check) bool {
 		elapsed := time.Since(r.began)
-		return c.when == always || elapsed < limit-lastMinutes && elapsed+c.takes < limit
+		return c.when == always || elapsed < lastStart && elapsed+c.takes < changeLimit
 	})
 	return r.conclude("make passed runs them, and records what passes: commit that")
 }
