@@ -231,11 +231,9 @@ func (b *Batch[B]) Commit() (err error) {
 	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
-	for layer := range b.written { // the runner wrote those without Append, and did not quantize them
-		if !b.written[layer] {
-			if err := b.step.QuantizeResidual(layer); err != nil {
-				return p.stores.Fences.Observe(err)
-			}
+	if slices.Contains(b.written, false) { // the runner wrote without Append
+		if err := p.stores.Fences.Apart(b.quantize); err != nil {
+			return p.stores.Fences.Observe(err)
 		}
 	}
 	if err := b.orderKnown(); err != nil {
@@ -254,6 +252,18 @@ func (b *Batch[B]) Commit() (err error) {
 	b.step.Used(f)
 	b.state = stepCommitted
 	return cmp.Or(err, p.stores.Reclaim())
+}
+
+// quantize quantizes in layers that the runner wrote with kernels of its own.
+func (b *Batch[B]) quantize() error {
+	for layer, written := range b.written {
+		if !written {
+			if err := b.step.QuantizeResidual(layer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // orderKnown puts the step's stream behind those that write the blocks which the

@@ -2,32 +2,39 @@ package kvcache
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
 	"github.com/stretchr/testify/require"
 )
 
-// waits counts how often the host waits for a device from here on, each time without the pool's lock.
-func waits(t *testing.T, r *rig[buffer], dev *lateDevice) *int {
-	n := 0
+// unlocked counts how often the host waits for a device from here on, and how often it gives it work, which a
+// CPU does at once; each time without the pool's lock.
+func unlocked(t *testing.T, r *rig[buffer], dev *lateDevice) (waits, works *int) {
+	waits, works = new(int), new(int)
 	dev.SetFault(func(c backendtest.Call) error {
-		switch c.Op {
-		case backendtest.OpEventSync, backendtest.OpSync, backendtest.OpDownload:
-			n++
-			if !r.pool.mu.TryLock() {
-				t.Errorf("%s under the pool's lock", c.Op)
-				return nil
-			}
-			r.pool.mu.Unlock()
+		switch {
+		case c.Op == backendtest.OpEventSync || c.Op == backendtest.OpSync || c.Op == backendtest.OpDownload:
+			*waits++
+		case c.Op == backendtest.OpPlanAttend || c.Op.Enqueues() && c.Op != backendtest.OpRecord && c.Op != backendtest.OpWait:
+			*works++
+		default:
+			return nil
 		}
+		if !r.pool.mu.TryLock() {
+			t.Errorf("%s under the pool's lock", c.Op)
+			return nil
+		}
+		r.pool.mu.Unlock()
 		return nil
 	})
-	return &n
+	return waits, works
 }
 
-// Whoever waits for the device, for blocks that come back or for scores, lets others use the pool.
+// Whoever waits for the device, for blocks that come back or for scores, or has it work, lets others use the pool.
 func TestNobodyWaitsUnderTheLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		call  func(r *rig[buffer], a *Sequence[buffer]) error
@@ -42,8 +49,17 @@ func TestNobodyWaitsUnderTheLock(t *testing.T) {
 		"retain": {func(r *rig[buffer], a *Sequence[buffer]) error {
 			return a.Retain(r.s, [][]int{append([]int{0}, counted(2, 20)...)}, RetainOptions{})
 		}, 1},
-		"shift":  {func(r *rig[buffer], a *Sequence[buffer]) error { return a.Shift(r.s, 1, 2) }, 1},
-		"scores": {func(r *rig[buffer], a *Sequence[buffer]) error { return a.Scores(r.s, 0, make([]float32, 2*2*20)) }, 1},
+		"shift": {func(r *rig[buffer], a *Sequence[buffer]) error { return a.Shift(r.s, 1, 2) }, 1},
+		"gather": {func(r *rig[buffer], a *Sequence[buffer]) error {
+			m := r.pool.Config().Model
+			k, v := r.vector(r.s, make([]float32, m.KVHeads*20*m.HeadDim)), r.vector(r.s, make([]float32, m.KVHeads*20*m.VHeadDim))
+			return errors.Join(a.Gather(r.s, 1, k, v), r.be.Free(k), r.be.Free(v))
+		}, 0},
+		"layers": {func(r *rig[buffer], a *Sequence[buffer]) error { _, err := a.Layers(r.s); return err }, 0},
+		"clear":  {func(r *rig[buffer], a *Sequence[buffer]) error { return a.ClearScores(r.s) }, 0},
+		"scores": {func(r *rig[buffer], a *Sequence[buffer]) error {
+			return a.Scores(r.s, 0, make([]float32, 2*r.pool.Config().Model.KVHeads*20))
+		}, 1},
 		"reset": {func(r *rig[buffer], a *Sequence[buffer]) error {
 			return errors.Join(r.pool.Reserve(Reservation[buffer]{a, 24}), r.plan(r.s, feed[buffer]{a, sequence(100, 1)}), r.step.Reset())
 		}, 0},
@@ -60,9 +76,10 @@ func TestNobodyWaitsUnderTheLock(t *testing.T) {
 				require.NoError(t, r.feed(feed[buffer]{b, sequence(50, 20)}))
 			}
 			require.NoError(t, b.Release())
-			n := waits(t, r, dev)
+			waits, works := unlocked(t, r, dev)
 			require.NoError(t, c.call(r, a))
-			require.Equal(t, c.waits, *n)
+			require.Equal(t, c.waits, *waits)
+			require.Equal(t, name != "reserve", *works > 0)
 			dev.SetFault(nil)
 			require.NoError(t, errors.Join(r.step.Reset(), a.Release(), other.Release()))
 			closeLate(t, r, dev, be)
@@ -76,6 +93,65 @@ func counted(from, to int) (list []int) {
 		list = append(list, i)
 	}
 	return list
+}
+
+// What works without the lock has its sequence for itself, the pool's books are right meanwhile, and a Close waits
+// until it is done.
+func TestWorkBesideOthers(t *testing.T) {
+	for _, residual := range []int{0, 8} {
+		for name, call := range map[string]func(r *rig[buffer], a *Sequence[buffer]) error{
+			"plan": func(r *rig[buffer], a *Sequence[buffer]) error {
+				return r.plan(r.s, feed[buffer]{a, sequence(100, 20)})
+			},
+			"shift": func(r *rig[buffer], a *Sequence[buffer]) error { return a.Shift(r.s, 1, 3) },
+			"retain": func(r *rig[buffer], a *Sequence[buffer]) error {
+				return a.Retain(r.s, [][]int{{0, 3, 17}}, RetainOptions{})
+			},
+			"clear": func(r *rig[buffer], a *Sequence[buffer]) error { return a.ClearScores(r.s) },
+			"scores": func(r *rig[buffer], a *Sequence[buffer]) error {
+				return a.Scores(r.s, 0, make([]float32, 2*r.pool.Config().Model.KVHeads*20))
+			},
+		} {
+			t.Run(fmt.Sprint(name, residual), func(t *testing.T) {
+				cfg := small(Paged)
+				cfg.Memory.Blocks, cfg.Attention.Scores = 40, true
+				if residual > 0 {
+					cfg.Storage.K, cfg.Storage.V, cfg.Storage.Residual = backend.Int8, backend.Int8, residual
+				}
+				r, dev, be := lateRig(t, cfg)
+				a := r.open()
+				require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 20)}))
+				other, err := a.Fork()
+				require.NoError(t, err)
+				closed, met := make(chan error, 1), 0
+				dev.SetFault(func(c backendtest.Call) error {
+					if !c.Op.Enqueues() || c.Op == backendtest.OpRecord || c.Op == backendtest.OpWait || !r.pool.mu.TryLock() {
+						return nil
+					}
+					r.pool.mu.Unlock()
+					if met++; met > 1 {
+						return nil
+					}
+					require.ErrorIs(t, a.Truncate(1), ErrBusy)
+					require.NoError(t, r.pool.Check())
+					more, err := other.Fork()
+					require.NoError(t, err)
+					require.NoError(t, more.Release())
+					go func() { closed <- r.pool.Close() }()
+					for r.pool.open.Load() {
+						runtime.Gosched()
+					}
+					return nil
+				})
+				require.ErrorIs(t, call(r, a), ErrClosed)
+				require.NotZero(t, met)
+				dev.SetFault(nil)
+				require.NoError(t, errors.Join(<-closed, r.s.Sync(), dev.late.Drain()))
+				require.Zero(t, be.Info().Buffers)
+				require.NoError(t, be.Close())
+			})
+		}
+	}
 }
 
 // A pool that is closed while a step waits for blocks tells the step so.

@@ -67,6 +67,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		}
 		return nil, err
 	}
+	p.stores.Fences.Guard = &p.mu
 	p.tree = p.stores.Kept.Tree()
 	p.open.Store(true)
 	return p, nil
@@ -110,7 +111,7 @@ func (p *Pool[B]) retry(do func() error) error {
 	if p == nil {
 		return do() // refuses
 	}
-	return p.stores.Fences.Retry(&p.mu, do)
+	return p.stores.Fences.Retry(do)
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
@@ -302,6 +303,7 @@ func (p *Pool[B]) Close() (err error) {
 		return err
 	}
 	p.open.Store(false)
+	p.stores.Fences.Shut()
 	for b := range p.batches {
 		b.step.Free()
 	}

@@ -59,7 +59,7 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int) error {
 
 // compact drops tokens in the middle of the sequence.
 func (s *Sequence[B]) compact(c *compact.Compaction[B]) error {
-	err := c.Run()
+	err := s.alone(c.Run)
 	if err != nil && c.Moved {
 		s.body.Failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
 	}

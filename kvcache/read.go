@@ -19,7 +19,7 @@ func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) (err erro
 	if err := p.checkLayer(layer); err != nil {
 		return err
 	}
-	return s.body.Gather(stream, layer, k, v)
+	return s.alone(func() error { return s.body.Gather(stream, layer, k, v) })
 }
 
 // Scores reads the attention scores that the sequence's tokens got since they were written, or
@@ -57,7 +57,7 @@ func (s *Sequence[B]) gatherScores(stream backend.Stream, first int, dst []float
 	if len(dst) == 0 {
 		return nil
 	}
-	return s.body.GatherScores(stream, first, layers)
+	return s.alone(func() error { return s.body.GatherScores(stream, first, layers) })
 }
 
 // ClearScores sets the attention scores of the sequence's blocks to 0 in all layers, for instance to
@@ -71,7 +71,7 @@ func (s *Sequence[B]) ClearScores(stream backend.Stream) (err error) {
 	if err := s.scored(stream, 0); err != nil {
 		return err
 	}
-	return s.body.ClearScores(stream)
+	return s.alone(func() error { return s.body.ClearScores(stream) })
 }
 
 func (s *Sequence[B]) scored(stream backend.Stream, layer int) error {
@@ -124,7 +124,7 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 	if err := s.usable(stream); err != nil {
 		return nil, err
 	}
-	if err := s.body.Sync(stream); err != nil {
+	if err := s.alone(func() error { return s.body.Sync(stream) }); err != nil {
 		return nil, err
 	}
 	if s.layers == nil {

@@ -60,7 +60,7 @@ func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
-// ErrClosed, ErrBusy while it is in an open step, or the device's error that left its
+// ErrClosed, ErrBusy while it is in an open step or another goroutine's call, or the device's error that left its
 // content undefined. It is nil if the sequence can be used.
 func (s *Sequence[B]) Err() (err error) {
 	defer naming("Sequence.Err", &err)
@@ -100,6 +100,14 @@ func (s *Sequence[B]) usable(stream backend.Stream) error {
 		return errNoStream
 	}
 	return nil
+}
+
+// alone does what gives up the pool's lock while it works with the sequence, which is nobody else's meanwhile. The
+// caller holds the lock.
+func (s *Sequence[B]) alone(do func() error) error {
+	s.busy = true
+	defer func() { s.busy = false }()
+	return do()
 }
 
 // Fork returns a second sequence with the same tokens. The two share all blocks.

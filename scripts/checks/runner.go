@@ -101,11 +101,12 @@ func (r *runner) run(ctx context.Context, c check, night recordFile, tee bool) r
 }
 
 // environment is that of the process, but for what make says to a make that it calls: a check prints
-// the same, whoever began it.
+// the same, whoever began it. Go collects garbage later than by default, which costs tests memory and saves a
+// quarter of their time.
 func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+	return append([]string{"GOGC=400"}, slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
-	})
+	})...)
 }
 
 // remember records that a check passed, of inputs that are what they were when it began.

@@ -45,15 +45,10 @@ func (c *Compaction[B]) Run() error {
 	if err := c.own(); err != nil {
 		return err
 	}
-	err := s.Fence.Order(c.Stream)
-	if err == nil {
-		err = c.enqueue()
-	}
-	c.pairs.Free(p.BE)
-	if err == nil {
-		err = s.Touched(c.Stream)
-	}
-	if err != nil {
+	defer c.pairs.Free(p.BE)
+	if err := c.work(c.copied, nil, c.enqueue); p.Fences.Closed() {
+		return err
+	} else if err != nil {
 		return c.undo(err)
 	}
 	// What the sequence no longer refers to goes back behind the new fence.
@@ -70,6 +65,22 @@ func (c *Compaction[B]) Run() error {
 	p.Kept.Logical += len(c.blocks) - len(s.Kept.Blocks)
 	s.Kept.Blocks, s.Len = append(s.Kept.Blocks[:0], c.blocks...), c.Len
 	return p.Kept.Retire(s.Fence, gone)
+}
+
+// work enqueues what uses the sequence and blocks that were taken for it, without the pool's lock, and makes this
+// point of the stream the sequence's fence.
+func (c *Compaction[B]) work(kept, fresh []block.Block, enqueue func() error) error {
+	s := c.Body
+	if err := s.Fence.Order(c.Stream); err != nil {
+		return err
+	}
+	s.TakenKept, s.TakenFresh = kept, fresh
+	err := s.Stores.Fences.Apart(enqueue)
+	s.TakenKept, s.TakenFresh = nil, nil
+	if err != nil {
+		return err
+	}
+	return s.Touched(c.Stream)
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,

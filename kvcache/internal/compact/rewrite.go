@@ -47,12 +47,9 @@ func (c *Compaction[B]) rewrite() error {
 	if err := r.take(); err != nil {
 		return r.undo(err)
 	}
-	err := s.Fence.Order(c.Stream)
-	if err == nil {
-		err = r.enqueue()
-	}
-	if err == nil {
-		err = s.Touched(c.Stream)
+	err := c.work(r.takenKept, r.takenFresh, r.enqueue)
+	if p.Fences.Closed() {
+		return err
 	}
 	if err != nil {
 		c.Moved = false                                                              // only in new blocks

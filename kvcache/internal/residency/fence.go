@@ -77,13 +77,16 @@ func Drain(s backend.Stream) error {
 // Fences makes the fences of a pool and uses them again once nobody holds them, so that a warm
 // step creates no event, and knows whether the device is lost. The zero value has none.
 type Fences struct {
+	Guard sync.Locker // guards the pool; it is held whenever its fences are used
+
 	all   []*Fence
 	idle  []*Fence
 	lost  error          // the device failed: nothing on it is trusted any more
 	trees []*prefix.Tree // of what lies on it
 
 	awaited *Fence         // behind which blocks come back that something lacked
-	waiting sync.WaitGroup // for events, without the lock
+	away    sync.WaitGroup // who gave up the guard for a while
+	closed  bool
 }
 
 // Lost is why nothing on the device is trusted any more, nil while it is.
@@ -100,12 +103,32 @@ func (fs *Fences) Observe(err error) error {
 	return err
 }
 
-// Retry does something under the lock that guards the pool. If it lacks blocks that the device still uses, Retry
-// waits for the first of them to come back, without the lock, and does it again, until none are on their
+// Apart does, without the guard, what takes a device long; the caller holds the guard before and after. Others
+// use the pool meanwhile, so that what it works with has to be the caller's alone. Close waits for it. If the
+// pool was closed, there is nothing left to come back to: Apart returns backend.ErrClosed, and Closed reports it.
+func (fs *Fences) Apart(do func() error) error {
+	fs.away.Add(1)
+	fs.Guard.Unlock()
+	err := func() error {
+		defer fs.Guard.Lock()
+		defer fs.away.Done()
+		return do()
+	}()
+	if fs.closed {
+		return fmt.Errorf("closed meanwhile: %w", errors.Join(backend.ErrClosed, err))
+	}
+	return err
+}
+
+// Closed reports whether the pool was closed.
+func (fs *Fences) Closed() bool { return fs.closed }
+
+// Retry does something under the guard. If it lacks blocks that the device still uses, Retry
+// waits for the first of them to come back, without the guard, and does it again, until none are on their
 // way. What fails so must have changed nothing.
-func (fs *Fences) Retry(guard sync.Locker, do func() error) error {
-	guard.Lock()
-	defer guard.Unlock()
+func (fs *Fences) Retry(do func() error) error {
+	fs.Guard.Lock()
+	defer fs.Guard.Unlock()
 	for {
 		fs.awaited = nil
 		err := do()
@@ -114,11 +137,11 @@ func (fs *Fences) Retry(guard sync.Locker, do func() error) error {
 			return err
 		}
 		f.Hold()
-		fs.waiting.Add(1)
-		guard.Unlock()
+		fs.away.Add(1)
+		fs.Guard.Unlock()
 		failed := f.event.Sync()
-		fs.waiting.Done()
-		guard.Lock()
+		fs.away.Done()
+		fs.Guard.Lock()
 		f.done, f.err = true, failed // Reclaim reports it
 		fs.Drop(f)
 	}
@@ -167,10 +190,16 @@ func (fs *Fences) Replace(at **Fence, f *Fence) {
 	*at = f.Hold()
 }
 
+// Shut waits for everybody who gave up the guard for a while. The guard is held: nobody gives it up after that.
+func (fs *Fences) Shut() {
+	fs.closed = true
+	fs.away.Wait()
+}
+
 // Close waits for every fence and gives the events back. It returns the first of
 // the errors: on a device that is gone they are all alike.
 func (fs *Fences) Close() error {
-	fs.waiting.Wait()
+	fs.Shut()
 	var first error
 	for _, f := range fs.all {
 		for _, err := range [...]error{f.Wait(), f.event.Close()} {

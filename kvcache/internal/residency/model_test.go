@@ -34,6 +34,7 @@ type path struct {
 type model struct {
 	t      *rapid.T
 	r      *Blocks
+	fences *Fences
 	ev     *events
 	root   prefix.Root
 	queues [2]*queue
@@ -45,10 +46,10 @@ type model struct {
 }
 
 func newModel(t *rapid.T, blocks int) *model {
-	m := &model{t: t, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
+	m := &model{t: t, fences: &Fences{Guard: &guard{}}, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
 	m.queues = [2]*queue{{}, {}}
 	var err error
-	m.r, err = New(&Fences{}, blocks, &prefix.Config{
+	m.r, err = New(m.fences, blocks, &prefix.Config{
 		BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) },
 		MaxOffloaded: rapid.IntRange(0, 6).Draw(t, "offloaded"), Demote: m.demote,
 	}, m.undefined)
@@ -159,17 +160,16 @@ var errFault = errors.New("fault")
 
 // patiently is Retry; what it waits for it waits for without the lock.
 func (m *model) patiently(do func() error) error {
-	held := false
-	m.ev.waits = func() { require.False(m.t, held) }
+	m.ev.waits = func() { require.False(m.t, m.fences.Guard.(*guard).held) }
 	defer func() { m.ev.waits = nil }()
-	return m.r.Retry(guard{&held}, do)
+	return m.r.Retry(do)
 }
 
 // guard is a lock that knows whether it is held.
-type guard struct{ held *bool }
+type guard struct{ held bool }
 
-func (g guard) Lock()   { *g.held = true }
-func (g guard) Unlock() { *g.held = false }
+func (g *guard) Lock()   { g.held = true }
+func (g *guard) Unlock() { g.held = false }
 
 // step adds tokens to a path: takes what it needs, writes, publishes.
 func (m *model) step() { m.extend(m.pick()) }

@@ -10,24 +10,35 @@ import (
 // Plan takes the blocks that the new tokens need, copies shared ones that
 // the step writes into, divides the attention over the device and uploads the index
 // vectors, all on stream. Whatever fails, the sequences are as before and the step can be planned again.
+// Once the blocks are taken it does so without the pool's lock.
 func (b *Step[B]) Plan(stream backend.Stream) error {
 	b.Stream = stream
 	if err := b.take(); err != nil {
 		return err
 	}
 	b.writes = slices.ContainsFunc(b.Entries, func(e Entry[B]) bool { return e.Write })
-	b.Lay()
-	err := b.Divide()
-	if err == nil {
-		err = b.order()
+	fences := &b.Stores.Fences
+	if err := b.order(); err != nil {
+		return errors.Join(fences.Observe(err), b.giveBack(nil))
 	}
-	if err != nil { // nothing was enqueued that uses the blocks
-		return errors.Join(b.Stores.Fences.Observe(err), b.giveBack(nil))
+	enqueued := false
+	b.planning = true
+	err := fences.Apart(func() error {
+		b.Lay()
+		if err := b.Divide(); err != nil {
+			return err
+		}
+		enqueued = true
+		return b.enqueue()
+	})
+	b.planning = false
+	switch {
+	case err == nil || fences.Closed():
+		return err
+	case !enqueued: // nothing uses the blocks
+		return errors.Join(fences.Observe(err), b.giveBack(nil))
 	}
-	if err := b.enqueue(); err != nil {
-		return errors.Join(b.Stores.Fences.Observe(err), b.Abandon())
-	}
-	return nil
+	return errors.Join(fences.Observe(err), b.Abandon())
 }
 
 // order puts the step's stream behind the steps that used the same memory on others.

@@ -20,6 +20,8 @@ type Body[B backend.Buffer] struct {
 	Fence  *residency.Fence // the last work that used it
 	Failed error            // of the device, which left its content undefined
 
+	TakenKept, TakenFresh []block.Block // by work that is under way without the pool's lock
+
 	Tables Tables[B]
 }
 
@@ -148,12 +150,14 @@ func (s *Body[B]) FenceBehind(stream backend.Stream) error {
 // Check reports what does not fit together in the sequence's segments.
 func (s *Body[B]) Check(kept, fresh *residency.Books) error {
 	kept.Own(s.Kept.Blocks)
+	kept.Own(s.TakenKept)
 	kept.Hold(s.Fence)
 	if g, want := s.Fresh(), s.Stores.Config.BlocksOf(s.Len); g.End() != want {
 		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, g.End(), want)
 	}
 	if s.Stores.Windowed() {
 		fresh.Own(s.Recent.Blocks)
+		fresh.Own(s.TakenFresh)
 		if have := len(s.Kept.Blocks); have < s.Recent.Gone || have > s.Recent.End() {
 			return fault("of %d blocks of a sequence the first %d are quantized, and the first %d nowhere else", s.Recent.End(), have, s.Recent.Gone)
 		}

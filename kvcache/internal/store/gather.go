@@ -9,14 +9,16 @@ import (
 // Gather materialises a layer as dense keys [heads, Len, head dim] and values [heads, Len, value head dim].
 func (s *Body[B]) Gather(stream backend.Stream, layer int, k, v B) error {
 	p := s.Stores
-	if err := s.Sync(stream); err != nil {
-		return err
-	}
-	if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
-		return s.ended(stream, s.gatherBoth(stream, layer, older, k, v))
-	}
-	return s.ended(stream, p.BE.Gather(stream, backend.GatherParams[B]{
-		Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)}))
+	return s.work(stream, func() error {
+		if err := s.uploadTables(stream); err != nil {
+			return err
+		}
+		if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
+			return s.gatherBoth(stream, layer, older, k, v)
+		}
+		return p.BE.Gather(stream, backend.GatherParams[B]{
+			Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
+	})
 }
 
 // freshTable is the block table of the store that steps write to, on the device.

@@ -19,20 +19,22 @@ func (s *Body[B]) settled() int {
 // Tables.Scores.
 func (s *Body[B]) GatherScores(stream backend.Stream, first, layers int) error {
 	each := s.Stores.Config.Model.KVHeads * s.Len
-	if err := s.Tables.Scores.Fit(s.Stores.BE, layers*each); err != nil {
-		return s.Stores.Fences.Observe(err)
-	}
-	if err := s.Sync(stream); err != nil {
-		return err
-	}
-	s.Stores.LockScores()
-	defer s.Stores.UnlockScores()
-	for i := range layers {
-		if err := s.gatherLayer(stream, first+i, i*each); err != nil {
-			return s.ended(stream, err)
+	return s.work(stream, func() error {
+		if err := s.Tables.Scores.Fit(s.Stores.BE, layers*each); err != nil {
+			return err
 		}
-	}
-	return s.Touched(stream)
+		if err := s.uploadTables(stream); err != nil {
+			return err
+		}
+		s.Stores.LockScores()
+		defer s.Stores.UnlockScores()
+		for i := range layers {
+			if err := s.gatherLayer(stream, first+i, i*each); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // gatherLayer gathers a layer's scores [heads, settled], and those of the other tokens after them.
@@ -78,16 +80,14 @@ func (s *Body[B]) ClearScores(stream backend.Stream) error {
 	if s.Len == 0 {
 		return nil
 	}
-	if err := s.Fence.Order(stream); err != nil {
-		return p.Fences.Observe(err)
-	}
-	p.LockScores()
-	defer p.UnlockScores()
-	err := s.clearBlocks(stream, p.Kept, s.Kept.Blocks)
-	if err == nil {
-		err = s.clearBlocks(stream, p.Fresh, s.Recent.Blocks)
-	}
-	return s.ended(stream, err)
+	return s.work(stream, func() error {
+		p.LockScores()
+		defer p.UnlockScores()
+		if err := s.clearBlocks(stream, p.Kept, s.Kept.Blocks); err != nil {
+			return err
+		}
+		return s.clearBlocks(stream, p.Fresh, s.Recent.Blocks)
+	})
 }
 
 func (s *Body[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []block.Block) error {

@@ -18,16 +18,22 @@ type Tables[B backend.Buffer] struct {
 
 // Sync uploads the block tables and the length, after the sequence's last step and before its next.
 func (s *Body[B]) Sync(stream backend.Stream) error {
-	if err := s.Fence.Order(stream); err != nil {
-		return s.Stores.Fences.Observe(err)
-	}
-	return s.ended(stream, s.uploadTables(stream))
+	return s.work(stream, func() error { return s.uploadTables(stream) })
 }
 
-// ended makes this point of the stream the sequence's fence, after work that succeeded or failed.
-func (s *Body[B]) ended(stream backend.Stream, err error) error {
-	if err != nil {
-		return errors.Join(s.Stores.Fences.Observe(err), s.Touched(stream))
+// work enqueues something that uses the sequence, after its last step and before its next, without the pool's
+// lock. The sequence is the caller's alone meanwhile.
+func (s *Body[B]) work(stream backend.Stream, enqueue func() error) error {
+	fences := &s.Stores.Fences
+	if err := s.Fence.Order(stream); err != nil {
+		return fences.Observe(err)
+	}
+	err := fences.Apart(enqueue)
+	switch {
+	case fences.Closed():
+		return err
+	case err != nil:
+		return errors.Join(fences.Observe(err), s.Touched(stream))
 	}
 	return s.Touched(stream)
 }
