@@ -27,13 +27,14 @@ type Batch[B backend.Buffer] struct {
 type stepState uint8
 
 const (
-	stepOpen stepState = iota
+	stepOpen     stepState = iota
+	stepPlanning           // Plan is not done
 	stepPlanned
 	stepCommitted
 	stepClosed
 )
 
-var stepNames = [...]string{"is not planned yet; Plan it first", "is planned; commit or reset it first", "is committed; reset it first", "was closed"}
+var stepNames = [...]string{"is not planned yet; Plan it first", "is being planned by another goroutine; wait for that", "is planned; commit or reset it first", "is committed; reset it first", "was closed"}
 
 // NewBatch returns an empty step.
 func (p *Pool[B]) NewBatch() *Batch[B] {
@@ -58,10 +59,14 @@ func (b *Batch[B]) want(state stepState) error {
 	return nil
 }
 
-// shut is ErrClosed of a batch that was closed, or whose pool was.
+// shut is ErrClosed of a batch that was closed, or whose pool was, and ErrStep while Plan is not done. The caller holds
+// the lock.
 func (b *Batch[B]) shut() error {
-	if b.state == stepClosed {
+	switch b.state {
+	case stepClosed:
 		return ErrClosed
+	case stepPlanning:
+		return b.want(stepOpen)
 	}
 	return b.pool.shut()
 }
@@ -90,12 +95,12 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 			return err
 		}
 	}
+	p := b.pool
+	p.lock()
+	defer p.unlock()
 	if err := b.want(stepOpen); err != nil {
 		return err
 	}
-	p := b.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	switch {
 	case seq == nil:
 		return argument("the sequence is nil; open one with Pool.Open")
@@ -187,6 +192,11 @@ func (b *Batch[B]) Plan(stream backend.Stream) (err error) {
 	if len(b.seqs) == 0 {
 		return ErrStep{Why: "the step has no sequences; Add some first"}
 	}
+	if b.graph.graph != nil && b.graph.mass != b.step.Mass { // other sizes of what it was captured with
+		if err := b.graph.forget(); err != nil { // waits for the device
+			return err
+		}
+	}
 	return b.pool.retry(func() error { return b.plan(stream) })
 }
 
@@ -195,13 +205,13 @@ func (b *Batch[B]) plan(stream backend.Stream) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	if b.graph.graph != nil && b.graph.mass != b.step.Mass { // other sizes of what it was captured with
-		if err := b.graph.forget(); err != nil {
-			return err
-		}
+	if err := b.want(stepOpen); err != nil {
+		return err
 	}
 	b.step.Pinned = b.graph.graph != nil
+	b.state = stepPlanning
 	if err := b.step.Plan(stream); err != nil {
+		b.state = stepOpen
 		return err
 	}
 	b.written, b.externalWrites = slices.Grow(b.written[:0], p.cfg.Model.Layers)[:p.cfg.Model.Layers], false
@@ -223,18 +233,13 @@ func (b *Batch[B]) Commit() (err error) {
 	if err := b.complete(); err != nil {
 		return err
 	}
-	if err := b.step.Leave(); err != nil {
+	if err := cmp.Or(b.step.Leave(), b.quantize()); err != nil {
 		return p.met(err)
 	}
 	p.lock()
 	defer p.unlock()
 	if err := b.want(stepPlanned); err != nil {
 		return err
-	}
-	if slices.Contains(b.written, false) { // the runner wrote without Append
-		if err := p.stores.Fences.Apart(b.quantize); err != nil {
-			return p.stores.Fences.Observe(err)
-		}
 	}
 	if err := b.orderKnown(); err != nil {
 		return p.stores.Fences.Observe(err)
@@ -331,8 +336,8 @@ func (b *Batch[B]) Close() (err error) {
 	}
 	err = cmp.Or(forgotten, b.reset())
 	b.step.Used(nil)
-	b.step.Free() // the device waits as it must
 	b.state = stepClosed
 	delete(p.batches, b)
+	_ = p.stores.Fences.Apart(func() error { b.step.Free(); return nil }) // the device waits as it must
 	return err
 }

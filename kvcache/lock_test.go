@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/stretchr/testify/require"
 )
 
@@ -143,7 +145,8 @@ func TestWorkBesideOthers(t *testing.T) {
 					}
 					return nil
 				})
-				require.ErrorIs(t, call(r, a), ErrClosed)
+				require.NoError(t, call(r, a), "it was begun before")
+				require.ErrorIs(t, a.Truncate(0), ErrClosed)
 				require.NotZero(t, met)
 				dev.SetFault(nil)
 				require.NoError(t, errors.Join(<-closed, r.s.Sync(), dev.late.Drain()))
@@ -152,6 +155,67 @@ func TestWorkBesideOthers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// meanwhile calls f once, while the pool's lock is free for work that is enqueued.
+func meanwhile(r *rig[buffer], dev *lateDevice, f func()) {
+	met := false
+	dev.SetFault(func(c backendtest.Call) error {
+		if met || !c.Op.Enqueues() || c.Op == backendtest.OpRecord || c.Op == backendtest.OpWait || !r.pool.mu.TryLock() {
+			return nil
+		}
+		r.pool.mu.Unlock()
+		met = true
+		f()
+		return nil
+	})
+}
+
+// Who lacks blocks that a Shift holds and will give back waits for them.
+func TestPlanWaitsForLentBlocks(t *testing.T) {
+	cfg := small(Paged)
+	cfg.Storage.K, cfg.Storage.V, cfg.Storage.Residual = backend.Int8, backend.Int8, 8
+	cfg.Memory.Blocks, cfg.Memory.MaxSeqs, cfg.Memory.StepTokens = 40, 2, 32
+	r, dev, be := lateRig(t, cfg)
+	a := r.open()
+	require.NoError(t, r.feed(feed[buffer]{a, sequence(1, 20)}))
+	require.NoError(t, r.step.Reset())
+	s2, err := dev.NewStream()
+	require.NoError(t, err)
+	other := r.pool.NewBatch()
+	b := r.open()
+	fresh, left := r.pool.stores.Fresh, 8
+	held, err := fresh.Take(&block.Claim{}, b.body.Root, nil, fresh.Stats().Free-left)
+	require.NoError(t, err)
+	require.NoError(t, other.Add(b, sequence(100, left*cfg.Memory.BlockSize)), "all that there are before and after")
+	planned := make(chan error, 1)
+	meanwhile(r, dev, func() {
+		require.Less(t, fresh.Stats().Free, left, "a Shift takes some")
+		go func() { planned <- other.Plan(s2) }()
+		time.Sleep(20 * time.Millisecond) // so that it is there before the blocks are back, mostly
+	})
+	require.NoError(t, a.Shift(r.s, 1, 3))
+	require.NoError(t, <-planned)
+	dev.SetFault(nil)
+	require.NoError(t, errors.Join(other.Reset(), fresh.Retire(nil, held), r.pool.Check(), other.Close(), a.Release(), b.Release(), s2.Close()))
+	closeLate(t, r, dev, be)
+}
+
+// A step that is being planned is neither reset, closed nor added to.
+func TestStepIsLeftAloneWhilePlanned(t *testing.T) {
+	r, dev, be := lateRig(t, small(Paged))
+	a, b := r.open(), r.open()
+	meanwhile(r, dev, func() {
+		for _, err := range []error{r.step.Reset(), r.step.Close(), r.step.Add(b, sequence(1, 3)), r.step.Plan(r.s), r.step.Commit()} {
+			var refused ErrStep
+			require.ErrorAs(t, err, &refused)
+		}
+		require.NoError(t, r.pool.Check())
+	})
+	require.NoError(t, r.plan(r.s, feed[buffer]{a, sequence(1, 9)}))
+	dev.SetFault(nil)
+	require.NoError(t, errors.Join(r.step.Reset(), r.pool.Check(), a.Release(), b.Release()))
+	closeLate(t, r, dev, be)
 }
 
 // A pool that is closed while a step waits for blocks tells the step so.

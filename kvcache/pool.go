@@ -67,7 +67,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		}
 		return nil, err
 	}
-	p.stores.Fences.Guard = &p.mu
+	p.stores.Fences.Guarded(&p.mu)
 	p.tree = p.stores.Kept.Tree()
 	p.open.Store(true)
 	return p, nil
@@ -293,7 +293,7 @@ func (p *Pool[B]) met(err error) error {
 	return p.stores.Fences.Observe(err)
 }
 
-// Close waits for the steps on the device and frees the pool's memory. Sequences and
+// Close waits for the calls of others and the steps on the device, and frees the pool's memory. Sequences and
 // batches that are still open become unusable: their calls return ErrClosed.
 func (p *Pool[B]) Close() (err error) {
 	defer naming("Pool.Close", &err)
@@ -303,7 +303,7 @@ func (p *Pool[B]) Close() (err error) {
 		return err
 	}
 	p.open.Store(false)
-	p.stores.Fences.Shut()
+	p.stores.Fences.Quiet()
 	for b := range p.batches {
 		b.step.Free()
 	}

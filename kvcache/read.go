@@ -33,16 +33,6 @@ func (s *Sequence[B]) Gather(stream backend.Stream, layer int, k, v B) (err erro
 // them; those of an abandoned step may be incomplete.
 func (s *Sequence[B]) Scores(stream backend.Stream, first int, dst []float32) (err error) {
 	defer naming("Sequence.Scores", &err)
-	if err := s.gatherScores(stream, first, dst); err != nil || len(dst) == 0 {
-		return err
-	}
-	// Not under the pool's lock: it waits for the device.
-	err = s.body.Download(stream, dst)
-	return s.pool.met(err)
-}
-
-// gatherScores enqueues what brings the scores together, a launch for each layer.
-func (s *Sequence[B]) gatherScores(stream backend.Stream, first int, dst []float32) error {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
@@ -57,7 +47,7 @@ func (s *Sequence[B]) gatherScores(stream backend.Stream, first int, dst []float
 	if len(dst) == 0 {
 		return nil
 	}
-	return s.alone(func() error { return s.body.GatherScores(stream, first, layers) })
+	return s.alone(func() error { return s.body.ReadScores(stream, first, layers, dst) })
 }
 
 // ClearScores sets the attention scores of the sequence's blocks to 0 in all layers, for instance to

@@ -18,7 +18,7 @@ type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
 	body     store.Body[B]
 	text     text.Text
-	busy     bool // it is part of an open step
+	busy     bool // it is part of an open step, or works without the lock
 	released bool
 	layers   []KvCache[B] // made by Layers
 }
@@ -189,7 +189,7 @@ func (s *Sequence[B]) Release() (err error) {
 	if err := s.idle(); err != nil {
 		return err
 	}
-	err = s.body.Release()
+	err = s.alone(s.body.Release)
 	s.drop()
 	s.layers, s.released = nil, true
 	return err

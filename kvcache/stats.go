@@ -75,7 +75,7 @@ func (p *Pool[B]) Check() (err error) {
 	}
 	return p.stores.Check(bodies, func(kept, fresh *residency.Books) {
 		for b := range p.batches {
-			b.step.Own(kept, fresh, b.state == stepPlanned)
+			b.step.Own(kept, fresh, b.state == stepPlanning || b.state == stepPlanned)
 		}
 	})
 }

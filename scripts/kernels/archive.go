@@ -99,8 +99,14 @@ func pack(whole, base []byte) ([]byte, error) {
 	return os.ReadFile(filepath.Join(tmp, "images.zst"))
 }
 
-// unpack returns the images of an archive by their families.
+// unpack returns the images of an archive by their families; an error if it is not the one that the
+// MANIFEST lists.
 func unpack(dir string, m *manifest.Manifest, a manifest.Archive) (map[string][]byte, error) {
+	if file, err := os.ReadFile(archiveFile(dir, a.Name)); err != nil {
+		return nil, err
+	} else if sum(file) != a.Sum {
+		return nil, fmt.Errorf("%s.zst is not the one that the MANIFEST lists", a.Name)
+	}
 	whole, err := decompress(dir, m, a)
 	if err != nil {
 		return nil, fmt.Errorf("%s.zst: %w", a.Name, err)

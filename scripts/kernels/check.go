@@ -78,19 +78,14 @@ func checkFiles(dir string, m *manifest.Manifest) (images map[string][]byte, pro
 	}
 	images, total := map[string][]byte{}, 0
 	for _, a := range m.Archives {
-		file, err := os.ReadFile(archiveFile(dir, a.Name))
+		if file, err := os.Stat(archiveFile(dir, a.Name)); err == nil {
+			total += int(file.Size())
+		}
+		of, err := unpack(dir, m, a)
 		if err != nil {
 			report("%w", err)
-			continue
 		}
-		total += len(file)
-		if sum(file) != a.Sum {
-			report("%s.zst is not the one that the MANIFEST lists", a.Name)
-		} else if of, err := unpack(dir, m, a); err != nil {
-			report("%w", err)
-		} else {
-			maps.Copy(images, of)
-		}
+		maps.Copy(images, of)
 	}
 	if total > maxBytes {
 		report("the archives have %d bytes, want at most %d", total, maxBytes)

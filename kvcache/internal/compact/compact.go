@@ -25,12 +25,11 @@ type Compaction[B backend.Buffer] struct {
 	From  int  // first token that changes, known after Run
 	Moved bool // slots have begun to move, so that a failure leaves the content undefined
 
-	blocks  []block.Block // afterwards
-	before  []block.Block // the same before shared ones are copied
-	dirty   []bool        // which of them change, or leave the prefix tree
-	copied  []block.Block // new blocks in place of shared ones
-	pairs   store.Vector[B, uint32]
-	claimed int // size of the claim before
+	blocks []block.Block // afterwards
+	before []block.Block // the same before shared ones are copied
+	dirty  []bool        // which of them change, or leave the prefix tree
+	copied store.Owned   // new blocks in place of shared ones
+	pairs  store.Vector[B, uint32]
 }
 
 // Run compacts. Any failure leaves the sequence as it was, but for one of the device after slots have
@@ -40,15 +39,11 @@ func (c *Compaction[B]) Run() error {
 	if p.Windowed() {
 		return c.rewrite()
 	}
-	c.claimed = s.Kept.Claim.Blocks()
 	c.lay()
 	if err := c.own(); err != nil {
 		return err
 	}
-	defer c.pairs.Free(p.BE)
-	if err := c.work(c.copied, nil, c.enqueue); p.Fences.Closed() {
-		return err
-	} else if err != nil {
+	if err := c.work(c.copied.Blocks, nil, c.enqueue); err != nil {
 		return c.undo(err)
 	}
 	// What the sequence no longer refers to goes back behind the new fence.
@@ -75,7 +70,7 @@ func (c *Compaction[B]) work(kept, fresh []block.Block, enqueue func() error) er
 		return err
 	}
 	s.TakenKept, s.TakenFresh = kept, fresh
-	err := s.Stores.Fences.Apart(enqueue)
+	err := s.Stores.Fences.Lend(enqueue)
 	s.TakenKept, s.TakenFresh = nil, nil
 	if err != nil {
 		return err
@@ -160,15 +155,15 @@ func (c *Compaction[B]) own() error {
 		}
 	}
 	var err error
-	if c.copied, err = c.Body.Take(nil, len(shared)); err != nil {
+	if c.copied, err = p.Kept.Own(&c.Body.Kept, c.Body.Root, len(shared)); err != nil {
 		return err
 	}
 	for _, i := range alone {
 		p.Kept.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
 	}
 	for n, i := range shared {
-		c.pairs.Host = append(c.pairs.Host, c.blocks[i].ID, c.copied[n].ID)
-		c.blocks[i] = c.copied[n]
+		c.pairs.Host = append(c.pairs.Host, c.blocks[i].ID, c.copied.Blocks[n].ID)
+		c.blocks[i] = c.copied.Blocks[n]
 	}
 	return nil
 }
@@ -177,8 +172,7 @@ func (c *Compaction[B]) own() error {
 func (c *Compaction[B]) undo(err error) error {
 	s, p := c.Body, c.Body.Stores
 	err = errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream)) // nothing uses the copies any more
-	err = errors.Join(err, p.Kept.Retire(nil, c.copied))
-	return errors.Join(err, s.Restore(c.claimed))
+	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &c.copied, c.copied.Blocks, nil))
 }
 
 // changes are the slots of one list that move and the keys that turn.
@@ -190,6 +184,7 @@ type changes[B backend.Buffer] struct {
 // enqueue copies shared blocks, then moves and turns in every layer.
 func (c *Compaction[B]) enqueue() error {
 	p := c.Body.Stores
+	defer c.pairs.Free(p.BE)
 	if len(c.pairs.Host) > 0 {
 		if err := p.CopyBlocks(c.Stream, p.Kept, &c.pairs); err != nil {
 			return err

@@ -25,10 +25,8 @@ type rewriting[B backend.Buffer] struct {
 	scratch    int // blocks of the fresh store that a group needs besides
 
 	copies                store.Vector[B, uint32] // quantized blocks that are copied as they are
-	leaves                []block.Block           // of the prefix tree: others' paths do not go through them
 	kept, fresh           []block.Block           // afterwards
-	takenKept, takenFresh []block.Block
-	claimedKept           int
+	takenKept, takenFresh store.Owned
 }
 
 // group is new blocks that are put together at once, and the quantized ones that their tokens come from.
@@ -41,24 +39,16 @@ const groupBlocks = 8
 func (c *Compaction[B]) rewrite() error {
 	s, p := c.Body, c.Body.Stores
 	r := &rewriting[B]{Compaction: c, gone: s.Recent.Gone, full: s.Full()}
-	c.claimed, r.claimedKept = s.Recent.Claim.Blocks(), s.Kept.Claim.Blocks()
 	r.lay()
-	defer r.copies.Free(p.BE)
 	if err := r.take(); err != nil {
 		return r.undo(err)
 	}
-	err := c.work(r.takenKept, r.takenFresh, r.enqueue)
-	if p.Fences.Closed() {
-		return err
-	}
+	err := c.work(r.takenKept.Blocks, r.takenFresh.Blocks, r.enqueue)
 	if err != nil {
 		c.Moved = false                                                              // only in new blocks
 		return r.undo(errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream))) // nothing uses those any more
 	}
-	for _, b := range r.leaves {
-		p.Kept.Forget(b)
-	}
-	unused := r.takenFresh[len(r.takenFresh)-r.scratch:]
+	unused := r.besides()
 	err = p.Fresh.Retire(s.Fence, unused)
 	err = cmp.Or(err, p.Kept.Exchange(&s.Kept, 0, r.kept, s.Fence))
 	s.Len = c.Len
@@ -68,8 +58,13 @@ func (c *Compaction[B]) rewrite() error {
 // undo gives back what a failed rewriting took.
 func (r *rewriting[B]) undo(err error) error {
 	s, p := r.Body, r.Body.Stores
-	err = errors.Join(err, p.Kept.Retire(nil, r.takenKept), p.Fresh.Retire(nil, r.takenFresh))
-	return errors.Join(err, s.Restore(r.claimed), p.Kept.Restore(&s.Kept.Claim, r.claimedKept))
+	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &r.takenKept, r.takenKept.Blocks, nil),
+		p.Fresh.GiveBack(&s.Recent, &r.takenFresh, r.takenFresh.Blocks, nil))
+}
+
+// besides is the blocks of the fresh store that a group needs besides.
+func (r *rewriting[B]) besides() []block.Block {
+	return r.takenFresh.Blocks[len(r.takenFresh.Blocks)-r.scratch:]
 }
 
 // tokens are those of a new block.
@@ -182,6 +177,7 @@ func (r *rewriting[B]) sources(all []int, j int) []int {
 func (r *rewriting[B]) take() error {
 	s, p := r.Body, r.Body.Stores
 	kept, fresh := 0, 0
+	var leaves []block.Block // of the prefix tree, where nobody else's path goes through them
 	copied := make([]bool, len(r.whole))
 	for j := range r.whole {
 		if j < r.end && r.keeps(j) {
@@ -190,7 +186,7 @@ func (r *rewriting[B]) take() error {
 				return err
 			}
 			if copied[j] = shared; published && !shared {
-				r.leaves = append(r.leaves, s.Kept.Blocks[r.whole[j]])
+				leaves = append(leaves, s.Kept.Blocks[r.whole[j]])
 			}
 		}
 		if j < r.end && (copied[j] || !r.keeps(j)) {
@@ -210,11 +206,14 @@ func (r *rewriting[B]) take() error {
 		r.scratch = max(r.scratch, n)
 	}
 	var err error
-	if r.takenFresh, err = p.Fresh.Take(&s.Recent.Claim, s.Root, nil, fresh+r.scratch); err != nil {
+	if r.takenFresh, err = p.Fresh.Own(&s.Recent, s.Root, fresh+r.scratch); err != nil {
 		return err
 	}
-	if r.takenKept, err = p.Kept.Take(&s.Kept.Claim, s.Root, nil, kept); err != nil {
+	if r.takenKept, err = p.Kept.Own(&s.Kept, s.Root, kept); err != nil {
 		return err
+	}
+	for _, b := range leaves {
+		p.Kept.Forget(b)
 	}
 	kept, fresh = 0, 0
 	for j := range r.whole {
@@ -222,8 +221,9 @@ func (r *rewriting[B]) take() error {
 			if r.keeps(j) && !copied[j] {
 				r.kept = append(r.kept, s.Kept.Blocks[r.whole[j]])
 			} else {
-				if r.kept = append(r.kept, r.takenKept[kept]); copied[j] {
-					r.copies.Host = append(r.copies.Host, s.Kept.Blocks[r.whole[j]].ID, r.takenKept[kept].ID)
+				to := r.takenKept.Blocks[kept]
+				if r.kept = append(r.kept, to); copied[j] {
+					r.copies.Host = append(r.copies.Host, s.Kept.Blocks[r.whole[j]].ID, to.ID)
 				}
 				kept++
 			}
@@ -232,7 +232,7 @@ func (r *rewriting[B]) take() error {
 			if r.stays(j) {
 				r.fresh = append(r.fresh, s.Recent.Blocks[r.whole[j]-r.gone])
 			} else {
-				r.fresh = append(r.fresh, r.takenFresh[fresh])
+				r.fresh = append(r.fresh, r.takenFresh.Blocks[fresh])
 				fresh++
 			}
 		}
@@ -243,6 +243,7 @@ func (r *rewriting[B]) take() error {
 // enqueue makes the groups, one after another: they use the same blocks besides.
 func (r *rewriting[B]) enqueue() error {
 	p := r.Body.Stores
+	defer r.copies.Free(p.BE)
 	if p.Config.Attention.Scores {
 		if err := r.Body.BringScores(r.Stream); err != nil { // which takes its turn
 			return err
@@ -266,7 +267,7 @@ func (r *rewriting[B]) enqueue() error {
 // make brings back what a group's tokens come from, moves and turns them, and quantizes.
 func (r *rewriting[B]) make(g *group) error {
 	p, slots := r.Body.Stores, int64(r.Body.Stores.Config.BlockTokens())
-	besides := r.takenFresh[len(r.takenFresh)-r.scratch:]
+	besides := r.besides()
 	var back, sealed store.Vector[B, uint32]
 	lists := make([]changes[B], r.Lists)
 	defer func() {

@@ -103,7 +103,13 @@ func (fs *Fences) Check(holders map[*Fence]int) error {
 		idle[f]++
 	}
 	for _, f := range fs.all {
-		if n := holders[f]; f.refs != n || idle[f] != 0 && n != 0 || idle[f] > 1 || n == 0 && idle[f] == 0 {
+		n := holders[f]
+		for _, awaited := range fs.waits {
+			if awaited == f {
+				n++
+			}
+		}
+		if f.refs != n || idle[f] != 0 && n != 0 || idle[f] > 1 || n == 0 && idle[f] == 0 {
 			return fmt.Errorf("a fence counts %d holders and has %d, and is idle %d times", f.refs, n, idle[f])
 		}
 	}

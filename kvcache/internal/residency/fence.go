@@ -3,6 +3,7 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -77,17 +78,21 @@ func Drain(s backend.Stream) error {
 // Fences makes the fences of a pool and uses them again once nobody holds them, so that a warm
 // step creates no event, and knows whether the device is lost. The zero value has none.
 type Fences struct {
-	Guard sync.Locker // guards the pool; it is held whenever its fences are used
-
 	all   []*Fence
 	idle  []*Fence
 	lost  error          // the device failed: nothing on it is trusted any more
 	trees []*prefix.Tree // of what lies on it
 
-	awaited *Fence         // behind which blocks come back that something lacked
-	away    sync.WaitGroup // who gave up the guard for a while
-	closed  bool
+	guard   sync.Locker // of the pool; it is held whenever its fences are used
+	away    int         // who gave up the guard for a while
+	back    *sync.Cond  // somebody has it again
+	loans   []*loan     // those of them who give back some of what they hold
+	awaited *Fence      // behind which blocks come back that something lacked
+	waits   []*Fence    // what Retry waits for
 }
+
+// loan is blocks that somebody holds until work without the guard is done.
+type loan struct{ _ byte }
 
 // Lost is why nothing on the device is trusted any more, nil while it is.
 func (fs *Fences) Lost() error { return fs.lost }
@@ -103,48 +108,80 @@ func (fs *Fences) Observe(err error) error {
 	return err
 }
 
+// Guarded says which lock guards the pool.
+func (fs *Fences) Guarded(by sync.Locker) { fs.guard, fs.back = by, sync.NewCond(by) }
+
 // Apart does, without the guard, what takes a device long; the caller holds the guard before and after. Others
-// use the pool meanwhile, so that what it works with has to be the caller's alone. Close waits for it. If the
-// pool was closed, there is nothing left to come back to: Apart returns backend.ErrClosed, and Closed reports it.
+// use the pool meanwhile, so that what it works with has to be the caller's alone. Who closes the pool waits
+// for the call that it is part of: see Quiet.
 func (fs *Fences) Apart(do func() error) error {
-	fs.away.Add(1)
-	fs.Guard.Unlock()
-	err := func() error {
-		defer fs.Guard.Lock()
-		defer fs.away.Done()
-		return do()
+	fs.away++
+	fs.guard.Unlock()
+	defer func() {
+		fs.guard.Lock()
+		fs.away--
+		fs.back.Broadcast()
 	}()
-	if fs.closed {
-		return fmt.Errorf("closed meanwhile: %w", errors.Join(backend.ErrClosed, err))
-	}
-	return err
+	return do()
 }
 
-// Closed reports whether the pool was closed.
-func (fs *Fences) Closed() bool { return fs.closed }
+// Lend is Apart of a call that then gives back some of the blocks that it holds: who lacks blocks meanwhile
+// waits for them.
+func (fs *Fences) Lend(do func() error) error {
+	l := &loan{}
+	fs.loans = append(fs.loans, l)
+	defer func() { fs.loans = slices.DeleteFunc(fs.loans, func(other *loan) bool { return other == l }) }()
+	return fs.Apart(do)
+}
+
+// Quiet waits until nobody is away who gave up the guard, which is held before and after.
+func (fs *Fences) Quiet() {
+	for fs.away > 0 {
+		fs.back.Wait()
+	}
+}
 
 // Retry does something under the guard. If it lacks blocks that the device still uses, Retry
 // waits for the first of them to come back, without the guard, and does it again, until none are on their
-// way. What fails so must have changed nothing.
+// way; then once more for each of the loans that there were. What fails so must have changed nothing.
 func (fs *Fences) Retry(do func() error) error {
-	fs.Guard.Lock()
-	defer fs.Guard.Unlock()
-	for {
+	fs.guard.Lock()
+	defer fs.guard.Unlock()
+	var loans []*loan // since it lacked what nobody had given back
+	for counted := false; ; {
 		fs.awaited = nil
 		err := do()
-		f := fs.awaited
-		if f == nil || !errors.Is(err, block.ErrOutOfBlocks{}) {
+		if !errors.Is(err, block.ErrOutOfBlocks{}) {
 			return err
 		}
-		f.Hold()
-		fs.away.Add(1)
-		fs.Guard.Unlock()
-		failed := f.event.Sync()
-		fs.away.Done()
-		fs.Guard.Lock()
-		f.done, f.err = true, failed // Reclaim reports it
-		fs.Drop(f)
+		if f := fs.awaited; f != nil {
+			fs.await(f)
+			continue
+		}
+		if !counted {
+			loans, counted = slices.Clone(fs.loans), true
+		}
+		out := len(loans)
+		loans = slices.DeleteFunc(loans, func(l *loan) bool { return !slices.Contains(fs.loans, l) })
+		switch {
+		case len(loans) < out: // and what they gave back may be on its way
+		case out == 0:
+			return err
+		default:
+			fs.back.Wait()
+		}
 	}
+}
+
+// await waits for a fence without the guard.
+func (fs *Fences) await(f *Fence) {
+	fs.waits = append(fs.waits, f.Hold())
+	var failed error
+	_ = fs.Apart(func() error { failed = f.event.Sync(); return nil })
+	f.done, f.err = true, failed // Reclaim reports it
+	at := slices.Index(fs.waits, f)
+	fs.waits = slices.Delete(fs.waits, at, at+1)
+	fs.Drop(f)
 }
 
 // Events makes the events that fences are.
@@ -190,16 +227,9 @@ func (fs *Fences) Replace(at **Fence, f *Fence) {
 	*at = f.Hold()
 }
 
-// Shut waits for everybody who gave up the guard for a while. The guard is held: nobody gives it up after that.
-func (fs *Fences) Shut() {
-	fs.closed = true
-	fs.away.Wait()
-}
-
 // Close waits for every fence and gives the events back. It returns the first of
 // the errors: on a device that is gone they are all alike.
 func (fs *Fences) Close() error {
-	fs.Shut()
 	var first error
 	for _, f := range fs.all {
 		for _, err := range [...]error{f.Wait(), f.event.Close()} {

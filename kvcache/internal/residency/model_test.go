@@ -35,6 +35,7 @@ type model struct {
 	t      *rapid.T
 	r      *Blocks
 	fences *Fences
+	lock   *guard
 	ev     *events
 	root   prefix.Root
 	queues [2]*queue
@@ -46,8 +47,9 @@ type model struct {
 }
 
 func newModel(t *rapid.T, blocks int) *model {
-	m := &model{t: t, fences: &Fences{Guard: &guard{}}, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
+	m := &model{t: t, fences: &Fences{}, lock: &guard{}, ev: &events{limit: 1 << 30}, holds: map[block.Block][]uint32{}, writer: map[block.Block]*work{}}
 	m.queues = [2]*queue{{}, {}}
+	m.fences.Guarded(m.lock)
 	var err error
 	m.r, err = New(m.fences, blocks, &prefix.Config{
 		BlockSize: blockTokens, Now: func() time.Time { return time.Unix(0, 0) },
@@ -160,7 +162,7 @@ var errFault = errors.New("fault")
 
 // patiently is Retry; what it waits for it waits for without the lock.
 func (m *model) patiently(do func() error) error {
-	m.ev.waits = func() { require.False(m.t, m.fences.Guard.(*guard).held) }
+	m.ev.waits = func() { require.False(m.t, m.lock.held) }
 	defer func() { m.ev.waits = nil }()
 	return m.r.Retry(do)
 }

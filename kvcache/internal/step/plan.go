@@ -22,7 +22,6 @@ func (b *Step[B]) Plan(stream backend.Stream) error {
 		return errors.Join(fences.Observe(err), b.giveBack(nil))
 	}
 	enqueued := false
-	b.planning = true
 	err := fences.Apart(func() error {
 		b.Lay()
 		if err := b.Divide(); err != nil {
@@ -31,10 +30,9 @@ func (b *Step[B]) Plan(stream backend.Stream) error {
 		enqueued = true
 		return b.enqueue()
 	})
-	b.planning = false
 	switch {
-	case err == nil || fences.Closed():
-		return err
+	case err == nil:
+		return nil
 	case !enqueued: // nothing uses the blocks
 		return errors.Join(fences.Observe(err), b.giveBack(nil))
 	}

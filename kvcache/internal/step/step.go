@@ -1,6 +1,6 @@
 // Package step is one step of a pool's sequences on the device: the blocks that it takes, where its rows
 // go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
-// body is called under the pool's lock; what only enqueues is not: Append, Attend, QuantizeResidual, Leave.
+// body is called under the pool's lock; what only computes or enqueues is not: Lay, Divide, Append, Attend, QuantizeResidual, Leave.
 package step
 
 import (
@@ -21,12 +21,11 @@ type Step[B backend.Buffer] struct {
 	Stream  backend.Stream // of the plan
 	Index   Index[B]
 
-	fence    *residency.Fence // of the last step: its index vectors may still be read
-	taken    []block.Block    // of the fresh store, by all entries
-	writes   bool             // there are new tokens
-	planning bool             // Plan has taken blocks, and is not done
-	sealing  sealing[B]
-	staging  staging[B]
+	fence   *residency.Fence // of the last step: its index vectors may still be read
+	taken   []block.Block    // of the fresh store, by all entries
+	writes  bool             // there are new tokens
+	sealing sealing[B]
+	staging staging[B]
 }
 
 // Size is how many sequences a step has, and how many tokens of each; zero: steps differ.
@@ -63,7 +62,7 @@ func (b *Step[B]) Used(f *residency.Fence) { b.Stores.Fences.Replace(&b.fence, f
 // Own enters what the step holds in the books of each store, and what it took, if it is open.
 func (b *Step[B]) Own(kept, fresh *residency.Books, open bool) {
 	kept.Hold(b.fence)
-	if open || b.planning {
+	if open {
 		fresh.Own(b.taken)
 		kept.Own(b.sealing.taken)
 	}

@@ -60,12 +60,6 @@ func (s *Body[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
 	return s.Stores.Fresh.Take(&s.Fresh().Claim, s.Root, dst, n)
 }
 
-// Restore makes a reservation as large again as it was before blocks were taken, to write to, that
-// have been given back.
-func (s *Body[B]) Restore(claimed int) error {
-	return s.Stores.Fresh.Restore(&s.Fresh().Claim, claimed)
-}
-
 // Reuse gives an empty sequence blocks that were found, with so many tokens.
 func (s *Body[B]) Reuse(blocks []block.Block, tokens int) {
 	s.Kept.Blocks, s.Len = blocks, tokens
@@ -118,8 +112,10 @@ func (s *Body[B]) Release() error {
 	p.Kept.Cancel(&s.Kept.Claim)
 	p.Fresh.Cancel(&s.Fresh().Claim)
 	p.Fences.Drop(s.Fence)
-	s.Tables.Free(p.BE)
 	s.Len, s.Fence = 0, nil
+	if s.Tables.made() {
+		_ = p.Fences.Apart(func() error { s.Tables.Free(p.BE); return nil }) // the device waits as it must
+	}
 	return err
 }
 

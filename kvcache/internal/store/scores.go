@@ -15,11 +15,11 @@ func (s *Body[B]) settled() int {
 	return min(len(s.Kept.Blocks)*s.Stores.Config.BlockTokens(), s.Len)
 }
 
-// GatherScores brings the scores of layers from first on together, a launch for each layer and store, in
-// Tables.Scores.
-func (s *Body[B]) GatherScores(stream backend.Stream, first, layers int) error {
+// ReadScores brings the scores of layers from first on together, a launch for each layer and store, and waits for
+// them: dst is [layers, KV heads, Len].
+func (s *Body[B]) ReadScores(stream backend.Stream, first, layers int, dst []float32) error {
 	each := s.Stores.Config.Model.KVHeads * s.Len
-	return s.work(stream, func() error {
+	err := s.work(stream, func() error {
 		if err := s.Tables.Scores.Fit(s.Stores.BE, layers*each); err != nil {
 			return err
 		}
@@ -35,6 +35,11 @@ func (s *Body[B]) GatherScores(stream backend.Stream, first, layers int) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	fences := &s.Stores.Fences
+	return fences.Observe(fences.Apart(func() error { return s.download(stream, dst) }))
 }
 
 // gatherLayer gathers a layer's scores [heads, settled], and those of the other tokens after them.
@@ -56,8 +61,8 @@ func (s *Body[B]) gatherLayer(stream backend.Stream, layer, offset int) error {
 		CacheScores: l.Scores, Scores: s.Tables.Scores.Buf, ScoresOffset: offset + p.Config.Model.KVHeads*older})
 }
 
-// Download waits for the scores that were gathered: dst is [layers, KV heads, Len].
-func (s *Body[B]) Download(stream backend.Stream, dst []float32) error {
+// download waits for the scores that were gathered.
+func (s *Body[B]) download(stream backend.Stream, dst []float32) error {
 	be, v, older, n := s.Stores.BE, &s.Tables.Scores, s.settled(), s.Len
 	if older == n || older == 0 {
 		return backend.Download(be, stream, dst, v.Buf.Buf, 0)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
 // Segment is a run of a sequence's tokens in one store: whole blocks of them, but for the last one
@@ -100,6 +101,19 @@ type Owned struct {
 	Blocks   []block.Block
 	Claimed  int // size of the sequence's claim before the step
 	Promised int // how many of the blocks that claim had promised
+}
+
+// Own takes n blocks of a store for a sequence, or none.
+func (st *Store[B]) Own(g *Segment, root prefix.Root, n int) (Owned, error) {
+	if err := st.Reclaim(); err != nil {
+		return Owned{}, err
+	}
+	o := Owned{Claimed: g.Claim.Blocks(), Promised: min(n, g.Claim.Blocks())}
+	var err error
+	if o.Blocks, err = st.TakeFit(&g.Claim, root, nil, n); err != nil {
+		return Owned{}, err
+	}
+	return o, nil
 }
 
 // GiveBack retires, behind f, blocks that a step took of a store for a sequence. Those that were promised to it are

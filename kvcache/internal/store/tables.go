@@ -28,11 +28,7 @@ func (s *Body[B]) work(stream backend.Stream, enqueue func() error) error {
 	if err := s.Fence.Order(stream); err != nil {
 		return fences.Observe(err)
 	}
-	err := fences.Apart(enqueue)
-	switch {
-	case fences.Closed():
-		return err
-	case err != nil:
+	if err := fences.Apart(enqueue); err != nil {
 		return errors.Join(fences.Observe(err), s.Touched(stream))
 	}
 	return s.Touched(stream)
@@ -53,6 +49,9 @@ func (s *Body[B]) uploadTables(stream backend.Stream) error {
 	}
 	return t.Length.Upload(be, stream)
 }
+
+// made reports whether any of them was.
+func (t *Tables[B]) made() bool { return t.Length.Buf.Set || t.Slots.Buf.Set }
 
 // Free ends the vectors' lives.
 func (t *Tables[B]) Free(be backend.Backend[B]) {
