@@ -35,8 +35,8 @@ func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend
 }
 
 // The erased form calls the same kernels: one in erasedEvery cases of what has hundreds of them, by sizes and
-// formats, meets every kind of operand. 7 is prime, so that axes that alternate are all met.
-const erasedEvery = 7
+// formats, meets every kind of operand. 11 is prime and longer than any axis, so that axes that alternate are all met.
+const erasedEvery = 11
 
 // raceWork is MaxWork under the race detector, which makes arithmetic ten times
 // slower and finds the same races in small cases.

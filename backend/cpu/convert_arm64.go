@@ -18,6 +18,7 @@ var decodeNEON = perCode[func(dst []float32, src stored)]{
 	wide4:      decodeGroups(decodeInt4NEON),
 	channels4:  decodeInt4Channel,
 	float4:     decodeGroups(decodeE2M1NEON),
+	scaled4:    decodeNV,
 	float8e4m3: decodeOctets(decodeFP8E4M3NEON),
 	float8e5m2: decodeOctets(decodeFP8E5M2NEON),
 }.table()

@@ -121,7 +121,7 @@ func TestTypesAreThoseOfTheToolkit(t *testing.T) {
 		"typedef int CUdevice;":            "typedef long CUdevice;",
 		"int allocType;\n":                 "long allocType;\n",
 		"int handleTypes;\n":               "int handleTypes, more;\n",
-		"unsigned char reserved[64];\n":    "unsigned char reserved[56];\n",
+		"unsigned char reserved[56];\n":    "unsigned char reserved[48];\n",
 		"CU_EVENT_DISABLE_TIMING = 2":      "CU_EVENT_DISABLE_TIMING = 1",
 		"CU_POINTER_ATTRIBUTE_CONTEXT = 1": "CU_POINTER_ATTRIBUTE_CONTEXT = 2",
 	} {

@@ -110,7 +110,8 @@ typedef struct {
     int handleTypes;
     CUmemLocation location;
     void *win32SecurityAttributes;
-    unsigned char reserved[64];
+    size_t maxSize;
+    unsigned char reserved[56];
 } CUmemPoolProps;
 
 #endif

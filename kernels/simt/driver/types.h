@@ -153,7 +153,8 @@ struct CUmemPoolProps {
     CUmemAllocationHandleType handleTypes;
     CUmemLocation location;
     void *win32SecurityAttributes;
-    unsigned char reserved[64];
+    size_t maxSize;
+    unsigned char reserved[56];
 };
 
 enum CUstream_flags { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
