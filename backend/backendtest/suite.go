@@ -29,13 +29,15 @@ type Options struct {
 }
 
 // Run tests a device against the contract of package backend, and then its erased form without the
-// grid and, unless FERRUM_TEST_GRID=full, with a part of the cases of Append, Attend and ConvertBlocks. It calls open several times; each call opens the device again, and the suite closes it.
+// grid and, unless FERRUM_TEST_GRID=full, with a part of the cases of Append, Attend and ConvertBlocks. It calls open
+// several times; each call opens the device again, and the suite closes it.
 func Run[B backend.Buffer](t *testing.T, open func(t testing.TB) backend.Backend[B]) {
 	RunWith(t, open, Options{})
 }
 
 // The erased form calls the same kernels: one in erasedEvery cases of what has hundreds of them, by sizes and
-// formats, meets every kind of operand. 11 is prime and longer than any axis, so that axes that alternate are all met.
+// formats, meets every kind of operand. 11 is prime, so that axes of other lengths that
+// alternate are all met.
 const erasedEvery = 11
 
 // raceWork is MaxWork under the race detector, which makes arithmetic ten times
