@@ -112,7 +112,7 @@ func TestEveryFailure(t *testing.T) {
 			failure.at(n)
 			err := story(be)
 			failure.at(0)
-			require.Zero(t, be.Info().Buffers, "%s %d", failure.name, n)
+			require.Zero(t, be.Info().Buffers, "%s %d: %v", failure.name, n, err)
 			if err != nil {
 				seen++
 				require.NotErrorIs(t, err, backend.ErrLost)

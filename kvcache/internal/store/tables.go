@@ -50,8 +50,10 @@ func (s *Body[B]) uploadTables(stream backend.Stream) error {
 	return t.Length.Upload(be, stream)
 }
 
-// made reports whether any of them was.
-func (t *Tables[B]) made() bool { return t.Length.Buf.Set || t.Slots.Buf.Set }
+// made reports whether any of them was; the first alone, where there was no memory for the next.
+func (t *Tables[B]) made() bool {
+	return t.Blocks.Buf.Set || t.Recent.Buf.Set || t.Length.Buf.Set || t.Scores.Buf.Set || t.Slots.Buf.Set
+}
 
 // Free ends the vectors' lives.
 func (t *Tables[B]) Free(be backend.Backend[B]) {
