@@ -14,7 +14,7 @@ import (
 var _ backend.Capturer = (*Backend)(nil)
 
 // Capture makes a CUDA graph of what record enqueues on s; see backend.Capture. ErrUnsupported on
-// the default stream, and when the driver is older than CUDA 11.4; ErrCapture on an imported stream
+// the default stream; ErrCapture on an imported stream
 // that its owner captures. Work that the program itself enqueues on the CUstream while record runs,
 // such as a model's kernels, is part of the graph, too; the program must keep its memory as long as
 // the graph.
@@ -31,13 +31,6 @@ type recorder struct{ *stream }
 // Begin begins a capture that forbids nothing to threads: goroutines have none of their
 // own, and other streams go on.
 func (r recorder) Begin() error {
-	if !r.be.ctx.Device.Graphs {
-		lib, err := library()
-		if err != nil {
-			return err
-		}
-		return backend.ErrUnsupported{Op: "capture", Why: fmt.Sprintf("driver too old: it is for CUDA %s, need 11.4 (driver 470) or newer", lib.VersionString())}
-	}
 	if r.cu <= legacy {
 		return backend.ErrUnsupported{Op: "capture", Why: "the default stream; use one of NewStream"}
 	}

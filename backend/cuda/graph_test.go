@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/backendtest/gputest"
 	"github.com/ferrumkv/ferrumkv/backend/cuda/driver"
-	"github.com/ferrumkv/ferrumkv/internal/standin"
 )
 
 // native is a runner's own stream, on a thread that does not change.
@@ -182,25 +180,4 @@ func TestCaptureOfTheDefaultStream(t *testing.T) {
 		require.NoError(t, s.Sync())
 		require.NoError(t, s.Close())
 	}
-}
-
-// TestChildCaptures is run by TestCaptureNeedsANewDriver.
-func TestChildCaptures(t *testing.T) {
-	if !gputest.InChild() {
-		t.Skip("the body of a child process")
-	}
-	be := open(t)
-	require.NoError(t, gputest.Exercise(be))
-	s, err := be.NewStream()
-	require.NoError(t, err)
-	require.Equal(t, backend.ErrUnsupported{Op: "capture", Why: "driver too old: it is for CUDA 11.3, need 11.4 (driver 470) or newer"},
-		second(be.Capture(s, func() error { return nil })))
-}
-
-// An older driver does all but that.
-func TestCaptureNeedsANewDriver(t *testing.T) {
-	if _, ok := standin.Open(); !ok {
-		t.Skip("the stand-in can be of another version")
-	}
-	require.Contains(t, gputest.Child(t, "^TestChildCaptures$", "FERRUM_SIMT_VERSION=11030", "FERRUM_SIMT_CAPABILITY=8.6"), "--- PASS: TestChildCaptures")
 }

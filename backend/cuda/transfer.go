@@ -20,11 +20,12 @@ func (be *Backend) Upload(s backend.Stream, dst *Buffer, off int, src []byte) er
 		return be.dev.Failed("upload", err)
 	}
 	return be.dev.Failed("upload", t.Stream.ring.Upload(src, func(piece []byte, at int) error {
-		if err := t.Begin(); err != nil {
-			return err
-		}
-		defer t.End()
-		return be.ctx.CopyToDevice(driver.Ptr(t.Place.At)+driver.Ptr(at), piece, t.Stream.cu)
+		return t.Piece(func() error {
+			if err := t.Stream.harmless(); err != nil {
+				return err
+			}
+			return be.ctx.CopyToDevice(driver.Ptr(t.Place.At)+driver.Ptr(at), piece, t.Stream.cu)
+		})
 	}))
 }
 
@@ -42,11 +43,12 @@ func (be *Backend) Download(s backend.Stream, dst []byte, src *Buffer, off int) 
 		return be.dev.Failed("download", t.Stream.Drain())
 	}
 	return be.dev.Failed("download", t.Stream.ring.Download(dst, func(piece []byte, at int) error {
-		if err := t.Begin(); err != nil {
-			return err
-		}
-		defer t.End()
-		return be.ctx.CopyToHost(piece, driver.Ptr(t.Place.At)+driver.Ptr(at), t.Stream.cu)
+		return t.Piece(func() error {
+			if err := t.Stream.harmless(); err != nil {
+				return err
+			}
+			return be.ctx.CopyToHost(piece, driver.Ptr(t.Place.At)+driver.Ptr(at), t.Stream.cu)
+		})
 	}))
 }
 

@@ -30,11 +30,11 @@ func TestUnavailable(t *testing.T) {
 	}{
 		{"OPEN cuda: the driver finds no NVIDIA device\n", []string{"FERRUM_SIMT_DEVICES=0"}},
 		{"LIST cuda, , backend: cuda is not available: the driver finds no NVIDIA device\n", []string{"FERRUM_SIMT_DEVICES=0"}},
-		{"OPEN cuda: driver too old: it is for CUDA 10.2, need 11.0 (driver 450) or newer\n", []string{"FERRUM_SIMT_VERSION=10020"}},
+		{"OPEN cuda: driver too old: it is for CUDA 11.8, need CUDA 12.0 (driver 525) or newer\n", []string{"FERRUM_SIMT_VERSION=11080"}},
 		{"compute capability 7.5, need 8.0 or newer\nLIST cuda, , backend: cuda:1 is not available: ", []string{"FERRUM_SIMT_CAPABILITY=7.5"}},
-		{"it is for CUDA 11.4, need 12.4 (driver 550) or newer\n", []string{"FERRUM_SIMT_CAPABILITY=10.0", "FERRUM_SIMT_VERSION=11040"}},
+		{"it is for CUDA 12.3, need 12.4 (driver 550) or newer\n", []string{"FERRUM_SIMT_CAPABILITY=10.0", "FERRUM_SIMT_VERSION=12030"}},
 		{"OPEN <nil>\n", []string{"FERRUM_SIMT_CAPABILITY=10.0", "FERRUM_SIMT_VERSION=12080"}},
-		{"LIST cuda:1, CUDA 11.4 (" + standin.Path() + "), <nil>\n", []string{"FERRUM_SIMT_CAPABILITY=8.6", "FERRUM_SIMT_VERSION=11040"}},
+		{"LIST cuda:1, CUDA 12.0 (" + standin.Path() + "), <nil>\n", []string{"FERRUM_SIMT_CAPABILITY=8.6", "FERRUM_SIMT_VERSION=12000"}},
 	} {
 		require.Contains(t, gputest.Child(t, "^TestChildOpens$", c.env...), c.words)
 	}

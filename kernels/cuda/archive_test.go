@@ -36,14 +36,14 @@ func TestImages(t *testing.T) {
 func TestDamagedArchives(t *testing.T) {
 	m, err := Load()
 	require.NoError(t, err)
-	for _, name := range []string{m.Families[0].Archive, "other"} {
+	for _, name := range []string{"other", "attend_128_128", "attend_64_64"} {
 		whole, err := files.ReadFile(name + ".zst")
 		require.NoError(t, err)
 		flipped := bytes.Clone(whole)
 		flipped[len(flipped)/2] ^= 1
 		for what, damaged := range map[string][]byte{
 			"a byte flipped": flipped, "truncated": whole[:len(whole)/2], "empty": {}, "text": []byte("version https://git-lfs"), "gone": nil,
-			"another's": read(t, map[string]string{"other": "attend_128_128"}[name]),
+			"another's": read(t, another(name)),
 		} {
 			archives := archives{files: fstest.MapFS{}}
 			for _, other := range m.Archives {
@@ -67,11 +67,40 @@ func TestDamagedArchives(t *testing.T) {
 	}
 }
 
-// read is an archive; of no name it is nothing's.
-func read(t *testing.T, name string) []byte {
-	if name == "" {
-		name = "other"
+// An archive that needs another one says which of the two is damaged.
+func TestDamagedBase(t *testing.T) {
+	m, err := Load()
+	require.NoError(t, err)
+	tried := 0
+	for _, f := range m.Families {
+		archive, ok := m.Archive(f.Archive)
+		require.True(t, ok)
+		if archive.Base == "" {
+			continue
+		}
+		damaged := read(t, archive.Base)
+		a := archives{files: fstest.MapFS{
+			f.Archive + ".zst":    &fstest.MapFile{Data: read(t, f.Archive)},
+			archive.Base + ".zst": &fstest.MapFile{Data: damaged[:len(damaged)/2]},
+		}}
+		_, err := a.image(m, f.Name)
+		var damage ErrDamaged
+		require.ErrorAs(t, err, &damage)
+		require.Equal(t, archive.Base+".zst", damage.File)
+		tried++
 	}
+	require.Positive(t, tried)
+}
+
+// another is an archive that is not the one of that name.
+func another(name string) string {
+	if name == "other" {
+		return "attend_128_128"
+	}
+	return "other"
+}
+
+func read(t *testing.T, name string) []byte {
 	whole, err := files.ReadFile(name + ".zst")
 	require.NoError(t, err)
 	return whole

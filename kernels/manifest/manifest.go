@@ -286,6 +286,11 @@ func (m *Manifest) complete() error {
 			return fmt.Errorf("kernel %s: registers for %d architectures, want %d", k.Symbol, len(k.Registers), machines)
 		}
 	}
+	for _, a := range m.Archives {
+		if m.Bytes(a.Name) == 0 {
+			return fmt.Errorf("archive %s holds no family", a.Name)
+		}
+	}
 	return nil
 }
 

@@ -87,6 +87,7 @@ func TestParseRefuses(t *testing.T) {
 		{"archive first", "archive third", "archive second comes after third"},
 		{"append.cu first 800", "append.cu third 800", "archive third is not listed"},
 		{"family fill fill.cu second 16 05\n", "", "family fill is not listed"},
+		{"fill fill.cu second 16", "fill fill.cu first 16", "archive second holds no family"},
 		{"second 16 05", "second 16", "size and sum"},
 		{"second 16 05", "second 12 05", "no size"},
 		{"second 16 05", "second -16 05", "no size"},

@@ -2,9 +2,8 @@
 
 /*
  * Every function of the driver library that this package calls: CALL(name,
- * parameters), and OPTIONAL_CALL for those that a driver or device may lack. Each
- * returns a CUresult. Included wherever something is made of the list, with both
- * macros defined; not guarded for that reason.
+ * parameters). Each returns a CUresult. Included wherever something is made of the
+ * list, with the macro defined; not guarded for that reason.
  */
 CALL(cuInit, (unsigned int flags))
 CALL(cuDriverGetVersion, (int *version))
@@ -32,13 +31,13 @@ CALL(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream s
 CALL(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))
 CALL(cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
 
-OPTIONAL_CALL(cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *props))
-OPTIONAL_CALL(cuMemPoolDestroy, (CUmemoryPool pool))
-OPTIONAL_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
-OPTIONAL_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
-OPTIONAL_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t bytes))
-OPTIONAL_CALL(cuMemAllocFromPoolAsync, (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream))
-OPTIONAL_CALL(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream))
+CALL(cuMemPoolCreate, (CUmemoryPool *pool, const CUmemPoolProps *props))
+CALL(cuMemPoolDestroy, (CUmemoryPool pool))
+CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+CALL(cuMemPoolTrimTo, (CUmemoryPool pool, size_t bytes))
+CALL(cuMemAllocFromPoolAsync, (CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool, CUstream stream))
+CALL(cuMemFreeAsync, (CUdeviceptr ptr, CUstream stream))
 
 CALL(cuStreamCreateWithPriority, (CUstream *stream, unsigned int flags, int priority))
 CALL(cuStreamDestroy_v2, (CUstream stream))
@@ -51,7 +50,7 @@ CALL(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
 CALL(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status))
 CALL(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *mode))
 CALL(cuGraphDestroy, (CUgraph graph))
-OPTIONAL_CALL(cuGraphInstantiateWithFlags, (CUgraphExec *exec, CUgraph graph, unsigned long long flags))
+CALL(cuGraphInstantiateWithFlags, (CUgraphExec *exec, CUgraph graph, unsigned long long flags))
 CALL(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 CALL(cuGraphExecDestroy, (CUgraphExec exec))
 
@@ -72,4 +71,3 @@ CALL(cuLaunchKernel, (CUfunction function, unsigned int grid_x, unsigned int gri
                       CUstream stream, void **params, void **extra))
 
 #undef CALL
-#undef OPTIONAL_CALL

@@ -11,24 +11,20 @@
 
 /* The functions of a library, under their names, and their numbers in a status. */
 #define CALL(name, parameters) CUresult (*name) parameters;
-#define OPTIONAL_CALL CALL
 struct library {
 #include "calls.h"
 };
 
 #define CALL(name, parameters) NUMBER_##name,
-#define OPTIONAL_CALL CALL
 enum {
 #include "calls.h"
     NUMBERS
 };
 
-#define CALL(name, parameters) {#name, offsetof(struct library, name), 1},
-#define OPTIONAL_CALL(name, parameters) {#name, offsetof(struct library, name), 0},
+#define CALL(name, parameters) {#name, offsetof(struct library, name)},
 static const struct {
     const char *name;
     size_t offset;
-    int required;
 } calls[NUMBERS] = {
 #include "calls.h"
 };
@@ -96,8 +92,8 @@ uintptr_t fkv_open(const char *path, char *why, size_t size) {
     }
     for (size_t i = 0; i < NUMBERS; i++) {
         void *symbol = dlsym(handle, calls[i].name);
-        if (symbol == NULL && calls[i].required) {
-            snprintf(why, size, "driver too old: it has no %s", calls[i].name);
+        if (symbol == NULL) {
+            snprintf(why, size, "it has no %s", calls[i].name);
             free(library);
             dlclose(handle);
             return 0;
@@ -134,6 +130,7 @@ struct fkv_status fkv_device_get(uintptr_t library, int32_t ordinal, struct fkv_
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor},
         {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->units},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &out->shared},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &out->pools},
     };
     CUdevice device;
     size_t memory = 0;
@@ -144,11 +141,6 @@ struct fkv_status fkv_device_get(uintptr_t library, int32_t ordinal, struct fkv_
     for (size_t i = 0; s.code == CUDA_SUCCESS && i < sizeof attributes / sizeof *attributes; i++)
         s = STATUS(library, cuDeviceGetAttribute, attributes[i].value, attributes[i].attribute, device);
     out->memory = memory;
-    out->graphs = functions(library)->cuGraphInstantiateWithFlags != NULL;
-    out->pools = 0; /* a driver that has no pools does not know the attribute either */
-    if (s.code == CUDA_SUCCESS && functions(library)->cuMemPoolCreate != NULL &&
-        functions(library)->cuMemAllocFromPoolAsync != NULL)
-        s = STATUS(library, cuDeviceGetAttribute, &out->pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device);
     return s;
 }
 

@@ -27,7 +27,7 @@ struct fkv_device {
     char name[128];
     char bus[32];
     uint64_t memory;
-    int32_t major, minor, units, shared, pools, graphs;
+    int32_t major, minor, units, shared, pools;
 };
 
 /* fkv_open loads the library of that path and returns its handle, or 0 with the

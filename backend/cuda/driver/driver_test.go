@@ -47,7 +47,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	for path, words := range map[string]string{
 		"/nonexistent/libcuda.so.1": "/nonexistent/libcuda.so.1 not found; it comes with the NVIDIA driver",
 		text:                        "cannot open " + text,
-		"libc.so.6":                 "driver too old: it has no cuInit",
+		"libc.so.6":                 "driver too old: libc.so.6 has no cuInit, need CUDA 12.0 (driver 525) or newer",
 	} {
 		_, err := Open(path)
 		var why backend.ErrUnavailable

@@ -20,9 +20,9 @@ func newCompiler(t *testing.T) compiler {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler (cc) to read cuda.h with")
 	}
-	c := compiler{[]string{"-std=gnu11", "-I.", "-isystem", "/usr/local/cuda/include"}}
+	c := compiler{[]string{"-std=gnu11", "-I.", "-idirafter", "/usr/local/cuda/include"}}
 	if home := os.Getenv("CUDA_HOME"); home != "" {
-		c.args = append(c.args, "-isystem", filepath.Join(home, "include"))
+		c.args = append(c.args, "-idirafter", filepath.Join(home, "include"))
 	}
 	if _, err := c.run(t, "#include <cuda.h>\n", "-fsyntax-only"); err != nil {
 		t.Skip("the CUDA toolkit's cuda.h is not installed (scripts/cuda-toolkit)")
@@ -59,7 +59,6 @@ func read(t *testing.T, name string) string {
 func prototypes(calls string) string {
 	return `#include <cuda.h>
 #define CALL(name, parameters) _Static_assert(__builtin_types_compatible_p(__typeof__(&name), CUresult (*) parameters), #name " differs");
-#define OPTIONAL_CALL CALL
 ` + calls
 }
 

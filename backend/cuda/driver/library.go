@@ -22,11 +22,12 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// minVersion is CUDA 11.0, the first with everything that is not optional here.
-const minVersion = 11000
+// minVersion is CUDA 12.0: the kernels' machine code is of a compiler of CUDA 12, and NVIDIA promises that
+// it loads from there on.
+const minVersion = 12000
 
-// GraphVersion is CUDA 11.4, the first with Device.Graphs.
-const GraphVersion = 11040
+// needed is minVersion in words.
+const needed = "need CUDA 12.0 (driver 525) or newer"
 
 // Library is an initialised driver library. It is never unloaded. It is safe for
 // concurrent use.
@@ -53,7 +54,7 @@ func Open(path string) (*Library, error) {
 	l.version, l.devices = int(version), int(devices)
 	switch {
 	case l.version > 0 && l.version < minVersion:
-		return nil, unavailableError(fmt.Sprintf("driver too old: it is for CUDA %s, need 11.0 (driver 450) or newer", l.VersionString()))
+		return nil, unavailableError(fmt.Sprintf("driver too old: it is for CUDA %s, %s", l.VersionString(), needed))
 	case err != nil:
 		return nil, err
 	}
@@ -66,6 +67,9 @@ func unavailableError(why string) error { return backend.ErrUnavailable{Backend:
 func missing(path, why string) string {
 	if strings.Contains(why, "No such file") {
 		return path + " not found; it comes with the NVIDIA driver"
+	}
+	if strings.HasPrefix(why, "it has no") {
+		return fmt.Sprintf("driver too old: %s %s, %s", path, strings.TrimPrefix(why, "it "), needed)
 	}
 	return "cannot open " + path + ": " + why
 }
@@ -91,7 +95,6 @@ type Device struct {
 	Units        int    // multiprocessors
 	MaxShared    int    // bytes of shared memory that a block can have
 	Pools        bool   // stream-ordered memory pools are there
-	Graphs       bool   // captured work can be made into something to launch
 }
 
 // Device describes device i of Len.
@@ -101,6 +104,5 @@ func (l *Library) Device(i int) (Device, error) {
 		return Device{}, err
 	}
 	return Device{Ordinal: i, Name: C.GoString(&d.name[0]), Bus: C.GoString(&d.bus[0]), Memory: int64(d.memory),
-		Major: int(d.major), Minor: int(d.minor), Units: int(d.units), MaxShared: int(d.shared), Pools: d.pools != 0,
-		Graphs: d.graphs != 0 && l.version >= GraphVersion}, nil
+		Major: int(d.major), Minor: int(d.minor), Units: int(d.units), MaxShared: int(d.shared), Pools: d.pools != 0}, nil
 }

@@ -71,7 +71,7 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) {
         std::shared_ptr<Exec> e = m.execs.find(exec);
         if (!e)
             return CUDA_ERROR_INVALID_VALUE;
-        // CUDA 11.8 documents that a launch goes on to its end then; older drivers are taken, too.
+        // CUDA documents, from 11.8 on, that a launch goes on to its end then; nobody has to rely on it.
         if (!m.scheduler.host_covers(e->used))
             return m.misused("cuGraphExecDestroy: a launch that nobody has waited for may be under way");
         m.execs.remove(exec);

@@ -13,7 +13,6 @@
 
 /* The prototypes, so that the definitions below are those that the backend calls. */
 #define CALL(name, parameters) CUresult name parameters;
-#define OPTIONAL_CALL CALL
 #include "calls.h"
 
 #define MEMORY (80ull << 30)
