@@ -52,11 +52,13 @@ type Event interface {
 //
 //   - CPU memory: Host, a slice (see HostHandle).
 //   - CUDA: Addr, a CUdeviceptr or CUstream.
-//   - Metal: Addr, an MTLBuffer or MTLCommandQueue, and Offset, in bytes.
+//   - Metal: Addr, an MTLBuffer or MTLCommandQueue, and Offset, in bytes. Untracked: Metal does not track the
+//     buffer's hazards, and the caller orders his uses and the library's with Record and Wait.
 type Handle struct {
-	Addr   uintptr
-	Offset int64
-	Host   []byte
+	Addr      uintptr
+	Offset    int64
+	Host      []byte
+	Untracked bool
 }
 
 // Info describes an open device. Byte counts are those at the time of the call.

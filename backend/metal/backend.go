@@ -24,6 +24,8 @@ type Backend struct {
 	common  *mtl.Queue   // behind every import of an empty handle; nil until the first. Under the device's Lock.
 	late    atomic.Int64 // bytes that were freed and that work under way may still keep
 	asking  sync.Mutex   // held by kept, so that one who asks does not look like a stream at work to another
+
+	untracked atomic.Bool // some buffer's uses are not ordered by Metal
 }
 
 var (

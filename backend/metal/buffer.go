@@ -16,8 +16,9 @@ import (
 // Buffer is memory of one Backend's device.
 type Buffer struct {
 	memoryOf
-	memory mtl.Buffer // one reference, of a sub-buffer none; 0 when empty
-	host   []byte     // the same bytes, until it is freed; nil when empty, or private to the GPU
+	memory    mtl.Buffer // one reference, of a sub-buffer none; 0 when empty
+	host      []byte     // the same bytes, until it is freed; nil when empty, or private to the GPU
+	untracked bool       // imported, and Metal does not order its uses
 }
 
 // memoryOf has a name that users of Buffer do not see.
@@ -99,8 +100,14 @@ func (be *Backend) release(b *Buffer) error {
 
 // Import makes a buffer of an MTLBuffer of this device, h.Addr, from byte h.Offset on, without a
 // copy. It is retained until Free. ErrArgument when it is too short or the offset is not aligned to an
-// element, ErrOtherDevice when it belongs to another device, ErrUnsupported for a host slice, and for a
-// buffer whose hazards Metal does not track (as in heaps).
+// element, ErrOtherDevice when it belongs to another device, ErrUnsupported for a host slice, and without
+// h.Untracked for a buffer whose hazards Metal does not track.
+//
+// Metal orders the uses of a tracked buffer by all queues of the process. Those of an untracked one, as MLX
+// makes them, nobody orders: the caller says with h.Untracked that he does, with events in both directions.
+// What he has committed comes before this library's work by Record on a stream of his queue and Wait on the one
+// that works; and Record there, and Wait on his, bring what he commits next behind. This library's own uses of
+// it on a stream are in order; from the first such import on, each of the Backend's command buffers waits for the one before.
 func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("import", dt, n)
 	if err != nil {
@@ -138,14 +145,17 @@ func (be *Backend) reach(b *Buffer, h backend.Handle, dt backend.DType, size int
 	switch {
 	case info.Registry == 0:
 		return importError("handle: an object of another kind, need an MTLBuffer")
-	case info.Untracked:
-		return backend.ErrUnsupported{Op: "import", Why: "Metal does not track the hazards of this MTLBuffer, so nothing orders its uses; make it with MTLResourceHazardTrackingModeTracked"}
+	case info.Untracked && !h.Untracked:
+		return backend.ErrUnsupported{Op: "import", Why: "Metal does not track the hazards of this MTLBuffer, so nothing orders its uses; set Handle.Untracked and order them with Record and Wait, or make it with MTLResourceHazardTrackingModeTracked"}
 	case info.Registry != be.gpu.Info.Registry:
 		return fmt.Errorf("%s: import: memory %w", be.dev.Name(), backend.ErrOtherDevice)
 	case h.Offset > info.Length || int64(size) > info.Length-h.Offset:
 		return importError("handle: %d bytes from %d on, need %d", info.Length, h.Offset, size)
 	}
-	b.memory = memory
+	b.memory, b.untracked = memory, info.Untracked
+	if info.Untracked {
+		be.untracked.Store(true)
+	}
 	if info.Contents != nil {
 		b.host = unsafe.Slice((*byte)(unsafe.Add(info.Contents, h.Offset)), size)
 	}
@@ -174,7 +184,7 @@ func (be *Backend) SubBuffer(b *Buffer, offset int64, dt backend.DType, n int) (
 	}
 	sub := &Buffer{memoryOf: device.NewSubBuffer(b.own(), offset, dt, n, size)}
 	if size > 0 {
-		sub.memory = b.memory
+		sub.memory, sub.untracked = b.memory, b.untracked
 		if b.host != nil {
 			sub.host = b.host[offset:][:size:size]
 		}
@@ -189,7 +199,7 @@ func (be *Backend) Handle(b *Buffer) (backend.Handle, error) {
 		return backend.Handle{}, err
 	}
 	defer be.dev.End()
-	return backend.Handle{Addr: uintptr(b.memory), Offset: int64(b.Place().At)}, nil
+	return backend.Handle{Addr: uintptr(b.memory), Offset: int64(b.Place().At), Untracked: b.untracked}, nil
 }
 
 // HostBytes is the memory of b, valid until Free. The caller must synchronise its access with the

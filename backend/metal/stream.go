@@ -29,13 +29,14 @@ type stream struct {
 	calls launch.Calls // of the operation that is being enqueued
 	work  []uint32     // of its plan, where it is attention
 
-	mu     sync.Mutex // of the queue: an allocation may commit what is open, to get memory back
-	queue  *mtl.Queue
-	shared bool // with the caller, who may have work between two operations, of which the queue does not tell
-	record mtl.Launch
-	open   float64 // seconds of what waits for a commit, by estimate; it counts only while something does
-	begun  bool    // whether something of the operation that is being enqueued was encoded, and
-	sent   bool    // whether some of that was committed
+	mu      sync.Mutex // of the queue: an allocation may commit what is open, to get memory back
+	queue   *mtl.Queue
+	shared  bool // with the caller, who may have work between two operations, of which the queue does not tell
+	ordered bool // each command buffer waits for the one before
+	record  mtl.Launch
+	open    float64 // seconds of what waits for a commit, by estimate; it counts only while something does
+	begun   bool    // whether something of the operation that is being enqueued was encoded, and
+	sent    bool    // whether some of that was committed
 
 	ring   staging.Ring
 	pinned mtl.Buffer // of the ring
@@ -166,6 +167,10 @@ func (s *stream) encode(seconds float64) error {
 		s.open, s.sent = 0, s.begun
 	}
 	s.open += seconds
+	if !s.ordered && s.be.untracked.Load() {
+		s.queue.Order()
+		s.ordered = true
+	}
 	if err := s.queue.Launch(&s.record); err != nil {
 		return err
 	}

@@ -76,6 +76,32 @@ func TestFirstFailureIsTold(t *testing.T) {
 	require.NoError(t, q.Sync())
 }
 
+// That the system ignores the process is told also where a failure came first.
+func TestRevokedAccessIsTold(t *testing.T) {
+	t.Cleanup(func() {
+		metalsimt.FailCommands(0, 0)
+		revoked.Store(false)
+	})
+	d := device(t)
+	q := newQueue(t, d)
+	l := idleLaunch(t, d)
+	for { // the first may be over before the second is enqueued, and the second before it is to fail
+		metalsimt.FailCommands(1, metalsimt.Internal)
+		require.NoError(t, q.Launch(l))
+		first := commit(t, q)
+		if q.Launch(l) == nil {
+			second := commit(t, q)
+			requireLost(t, first.Wait())
+			metalsimt.FailCommands(1, metalsimt.AccessRevoked)
+			if second.Wait() != nil {
+				break
+			}
+		}
+		requireLost(t, q.Sync())
+	}
+	require.ErrorIs(t, q.Sync(), errRevoked)
+}
+
 // A queue that waits for work that fails goes on, whichever of the two is asked first.
 func TestWaitsForFailedWorkEnd(t *testing.T) {
 	for _, waiterFirst := range []bool{false, true} {

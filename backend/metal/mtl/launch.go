@@ -44,7 +44,7 @@ const (
 
 // Launch encodes a launch, which begins when those before it in this queue are over, as far
 // as they use the same buffers. A refused one has done nothing. Between command buffers that
-// order rests on Metal's tracking of hazards, which a buffer of a heap may lack:
+// order rests on Metal's tracking of hazards, which a buffer of a heap may lack, or on Order:
 // https://developer.apple.com/documentation/metal/mtlresource/hazardtrackingmode
 func (q *Queue) Launch(l *Launch) error {
 	if err := check(C.mtl_launch(q.c, (*C.struct_mtl_launch)(unsafe.Pointer(l)))); err != nil {

@@ -87,6 +87,9 @@ struct mtl_error *mtl_queue_make(uintptr_t device, uintptr_t imported, struct mt
 uintptr_t mtl_queue_id(struct mtl_queue *q);
 /* mtl_queue_device is the registry ID of a command queue's device, 0 for what is no queue. */
 uint64_t mtl_queue_device(uintptr_t imported);
+/* mtl_queue_order has each command buffer from here on wait for the one before, and begin with each wait:
+ * Metal orders the uses of tracked buffers only. */
+void mtl_queue_order(struct mtl_queue *q);
 struct mtl_error *mtl_queue_open(struct mtl_queue *q);
 struct mtl_error *mtl_queue_commit(struct mtl_queue *q, struct mtl_mark *out);
 struct mtl_error *mtl_queue_wait(struct mtl_queue *q, struct mtl_mark m);

@@ -7,6 +7,7 @@ package mtl
 // #cgo nocallback mtl_queue_make
 // #cgo nocallback mtl_queue_id
 // #cgo nocallback mtl_queue_device
+// #cgo nocallback mtl_queue_order
 // #cgo nocallback mtl_queue_open
 // #cgo noescape mtl_queue_commit
 // #cgo nocallback mtl_queue_commit
@@ -21,7 +22,7 @@ import "C"
 // unfinished; the next launch after them waits for the oldest.
 //
 // When it meets a command buffer that failed, the queue opens no more and returns that
-// error, the first, until Sync has returned it.
+// error, the first or the one that says that this process is ignored, until Sync has returned it.
 type Queue struct {
 	c       *C.struct_mtl_queue
 	pending int
@@ -52,6 +53,10 @@ func (q *Queue) ID() uintptr { return uintptr(C.mtl_queue_id(q.c)) }
 // Pending is how many launches wait for Commit.
 func (q *Queue) Pending() int { return q.pending }
 
+// Order has the launches of each command buffer from here on wait until the one before is over, whatever buffers
+// they use. Without it Metal orders what uses the same tracked buffers.
+func (q *Queue) Order() { C.mtl_queue_order(q.c) }
+
 // Open makes sure that the next Commit sends a command buffer, if only an empty one. Its mark
 // is then after all that anybody has committed to the id<MTLCommandQueue> before:
 // https://developer.apple.com/documentation/metal/about-synchronization-events
@@ -81,7 +86,7 @@ func (q *Queue) WaitFor(m Mark) error {
 func (q *Queue) Idle() bool { return C.mtl_queue_idle(q.c) != 0 }
 
 // Sync commits what is open and waits until all is over. The error is the first of a command
-// buffer since the last Sync; the queue can be used again.
+// buffer since the last Sync, or a later one's that ends this process's work; the queue can be used again.
 func (q *Queue) Sync() error {
 	q.pending = 0
 	return check(C.mtl_queue_sync(q.c))

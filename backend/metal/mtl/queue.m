@@ -34,10 +34,19 @@ uint64_t mtl_queue_device(uintptr_t imported) {
     }
 }
 
+/* note keeps the first command buffer that failed, for later failures mostly come of it. One that says that the
+ * system ignores the process from now on says more. */
+static void note(struct mtl_queue *q, id<MTLCommandBuffer> over) {
+    if ([over status] != MTLCommandBufferStatusError) return;
+    if (q->failed != nil && [[over error] code] != MTL_COMMAND_ACCESS_REVOKED) return;
+    [q->failed release];
+    q->failed = [over retain];
+}
+
 /* drop lets go of the oldest committed command buffer, which is over. */
 static void drop(struct mtl_queue *q) {
     id<MTLCommandBuffer> oldest = q->committed[q->first];
-    if ([oldest status] == MTLCommandBufferStatusError && q->failed == nil) q->failed = [oldest retain];
+    note(q, oldest);
     [oldest release];
     q->first = (q->first + 1) % UNFINISHED;
     q->count--;
@@ -63,7 +72,9 @@ static struct mtl_error *begin(struct mtl_queue *q) {
     drain(q, UNFINISHED - 1);
     if (q->failed != nil) return mtl_command_error(q->failed);
     q->open = [[q->queue commandBuffer] retain];
-    return q->open != nil ? NULL : mtl_failed("commandBuffer", nil);
+    if (q->open == nil) return mtl_failed("commandBuffer", nil);
+    if (q->ordered && q->value > 0) [q->open encodeWaitForEvent:mtl_timeline_event(q->timeline) value:q->value];
+    return NULL;
 }
 
 struct mtl_error *mtl_queue_encode(struct mtl_queue *q) {
@@ -73,6 +84,8 @@ struct mtl_error *mtl_queue_encode(struct mtl_queue *q) {
     q->encoder = [[q->open computeCommandEncoder] retain];
     return q->encoder != nil ? NULL : mtl_failed("computeCommandEncoder", nil);
 }
+
+void mtl_queue_order(struct mtl_queue *q) { q->ordered = 1; }
 
 struct mtl_error *mtl_queue_open(struct mtl_queue *q) {
     @autoreleasepool {
@@ -110,10 +123,11 @@ struct mtl_error *mtl_queue_commit(struct mtl_queue *q, struct mtl_mark *out) {
     }
 }
 
-/* A wait stands between passes. Whether a command buffer keeps an event that it waits for
- * is not documented, so it is made to. */
+/* A wait stands between passes, which are not in order where the queue's command buffers have to be. Whether
+ * a command buffer keeps an event that it waits for is not documented, so it is made to. */
 struct mtl_error *mtl_queue_wait(struct mtl_queue *q, struct mtl_mark m) {
     @autoreleasepool {
+        if (q->ordered) commit(q);
         struct mtl_error *e = begin(q);
         if (e != NULL) return e;
         end_encoding(q);

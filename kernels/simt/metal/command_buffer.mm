@@ -50,12 +50,12 @@ Commands::~Commands() {
 
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
     Call call(_cmd);
-    open(self, _cmd)->ops.push_back({Op::SIGNAL, event_of(self, _cmd, event), value, nullptr});
+    open(self, _cmd)->ops.push_back({Op::SIGNAL, event_of(self, _cmd, event), value, nullptr, 0});
 }
 
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
     Call call(_cmd);
-    open(self, _cmd)->ops.push_back({Op::WAIT, event_of(self, _cmd, event), value, nullptr});
+    open(self, _cmd)->ops.push_back({Op::WAIT, event_of(self, _cmd, event), value, nullptr, 0});
 }
 
 - (void)addCompletedHandler:(MTLCommandBufferHandler)block {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,21 @@ struct Device;
 
 using CommandsRef = std::shared_ptr<Commands>;
 
+struct Queue;
+
+// Clock is the last command buffer of each queue, by its serial, that something comes after.
+using Clock = std::map<std::weak_ptr<Queue>, uint64_t, std::owner_less<std::weak_ptr<Queue>>>;
+
+// Use is of a buffer, by a pass of a command buffer.
+struct Use {
+    std::weak_ptr<Queue> queue;
+    uint64_t serial;
+    size_t pass;
+};
+
 struct Event {
     uint64_t value = 0;
+    std::map<uint64_t, Clock> signals; // what is over when a command buffer has signalled a value
 };
 
 // Function is a kernel with its constants, and a pipeline is nothing more here.
@@ -69,6 +83,7 @@ struct Op {
     std::shared_ptr<Event> event;
     uint64_t value;
     std::shared_ptr<Dispatch> dispatch;
+    size_t pass = 0; // of the dispatch, counted in its command buffer
 };
 
 struct Queue {
@@ -79,6 +94,8 @@ struct Queue {
     std::deque<CommandsRef> committed;
     std::atomic<size_t> unfinished{0};
     bool broken = false; // after a fault nothing runs any more
+    uint64_t finished = 0; // the serial of the last command buffer that is over
+    Clock all;             // what is over when all that was committed is
 
     explicit Queue(Device &device) : device(device) {}
 };
@@ -95,6 +112,7 @@ struct Commands {
     std::string text;
     NSError *error = nil; // made when somebody asks
     bool encoding = false;
+    size_t passes = 0;
     id object = nil;                               // held from commit until its handlers have run
     std::vector<MTLCommandBufferHandler> handlers; // copies
     bool told = false;                             // the handlers have run

@@ -9,9 +9,10 @@ struct Encoder {
     const CommandsRef commands;
     FunctionRef pipeline;
     Bindings bindings; // they stay from dispatch to dispatch
+    const size_t pass;
     bool ended = false;
 
-    explicit Encoder(const CommandsRef &commands) : commands(commands) { commands->encoding = true; }
+    explicit Encoder(const CommandsRef &commands) : commands(commands), pass(commands->passes++) { commands->encoding = true; }
     ~Encoder(); // misuse, if it has not ended
 };
 

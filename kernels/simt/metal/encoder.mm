@@ -127,7 +127,7 @@ Encoder::~Encoder() {
         dispatch->arguments.push_back(f.takes(argument) ? encoder->bindings[argument.index] : Binding());
     }
     call.m.dispatches++;
-    encoder->commands->ops.push_back({Op::DISPATCH, nullptr, 0, dispatch});
+    encoder->commands->ops.push_back({Op::DISPATCH, nullptr, 0, dispatch, encoder->pass});
 }
 
 - (void)endEncoding {

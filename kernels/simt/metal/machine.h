@@ -33,7 +33,8 @@ struct Buffer {
     Device &device;
     simt::Mapping memory;
     const bool shared;  // with the host
-    const bool tracked; // by Metal, which orders its uses; without, the stand-in does all the same
+    const bool tracked; // by Metal, which orders its uses
+    std::vector<Use> uses; // that nothing committed comes after yet, where it is not
     const bool excess; // more than the working set: it exists, and using it is misuse
 
     // Throws std::bad_alloc when the host has no memory left.
@@ -91,6 +92,7 @@ private:
 
     bool step();
     void run(Queue &queue);
+    void order(const Commands &commands);
     std::string execute(const Dispatch &dispatch, unsigned *code);
     void fail(Commands &commands, unsigned code, const std::string &text);
     void finish(Commands &commands, MTLCommandBufferStatus status);

@@ -7,7 +7,7 @@
 namespace metal {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Time = std::chrono::steady_clock;
 
 bool ready(const Queue &queue) {
     const Commands &front = *queue.committed.front();
@@ -20,10 +20,11 @@ void Machine::commit(const CommandsRef &commands) {
     commands->status = MTLCommandBufferStatusCommitted;
     commands->serial = ++serial;
     commits++;
+    order(*commands);
     if (commands->queue->committed.empty())
         busy.push_back(commands->queue);
     commands->queue->committed.push_back(commands);
-    progress = Clock::now();
+    progress = Time::now();
     changed.notify_all();
 }
 
@@ -40,7 +41,7 @@ bool Machine::step() {
                                     return a->committed.front()->serial < b->committed.front()->serial;
                                 });
     run(*next);
-    progress = Clock::now();
+    progress = Time::now();
     changed.notify_all();
     return true;
 }
@@ -92,6 +93,7 @@ void Machine::finish(Commands &commands, MTLCommandBufferStatus status) {
     held->ops.clear();
     held->next = 0;
     held->queue->committed.pop_front();
+    held->queue->finished = held->serial;
     held->queue->unfinished--;
     if (held->queue->committed.empty())
         busy.erase(std::find(busy.begin(), busy.end(), held->queue));
@@ -101,11 +103,11 @@ void Machine::finish(Commands &commands, MTLCommandBufferStatus status) {
 
 void Machine::signal(Event &event, uint64_t value) {
     event.value = value;
-    progress = Clock::now();
+    progress = Time::now();
     changed.notify_all();
 }
 
-bool Machine::stalled() const { return Clock::now() - progress >= std::chrono::milliseconds(settings.timeout); }
+bool Machine::stalled() const { return Time::now() - progress >= std::chrono::milliseconds(settings.timeout); }
 
 // expire fails what has waited too long: no queue can go on, so all wait for events.
 void Machine::expire() {
@@ -118,7 +120,7 @@ void Machine::expire() {
     note(text);
     first->queue->broken = true;
     fail(*first, MTLCommandBufferErrorTimeout, text);
-    progress = Clock::now();
+    progress = Time::now();
 }
 
 // drive steps until done; false when nothing is left that could bring it about.
