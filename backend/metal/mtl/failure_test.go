@@ -83,21 +83,26 @@ func TestRevokedAccessIsTold(t *testing.T) {
 		revoked.Store(false)
 	})
 	d := device(t)
-	q := newQueue(t, d)
+	q, gate := newQueue(t, d), newQueue(t, d)
 	l := idleLaunch(t, d)
-	for { // the first may be over before the second is enqueued, and the second before it is to fail
-		metalsimt.FailCommands(1, metalsimt.Internal)
+	open := func() Mark {
+		require.NoError(t, gate.Launch(l))
+		return commit(t, gate)
+	}
+	// Each of the two waits until the gate opens once more: both are enqueued before the first fails.
+	var marks []Mark
+	closed := open()
+	require.NoError(t, gate.Sync())
+	for len(marks) < 2 {
+		closed.value++
+		require.NoError(t, q.WaitFor(closed))
 		require.NoError(t, q.Launch(l))
-		first := commit(t, q)
-		if q.Launch(l) == nil {
-			second := commit(t, q)
-			requireLost(t, first.Wait())
-			metalsimt.FailCommands(1, metalsimt.AccessRevoked)
-			if second.Wait() != nil {
-				break
-			}
-		}
-		requireLost(t, q.Sync())
+		marks = append(marks, commit(t, q))
+	}
+	for i, code := range []int{metalsimt.Internal, metalsimt.AccessRevoked} {
+		metalsimt.FailCommands(2, code) // the gate's is the first
+		open()
+		requireLost(t, marks[i].Wait())
 	}
 	require.ErrorIs(t, q.Sync(), errRevoked)
 }
