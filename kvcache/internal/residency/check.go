@@ -104,7 +104,7 @@ func (fs *Fences) Check(holders map[*Fence]int) error {
 	}
 	for _, f := range fs.all {
 		n := holders[f]
-		for _, awaited := range fs.waits {
+		for _, awaited := range append(fs.waits, fs.awaited) {
 			if awaited == f {
 				n++
 			}

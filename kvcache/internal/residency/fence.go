@@ -87,7 +87,7 @@ type Fences struct {
 	away    int         // who gave up the guard for a while
 	back    *sync.Cond  // somebody has it again
 	loans   []*loan     // those of them who give back some of what they hold
-	awaited *Fence      // behind which blocks come back that something lacked
+	awaited *Fence      // held: behind it blocks come back that something lacked
 	waits   []*Fence    // what Retry waits for
 }
 
@@ -148,14 +148,15 @@ func (fs *Fences) Retry(do func() error) error {
 	fs.guard.Lock()
 	defer fs.guard.Unlock()
 	var loans []*loan // since it lacked what nobody had given back
+	defer fs.expect(nil)
 	for counted := false; ; {
-		fs.awaited = nil
+		fs.expect(nil)
 		err := do()
 		if !errors.Is(err, block.ErrOutOfBlocks{}) {
 			return err
 		}
-		if f := fs.awaited; f != nil {
-			fs.await(f)
+		if fs.awaited != nil {
+			fs.await()
 			continue
 		}
 		if !counted {
@@ -173,9 +174,15 @@ func (fs *Fences) Retry(do func() error) error {
 	}
 }
 
-// await waits for a fence without the guard.
-func (fs *Fences) await(f *Fence) {
-	fs.waits = append(fs.waits, f.Hold())
+// expect notes the fence behind which blocks come back that something lacked; nil: none. It is held: what
+// else is given back before Retry waits for it may be what held it until then.
+func (fs *Fences) expect(f *Fence) { fs.Replace(&fs.awaited, f) }
+
+// await waits for the expected fence without the guard.
+func (fs *Fences) await() {
+	f := fs.awaited
+	fs.awaited = nil
+	fs.waits = append(fs.waits, f)
 	var failed error
 	_ = fs.Apart(func() error { failed = f.event.Sync(); return nil })
 	f.done, f.err = true, failed // Reclaim reports it
@@ -223,8 +230,9 @@ func (fs *Fences) Drop(f *Fence) {
 
 // Replace drops the fence at *at and puts f, with one more holder, in its place.
 func (fs *Fences) Replace(at **Fence, f *Fence) {
-	fs.Drop(*at)
-	*at = f.Hold()
+	old := *at
+	*at = f.Hold() // first: it may be the same
+	fs.Drop(old)
 }
 
 // Close waits for every fence and gives the events back. It returns the first of

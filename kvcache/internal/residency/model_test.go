@@ -160,11 +160,21 @@ func (m *model) reclaim() error {
 
 var errFault = errors.New("fault")
 
-// patiently is Retry; what it waits for it waits for without the lock.
+// patiently is Retry; what it waits for it waits for without the lock. What fails may give back what it took,
+// when the device is further than it was.
 func (m *model) patiently(do func() error) error {
 	m.ev.waits = func() { require.False(m.t, m.lock.held) }
 	defer func() { m.ev.waits = nil }()
-	return m.r.Retry(do)
+	return m.r.Retry(func() error {
+		err := do()
+		if err != nil && rapid.Bool().Draw(m.t, "meanwhile") {
+			for _, q := range m.queues {
+				q.last().finish()
+			}
+			require.NoError(m.t, m.reclaim())
+		}
+		return err
+	})
 }
 
 // guard is a lock that knows whether it is held.

@@ -57,14 +57,22 @@ func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []blo
 	return n, r.Retire(f, old)
 }
 
-// settle forgets the fences of published blocks whose content is written. What a
-// device failed to write is taken out of the tree, and undefined is told.
-func (r *Blocks) settle() error {
-	done := 0
-	var err error
+// settle forgets the fences of published blocks whose content is written, latest first as Reclaim does. What a
+// device failed to write is taken out of the tree, and undefined is told: also behind a step of another
+// stream that is not done, for a block that nobody owns any more may be evicted, and kept elsewhere.
+func (r *Blocks) settle() (err error) {
+	var asked *Fence
+	for i := len(r.publications) - 1; i >= 0; i-- {
+		if f := r.publications[i].fence; f != asked {
+			f.Reached()
+			asked = f
+		}
+	}
+	pending := r.publications[:0]
 	for _, w := range r.publications {
-		if !w.fence.Reached() {
-			break
+		if !w.fence.done {
+			pending = append(pending, w)
+			continue
 		}
 		if w.fence.err != nil {
 			if lost := r.Observe(w.fence.err); err == nil {
@@ -77,11 +85,9 @@ func (r *Blocks) settle() error {
 			r.writers[w.block.ID] = nil
 		}
 		r.Drop(w.fence)
-		done++
 	}
-	if done > 0 {
-		r.publications = append(r.publications[:0], r.publications[done:]...)
-	}
+	clear(r.publications[len(pending):])
+	r.publications = pending
 	return err
 }
 

@@ -18,7 +18,7 @@ func (r *Blocks) attempt(try func() error) error {
 
 func (r *Blocks) note(err error) error {
 	if len(r.retired) > 0 && errors.Is(err, block.ErrOutOfBlocks{}) {
-		r.awaited = r.retired[0].fence
+		r.expect(r.retired[0].fence)
 	}
 	return err
 }
