@@ -43,29 +43,28 @@ func Dense[B backend.Buffer](q, k, v, out B) LayerIO[B] {
 // Values are rounded to the storage type. In a float type a value beyond its range becomes an infinity (in f16 above
 // 65504), and attention then NaN. Quantized types return backend.ErrNonFinite for values that are not finite, or
 // saturate them (Storage.Saturate).
-func (b *Batch[B]) Append(layer int, io LayerIO[B]) (err error) {
-	defer naming("Batch.Append", &err)
+func (b *Batch[B]) Append(layer int, io LayerIO[B]) error {
+	return named("Batch.Append", b.append(layer, &io))
+}
+
+func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
 	if err := b.pool.checkCall(layer, "k", io.K.Buf, "v", io.V.Buf); err != nil {
 		return err
 	}
-	var p backend.AppendParams[B] // too large to be handed around
-	b.step.Params(&p, layer, io.K, io.V)
-	if io.Rotate {
-		if !b.pool.stores.RoPE.Table.Set {
-			return unsupported("Model.RoPE is not set, so rows cannot be rotated")
-		}
-		b.step.Rotate(&p)
+	if io.Rotate && !b.pool.stores.RoPE.Table.Set {
+		return unsupported("Model.RoPE is not set, so rows cannot be rotated")
 	}
-	if io.Rotate || p.Cache.K.Hadamard {
+	var q *backend.Rows[B]
+	if io.Rotate || b.step.Turns(layer) {
 		if err := b.pool.checkQueries(io.Q.Buf); err != nil {
 			return err
 		}
-		p.QHeads, p.Q = b.pool.cfg.Model.QHeads, io.Q
+		q = &io.Q
 	}
-	if err := b.step.Append(layer, &p); err != nil {
+	if err := b.step.Append(layer, &io.K, &io.V, q, io.Rotate); err != nil {
 		return b.pool.met(err)
 	}
 	b.written[layer] = true
@@ -76,14 +75,14 @@ func (b *Batch[B]) Append(layer int, io LayerIO[B]) (err error) {
 // those of the step. It writes io.Out, and io.LSE and io.Scores where they are set. Each new token of a sequence sees
 // the new tokens before it, so a draft of k tokens is verified in one step. If Append was not called for the layer
 // Attend returns ErrStep, unless the runner writes keys and values with kernels of its own (see Metadata).
-func (b *Batch[B]) Attend(layer int, io LayerIO[B]) (err error) {
-	defer naming("Batch.Attend", &err)
+func (b *Batch[B]) Attend(layer int, io LayerIO[B]) error {
 	if err := b.want(stepPlanned); err != nil {
-		return err
+		return named("Batch.Attend", err)
 	}
-	return b.attend(layer, &io)
+	return named("Batch.Attend", b.attend(layer, &io))
 }
 
+// attend is Attend also of a step that was committed: the plan of a cache of its own serves again.
 func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 	p := b.pool
 	if err := p.checkCall(layer, "q", io.Q.Buf, "out", io.Out.Buf); err != nil {
@@ -95,8 +94,6 @@ func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 	if !b.step.Has(layer) {
 		return ErrStep{Why: fmt.Sprintf("the layers of a step with more than Memory.StepTokens, %d, tokens of a sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
 	}
-	var params backend.AttendParams[B] // too large to be handed around
-	params.Q = io.Q
-	params.Out.Rows, params.Out.LSE, params.Out.LSEOffset, params.Out.Scores = io.Out, io.LSE, io.LSEOffset, io.Scores
-	return p.met(b.step.Attend(layer, &params))
+	out := backend.Outputs[B]{Rows: io.Out, LSE: io.LSE, LSEOffset: io.LSEOffset, Scores: io.Scores}
+	return p.met(b.step.Attend(layer, &io.Q, &out))
 }

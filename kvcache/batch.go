@@ -226,7 +226,6 @@ func (b *Batch[B]) plan(stream backend.Stream) error {
 // with kernels of its own (see Metadata).
 func (b *Batch[B]) Commit() (err error) {
 	defer naming("Batch.Commit", &err)
-	p := b.pool
 	if err := b.want(stepPlanned); err != nil {
 		return err
 	}
@@ -234,8 +233,13 @@ func (b *Batch[B]) Commit() (err error) {
 		return err
 	}
 	if err := cmp.Or(b.step.Leave(), b.quantize()); err != nil {
-		return p.met(err)
+		return b.pool.met(err)
 	}
+	return b.commit()
+}
+
+func (b *Batch[B]) commit() error {
+	p := b.pool
 	p.lock()
 	defer p.unlock()
 	if err := b.want(stepPlanned); err != nil {

@@ -38,6 +38,14 @@ func (e callError) Error() string {
 
 func (e callError) Unwrap() error { return e.err }
 
+// named is naming of an error that is passed on, for calls that are made for every layer.
+func named(call string, err error) error {
+	if err != nil {
+		naming(call, &err)
+	}
+	return err
+}
+
 // naming makes a callError of an error that a method is about to return. What it called by itself is not what the
 // program called, and package prefix has a type of its own for what a call does not accept.
 func naming(call string, err *error) {

@@ -63,13 +63,14 @@ func planeOf(v backend.CacheView[*Buffer], p backend.Plane[*Buffer]) (out plane)
 	return out
 }
 
-// of sets out, which is zero, to a plane of v.
+// of sets out, which is zero, to a plane of v. Only types that have scales have them set.
 func (out *plane) of(v *backend.CacheView[*Buffer], p *backend.Plane[*Buffer]) {
 	out.k, out.mem, out.dt, out.heads, out.block = p.Data.be.kernels, p.Data.mem, p.Data.dt, v.KVHeads, v.BlockSize
 	out.dim, out.row, out.hadamard, out.scales = p.Dim, p.Dim*p.Data.dt.Bits()/8, p.Hadamard, optional[uint32](p.Scales)
-	if p.Scales.Set {
-		p.Scales.Buf.expose() // the operation may write them
+	if !p.Scales.Set {
+		return
 	}
+	p.Scales.Buf.expose() // the operation may write them
 	switch out.dt.Coding().Scope {
 	case backend.ByHead:
 		out.perHead, out.shared = 1, 1

@@ -5,49 +5,57 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
 
-// Params fills p, which is zero and, as all parameters, too large to be handed around, with what an
-// Append of new keys and values to a layer needs besides the rows.
-func (b *Step[B]) Params(p *backend.AppendParams[B], layer int, k, v backend.Rows[B]) {
-	p.Cache, p.Tokens, p.Slots = b.exact(layer).View, b.Index.tokens(), b.Index.Slots.Buf.Buf
-	p.K, p.V, p.Saturate = k, v, b.Stores.Config.Storage.Saturate
-}
+// A backend takes its parameters by value, and they are large: each call below writes them where it passes them.
+// Copied from a variable that was just filled they cost a small step several percent.
 
-// Rotate makes p rotate the keys, and the queries beside them, to the step's positions.
-func (b *Step[B]) Rotate(p *backend.AppendParams[B]) {
-	p.Rotary, p.Positions = b.Stores.RoPE, b.Index.Positions.Buf
-}
+// Turns reports whether a layer's keys, and queries with them, are turned as it stores keys.
+func (b *Step[B]) Turns(layer int) bool { return b.exact(layer).View.K.Hadamard }
 
-// Append writes rows to a layer, and quantizes what leaves the window.
-func (b *Step[B]) Append(layer int, p *backend.AppendParams[B]) error {
+// Append writes the rows k and v to a layer, and quantizes what leaves the window. It rotates, or turns as the layer
+// stores keys, also the queries q; nil: there are none.
+func (b *Step[B]) Append(layer int, k, v, q *backend.Rows[B], rotate bool) error {
 	if b.staging.on {
 		if err := b.enter(layer); err != nil {
 			return err
 		}
 	}
-	if err := b.Stores.BE.Append(b.Stream, *p); err != nil {
+	ix, c := &b.Index, &b.Stores.Config
+	queryHeads, rotary, positions := c.Model.QHeads, &b.Stores.RoPE, &ix.Positions.Buf
+	if q == nil {
+		q, queryHeads = &b.none.rows, 0
+	}
+	if !rotate {
+		rotary, positions = &b.none.rotary, &b.none.positions
+	}
+	err := b.Stores.BE.Append(b.Stream, backend.AppendParams[B]{
+		Cache: b.exact(layer).View, Tokens: ix.tokens(), K: *k, V: *v, Slots: ix.Slots.Buf.Buf,
+		Rotary: *rotary, Positions: *positions, QHeads: queryHeads, Q: *q, Saturate: c.Storage.Saturate,
+	})
+	if err != nil {
 		return err
 	}
 	return b.QuantizeResidual(layer)
 }
 
-// Attend computes a layer's attention for the queries p.Q, into p.Out; it sets the rest of p.
-func (b *Step[B]) Attend(layer int, p *backend.AttendParams[B]) error {
+// Attend computes a layer's attention for the queries q, into out.
+func (b *Step[B]) Attend(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
 	if b.Stores.Windowed() {
 		if b.staging.on && !b.writes && b.staging.layer != layer { // no Append has come before
 			if err := b.enter(layer); err != nil {
 				return err
 			}
 		}
-		return b.attendBoth(layer, p)
+		return b.attendBoth(layer, q, out)
 	}
 	l := &b.Stores.Fresh.Layers[layer]
-	if p.Out.Scores.Set || !b.scored(layer) {
-		return b.attendTo(l, &b.Index.Fresh, p)
+	if out.Scores.Set || !b.scored(layer) {
+		return b.attendTo(l, &b.Index.Fresh, q, out)
 	}
-	p.Out.Scores = l.Scores
+	scored := *out
+	scored.Scores = l.Scores
 	b.Stores.LockScores()
 	defer b.Stores.UnlockScores()
-	return b.attendTo(l, &b.Index.Fresh, p)
+	return b.attendTo(l, &b.Index.Fresh, q, &scored)
 }
 
 // exact is where a layer's new rows are written.
@@ -59,11 +67,11 @@ func (b *Step[B]) exact(layer int) *store.Layer[B] {
 }
 
 // attendTo attends to what lies in a layer of a store.
-func (b *Step[B]) attendTo(l *store.Layer[B], part *partial[B], p *backend.AttendParams[B]) error {
+func (b *Step[B]) attendTo(l *store.Layer[B], part *partial[B], q *backend.Rows[B], out *backend.Outputs[B]) error {
 	c, d := &b.Stores.Config, &part.divisions[l.Format]
-	p.Cache, p.Mask, p.QHeads, p.Scale = l.View, l.Mask, c.Model.QHeads, c.Model.Scale
-	b.Index.ragged(&p.Batch, part)
-	p.Plan, p.Work, p.Workspace = d.plan, d.work.Buf, b.Index.workspace.Buf
-	p.Int8Query = c.Attention.Int8Query && l.View.K.Data.DType().Quantized()
-	return b.Stores.BE.Attend(b.Stream, *p)
+	return b.Stores.BE.Attend(b.Stream, backend.AttendParams[B]{
+		Cache: l.View, Batch: b.Index.ragged(part), Q: *q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask, Out: *out,
+		Plan: d.plan, Work: d.work.Buf, Workspace: b.Index.workspace.Buf,
+		Int8Query: c.Attention.Int8Query && l.View.K.Data.DType().Quantized(),
+	})
 }

@@ -174,11 +174,12 @@ func (ix *Index[B]) Bytes() int { return ix.arena.Bytes() }
 
 func (ix *Index[B]) tokens() int { return len(ix.Slots.Host) }
 
-// ragged sets r to the step's sequences as they lie in a store.
-func (ix *Index[B]) ragged(r *backend.Ragged[B], t *partial[B]) {
-	r.Seqs, r.Tokens = len(ix.Lens.Host), ix.tokens()
-	r.Table, r.TableStride = t.Tables.Buf, t.Stride
-	r.ContextLens, r.QueryOffsets = ix.Lens.Buf.Buf, ix.Offsets.Buf
+// ragged is the step's sequences as they lie in a store.
+func (ix *Index[B]) ragged(t *partial[B]) backend.Ragged[B] {
+	return backend.Ragged[B]{
+		Seqs: len(ix.Lens.Host), Tokens: ix.tokens(), Table: t.Tables.Buf, TableStride: t.Stride,
+		ContextLens: ix.Lens.Buf.Buf, QueryOffsets: ix.Offsets.Buf,
+	}
 }
 
 func (ix *Index[B]) free(be backend.Backend[B]) {
@@ -213,10 +214,9 @@ func (b *Step[B]) widest() config.Mask {
 
 // Device is the step's sequences as they lie in the kept store and in the fresh one.
 func (b *Step[B]) Device() (kept, fresh backend.Ragged[B]) {
-	b.Index.ragged(&fresh, &b.Index.Fresh)
+	fresh = b.Index.ragged(&b.Index.Fresh)
 	if !b.Stores.Windowed() {
 		return fresh, fresh
 	}
-	b.Index.ragged(&kept, &b.Index.Older)
-	return kept, fresh
+	return b.Index.ragged(&b.Index.Older), fresh
 }

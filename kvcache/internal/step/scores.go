@@ -111,7 +111,7 @@ func (b *Step[B]) scored(layer int) bool {
 
 // score adds what the step's queries give to the tokens of a layer, whose log-sum-exps over both stores are
 // given; none: no query reads quantized tokens, and attention itself has added it.
-func (b *Step[B]) score(layer int, q backend.Rows[B], lse backend.Opt[B], offset int) error {
+func (b *Step[B]) score(layer int, q *backend.Rows[B], lse backend.Opt[B], offset int) error {
 	p, fresh, kept := b.Stores, b.exact(layer), &b.Stores.Kept.Layers[layer]
 	b.staging.left = !b.staging.on // what the staging has got is still there alone
 	if !lse.Set {
@@ -124,13 +124,11 @@ func (b *Step[B]) score(layer int, q backend.Rows[B], lse backend.Opt[B], offset
 }
 
 // weigh adds the mass of what lies in a layer of a store.
-func (b *Step[B]) weigh(l *store.Layer[B], part *partial[B], q backend.Rows[B], lse B, offset int) error {
+func (b *Step[B]) weigh(l *store.Layer[B], part *partial[B], q *backend.Rows[B], lse B, offset int) error {
 	c, d := &b.Stores.Config, &part.divisions[l.Format]
-	p := backend.AttendScoresParams[B]{
-		Cache: l.View, Q: q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask,
+	return b.Stores.BE.AttendScores(b.Stream, backend.AttendScoresParams[B]{
+		Cache: l.View, Batch: b.Index.ragged(part), Q: *q, QHeads: c.Model.QHeads, Scale: c.Model.Scale, Mask: l.Mask,
 		LSE: lse, LSEOffset: offset, Scores: l.Scores.Buf, Plan: d.plan, Work: d.work.Buf,
 		Int8Query: c.Attention.Int8Query && l.View.K.Data.DType().Quantized(),
-	}
-	b.Index.ragged(&p.Batch, part)
-	return b.Stores.BE.AttendScores(b.Stream, p)
+	})
 }

@@ -26,6 +26,14 @@ type Step[B backend.Buffer] struct {
 	writes  bool             // there are new tokens
 	sealing sealing[B]
 	staging staging[B]
+	none    none[B]
+}
+
+// none is operands that a call has not: all zero.
+type none[B backend.Buffer] struct {
+	rows      backend.Rows[B]
+	rotary    backend.RotaryTable[B]
+	positions backend.Opt[B]
 }
 
 // Size is how many sequences a step has, and how many tokens of each; zero: steps differ.

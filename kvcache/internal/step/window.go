@@ -171,9 +171,8 @@ func (e *Entry[B]) commitKept(f *residency.Fence) error {
 }
 
 // attendBoth attends to both stores and merges, and adds to scores.
-func (b *Step[B]) attendBoth(layer int, params *backend.AttendParams[B]) error {
+func (b *Step[B]) attendBoth(layer int, q *backend.Rows[B], out *backend.Outputs[B]) error {
 	p, t, fresh := b.Stores, &b.sealing, b.exact(layer)
-	q, out := params.Q, params.Out
 	if out.Scores.Set {
 		return backend.ErrUnsupported{Package: "kvcache", Op: "attend", Why: "LayerIO.Scores has one score for each slot number, and with Storage.Residual slots of two caches have the same numbers; use Attention.Scores"}
 	}
@@ -186,22 +185,23 @@ func (b *Step[B]) attendBoth(layer int, params *backend.AttendParams[B]) error {
 		}
 	}
 	if !t.older {
+		own := *out
 		if scored {
-			params.Out.Scores = fresh.Scores
+			own.Scores = fresh.Scores
 		}
-		err := b.attendTo(fresh, &b.Index.Fresh, params)
+		err := b.attendTo(fresh, &b.Index.Fresh, q, &own)
 		if err == nil && scored {
 			err = b.score(layer, q, backend.Opt[B]{}, 0)
 		}
 		return err
 	}
 	rows, width := b.Index.tokens()*p.Config.Model.QHeads, p.Config.Model.VHeadDim
-	params.Out = backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
-	if err := b.attendTo(fresh, &b.Index.Fresh, params); err != nil {
+	part := backend.Outputs[B]{Rows: backend.Dense(t.results.Buf), LSE: t.lse.Buf}
+	if err := b.attendTo(fresh, &b.Index.Fresh, q, &part); err != nil {
 		return err
 	}
-	params.Out.Rows.Offset, params.Out.LSEOffset = rows*width, rows
-	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, params); err != nil {
+	part.Rows.Offset, part.LSEOffset = rows*width, rows
+	if err := b.attendTo(&p.Kept.Layers[layer], &b.Index.Older, q, &part); err != nil {
 		return err
 	}
 	merge := backend.MergeParams[B]{
