@@ -50,7 +50,8 @@ Commands::~Commands() {
 
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
     Call call(_cmd);
-    open(self, _cmd)->ops.push_back({Op::SIGNAL, event_of(self, _cmd, event), value, nullptr, 0});
+    CommandsRef commands = open(self, _cmd);
+    commands->ops.push_back({Op::SIGNAL, event_of(self, _cmd, event), value, nullptr, commands->passes});
 }
 
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
