@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "classes.h"
+#include "control.h"
 #include "encoder.h"
 
 using namespace metal;
@@ -94,7 +95,8 @@ Commands::~Commands() {
     Call call(_cmd);
     auto commands = body_of<Commands>(self);
     if (commands->status == MTLCommandBufferStatusError && commands->error == nil)
-        commands->error = failure(MTLCommandBufferErrorDomain, NSInteger(commands->code), commands->text);
+        commands->error = failure(commands->code < FKV_METAL_FOREIGN ? MTLCommandBufferErrorDomain : @"SimtErrorDomain",
+                                  NSInteger(commands->code % FKV_METAL_FOREIGN), commands->text);
     return commands->error;
 }
 
