@@ -33,7 +33,8 @@ type Queue struct {
 func (d *Device) NewQueue() (*Queue, error) { return d.queue(0) }
 
 // ImportQueue wraps the caller's id<MTLCommandQueue> of this device (see QueueDevice), which
-// stays the caller's and is retained until Close. Work is in order of the commits of both.
+// stays the caller's and is retained until Close. Work is in order of the commits of both, as far as
+// it uses the same tracked buffers; Order knows this Queue's own alone.
 func (d *Device) ImportQueue(id uintptr) (*Queue, error) { return d.queue(id) }
 
 func (d *Device) queue(imported uintptr) (*Queue, error) {
