@@ -53,7 +53,7 @@ type Event interface {
 //   - CPU memory: Host, a slice (see HostHandle).
 //   - CUDA: Addr, a CUdeviceptr or CUstream.
 //   - Metal: Addr, an MTLBuffer or MTLCommandQueue, and Offset, in bytes. Untracked: Metal does not track the
-//     buffer's hazards, and the caller orders his uses and the library's with Record and Wait.
+//     buffer's hazards, and the caller orders his uses and the library's with events, as Import says.
 type Handle struct {
 	Addr      uintptr
 	Offset    int64

@@ -106,8 +106,13 @@ func (be *Backend) release(b *Buffer) error {
 // Metal orders the uses of a tracked buffer by all queues of the process. Those of an untracked one, as MLX
 // makes them, nobody orders: the caller says with h.Untracked that he does, with events in both directions.
 // What he has committed comes before this library's work by Record on a stream of his queue and Wait on the one
-// that works; and Record there, and Wait on his, bring what he commits next behind. This library's own uses of
-// it on a stream are in order; from the first such import on, each of the Backend's command buffers waits for the one before.
+// that works, which may be the same. What he commits next comes behind after Record there and Wait on the stream
+// of his queue, if it waits, too: a wait holds back its own command buffer alone. So his begins with a signal of
+// an event of his own, which comes after all that was committed to the queue, and a wait for that.
+//
+// This library's own uses of it on a stream are in order; from the first such import on, each of the stream's
+// command buffers waits for the one before. Those of two streams are not, also if both are of one queue:
+// Record and Wait.
 func (be *Backend) Import(h backend.Handle, dt backend.DType, n int) (*Buffer, error) {
 	size, err := check.Size("import", dt, n)
 	if err != nil {

@@ -13,9 +13,9 @@
 //
 // Import and Handle exchange an MTLBuffer and an offset in bytes, ImportStream and Stream.Handle an
 // MTLCommandQueue: Handle.Addr is the object's pointer. Imported objects are retained until Free or
-// Close. Imported buffers must be tracked by Metal (the default outside of heaps), because the
-// order of the runner's and the library's work depends on it. The memory of all buffers is shared
-// with the host, and HostBytes returns it, except for imported buffers that are private to the GPU.
+// Close. Metal orders the uses of imported buffers that it tracks (the default outside of heaps);
+// for the others see Import. The memory of all buffers is shared with the host, and HostBytes returns
+// it, except for imported buffers that are private to the GPU.
 //
 // # Synchronisation
 //
@@ -25,7 +25,7 @@
 // attention of a long prompt is more than one launch and command buffer. On a
 // queue that is shared with the runner, because it was imported or its Handle was requested, each
 // operation is committed before the call returns, so it is in order with the runner's own command
-// buffers.
+// buffers, as far as they use the same tracked buffers.
 //
 // Alloc does not wait for work, unless there is too little memory and freed buffers are still in
 // use. The system gets a freed buffer back when the command buffers that use it are done. An upload

@@ -154,59 +154,6 @@ func TestPrivateStorage(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
-// An untracked buffer is ordered by events alone, ours by this library, and what they forget ends the process.
-func TestUntrackedImport(t *testing.T) {
-	be := open(t)
-	const n = 64
-	id := metalsimt.UntrackedBuffer(be.gpu.ID, 4*n)
-	a, b := newStream(t, be), newStream(t, be)
-	x, err := be.Import(backend.Handle{Addr: id, Untracked: true}, backend.U32, n)
-	require.NoError(t, err)
-	part, err := be.SubBuffer(x, 16, backend.U32, 8)
-	require.NoError(t, err)
-	for _, of := range []*Buffer{x, part} {
-		h, err := be.Handle(of)
-		require.NoError(t, err)
-		require.True(t, h.Untracked)
-	}
-	y, err := be.Alloc(backend.U32, 1)
-	require.NoError(t, err)
-	event, err := be.NewEvent()
-	require.NoError(t, err)
-	pass := func(from, to backend.Stream) {
-		require.NoError(t, from.Record(event))
-		require.NoError(t, to.Wait(event))
-	}
-	require.NoError(t, be.Fill(a, x, 0, n, 1))
-	for range 3 * batch { // several command buffers of one stream
-		require.NoError(t, be.Copy(a, x, 0, x, n/2, n/2))
-	}
-	pass(a, b)
-	require.NoError(t, be.Fill(b, part, 0, 8, 7))
-	pass(b, a)
-	require.NoError(t, be.Fill(a, x, 8, 4, 3))
-	require.NoError(t, be.Fill(b, y, 0, 1, 1))
-	pass(b, a) // between two uses that would be one command buffer's
-	require.NoError(t, be.Fill(a, x, 8, 4, 9))
-	pass(a, b)
-	require.NoError(t, be.Fill(b, x, 0, 1, 5))
-	pass(b, a)
-	runner, err := be.ImportStream(a.Handle()) // the runner's queue, of which each operation is a command buffer
-	require.NoError(t, err)
-	pass(a, runner)
-	require.NoError(t, be.Fill(runner, x, 1, 1, 6))
-	require.NoError(t, be.Fill(runner, x, 2, 1, 8))
-	pass(runner, b)
-	got := make([]uint32, n)
-	require.NoError(t, backend.Download(be, b, got, x, 0))
-	require.Equal(t, []uint32{5, 6, 8, 1, 7, 7, 7, 7, 9, 9, 9, 9, 1}, got[:13])
-	require.NoError(t, runner.Close())
-	require.NoError(t, event.Close())
-	require.NoError(t, be.Free(y))
-	require.NoError(t, be.Free(x))
-	mtl.Buffer(id).Release()
-}
-
 // However many ask at once, freed memory is counted once: what is free never exceeds the
 // working set, falls below what Alloc gives, or stays wrong when all is quiet.
 func TestInfoFromSeveralGoroutines(t *testing.T) {

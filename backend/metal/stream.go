@@ -60,8 +60,9 @@ func (be *Backend) NewStream() (backend.Stream, error) {
 
 // ImportStream wraps the caller's MTLCommandQueue, which must belong to this device (ErrOtherDevice).
 // All imports of an empty handle share one queue. Each operation is committed before its call
-// returns, so it is in order with the caller's own command buffers; Sync and Record also cover what
-// the caller has committed before.
+// returns, so it is in order with the caller's own command buffers, and with other streams of the
+// queue, as far as they use the same tracked buffers; for untracked ones see Import. Sync and Record
+// also cover what the caller and other streams have committed before.
 func (be *Backend) ImportStream(h backend.Handle) (backend.Stream, error) {
 	const op = "import stream"
 	if err := be.dev.Lock(op); err != nil {

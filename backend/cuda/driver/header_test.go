@@ -22,7 +22,7 @@ func newCompiler(t *testing.T) compiler {
 	}
 	c := compiler{[]string{"-std=gnu11", "-I.", "-idirafter", "/usr/local/cuda/include"}}
 	if home := os.Getenv("CUDA_HOME"); home != "" {
-		c.args = append(c.args, "-idirafter", filepath.Join(home, "include"))
+		c.args = append(c.args, "-I", filepath.Join(home, "include")) // left out where it is the system's
 	}
 	if _, err := c.run(t, "#include <cuda.h>\n", "-fsyntax-only"); err != nil {
 		t.Skip("the CUDA toolkit's cuda.h is not installed (scripts/cuda-toolkit)")
@@ -52,6 +52,20 @@ func read(t *testing.T, name string) string {
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// The cuda.h of CUDA_HOME is read, not one that a distribution has put among the system's headers.
+func TestHeadersOfTheToolkitThatIsNamed(t *testing.T) {
+	home, system := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(home, "include"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "include", "cuda.h"), []byte("enum { WHOSE = 1 };\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(system, "cuda.h"), []byte("enum { WHOSE = 2 };\n"), 0o600))
+	t.Setenv("C_INCLUDE_PATH", system)
+	const program = "#include <cuda.h>\n#include <stdio.h>\nint main(void) { printf(\"%d\", WHOSE); }\n"
+	t.Setenv("CUDA_HOME", home)
+	require.Equal(t, "1", newCompiler(t).prints(t, program))
+	t.Setenv("CUDA_HOME", "/usr") // whose headers come last
+	require.Equal(t, "2", newCompiler(t).prints(t, program))
 }
 
 // prototypes is a program that compiles if each of the calls has the type that

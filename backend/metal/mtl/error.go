@@ -24,7 +24,7 @@ func (e Error) Error() string {
 	if e.Domain == "" {
 		return fmt.Sprintf("%s: %s", e.Call, e.Text)
 	}
-	if meaning, ok := meanings[e.Code]; ok && e.Call == C.MTL_COMMAND {
+	if meaning, ok := meanings[e.Code]; ok && e.ofCommand() {
 		return fmt.Sprintf("%s: %s (%s %d, %s)", e.Call, e.Text, e.Domain, e.Code, meaning)
 	}
 	return fmt.Sprintf("%s: %s (%s %d)", e.Call, e.Text, e.Domain, e.Code)
@@ -51,10 +51,13 @@ var revoked atomic.Bool
 var errRevoked = backend.ErrUnavailable{Backend: "metal",
 	Why: "the system ignores this process after too many errors of its work (access revoked); restart the process"}
 
+// ofCommand reports whether the code is one of command buffers.
+func (e Error) ofCommand() bool { return e.Call == C.MTL_COMMAND && e.Domain == C.MTL_COMMAND_DOMAIN }
+
 // revokes reports whether the error ends this process's work on every device. Command buffers
 // of queues that are made later fail alike, so that it does not help to open the device again.
 func (e Error) revokes() bool {
-	return e.Call == C.MTL_COMMAND && e.Code == C.MTL_COMMAND_ACCESS_REVOKED
+	return e.ofCommand() && e.Code == C.MTL_COMMAND_ACCESS_REVOKED
 }
 
 // Unwrap is what the error stands for in package backend. A command buffer that failed is
@@ -65,7 +68,7 @@ func (e Error) Unwrap() []error {
 	switch {
 	case e.revokes():
 		return []error{backend.ErrLost, errRevoked}
-	case e.Call == C.MTL_COMMAND && e.Code == C.MTL_COMMAND_OUT_OF_MEMORY:
+	case e.ofCommand() && e.Code == C.MTL_COMMAND_OUT_OF_MEMORY:
 		return []error{backend.ErrLost, backend.ErrOutOfMemory{}}
 	case e.Call == C.MTL_COMMAND:
 		return []error{backend.ErrLost}

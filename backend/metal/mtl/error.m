@@ -49,6 +49,11 @@ struct mtl_error *mtl_command_error(id<MTLCommandBuffer> command) {
     return [command status] == MTLCommandBufferStatusError ? mtl_failed(MTL_COMMAND, [command error]) : NULL;
 }
 
+int mtl_command_revoked(id<MTLCommandBuffer> command) {
+    NSError *reason = [command error];
+    return [reason code] == MTL_COMMAND_ACCESS_REVOKED && strcmp([[reason domain] UTF8String], MTL_COMMAND_DOMAIN) == 0;
+}
+
 void mtl_error_free(struct mtl_error *e) {
     if (e != &exhausted) free(e);
 }

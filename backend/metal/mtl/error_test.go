@@ -18,6 +18,8 @@ func TestErrorKinds(t *testing.T) {
 		{Call: "MTLCommandBuffer", Domain: "MTLCommandBufferErrorDomain", Code: 8}: {backend.ErrLost, backend.ErrOutOfMemory{}},
 		{Call: "MTLCommandBuffer", Domain: "MTLCommandBufferErrorDomain", Code: 4}: {backend.ErrLost, backend.ErrUnavailable{}},
 		{Call: "MTLCommandBuffer", Domain: "MTLCommandBufferErrorDomain", Code: 7}: {backend.ErrLost},
+		{Call: "MTLCommandBuffer", Domain: "OtherDomain", Code: 4}:                 {backend.ErrLost},
+		{Call: "MTLCommandBuffer", Domain: "OtherDomain", Code: 8}:                 {backend.ErrLost},
 		{Call: "MTLCommandBuffer", Text: "failed without a reason"}:                {backend.ErrLost},
 		{Call: "newBufferWithLength"}:                                              {backend.ErrOutOfMemory{}},
 		{Call: "newLibraryWithSource", Domain: "MTLLibraryErrorDomain", Code: 3}:   nil,

@@ -76,12 +76,23 @@ func TestFirstFailureIsTold(t *testing.T) {
 	require.NoError(t, q.Sync())
 }
 
-// That the system ignores the process is told also where a failure came first.
+// That the system ignores the process is told also where a failure came first, and by the command buffer
+// that says so first. The same code of another domain says nothing.
 func TestRevokedAccessIsTold(t *testing.T) {
 	t.Cleanup(func() {
 		metalsimt.FailCommands(0, 0)
 		revoked.Store(false)
 	})
+	err := failures(t, metalsimt.Internal, metalsimt.Foreign+metalsimt.AccessRevoked)
+	require.ErrorContains(t, err, "(MTLCommandBufferErrorDomain 1, internal: ")
+	require.False(t, revoked.Load())
+	err = failures(t, metalsimt.Internal, metalsimt.AccessRevoked, 0)
+	require.ErrorIs(t, err, errRevoked)
+	require.ErrorContains(t, err, "a test asked for this failure")
+}
+
+// failures is what a queue tells of command buffers that fail with these codes, as of what happened before for 0.
+func failures(t *testing.T, codes ...int) error {
 	d := device(t)
 	q, gate := newQueue(t, d), newQueue(t, d)
 	l := idleLaunch(t, d)
@@ -89,22 +100,52 @@ func TestRevokedAccessIsTold(t *testing.T) {
 		require.NoError(t, gate.Launch(l))
 		return commit(t, gate)
 	}
-	// Each of the two waits until the gate opens once more: both are enqueued before the first fails.
+	// Each waits until the gate opens once more: all are enqueued before the first fails.
 	var marks []Mark
 	closed := open()
 	require.NoError(t, gate.Sync())
-	for len(marks) < 2 {
+	for range codes {
 		closed.value++
 		require.NoError(t, q.WaitFor(closed))
 		require.NoError(t, q.Launch(l))
 		marks = append(marks, commit(t, q))
 	}
-	for i, code := range []int{metalsimt.Internal, metalsimt.AccessRevoked} {
-		metalsimt.FailCommands(2, code) // the gate's is the first
+	for i, code := range codes {
+		if code != 0 {
+			metalsimt.FailCommands(2, code) // the gate's is the first
+		}
 		open()
-		requireLost(t, marks[i].Wait())
+		require.ErrorIs(t, marks[i].Wait(), backend.ErrLost)
 	}
-	require.ErrorIs(t, q.Sync(), errRevoked)
+	_ = gate.Sync()
+	return q.Sync()
+}
+
+// A queue whose command buffers are in order begins one with a wait where it has launched something, and only there.
+func TestWaitsOfAnOrderedQueue(t *testing.T) {
+	d := device(t)
+	q, other := newQueue(t, d), newQueue(t, d)
+	l := idleLaunch(t, d)
+	require.NoError(t, other.Launch(l))
+	m := commit(t, other)
+	wait := func(commits uint64) {
+		t.Helper()
+		before := metalsimt.Count().Commits
+		require.NoError(t, q.WaitFor(m))
+		require.Zero(t, q.Pending())
+		require.Equal(t, commits, metalsimt.Count().Commits-before)
+	}
+	q.Order()
+	wait(0)
+	require.NoError(t, q.Launch(l))
+	require.Equal(t, 1, q.Pending())
+	wait(1)
+	wait(0)
+	require.NoError(t, q.Launch(l))
+	require.NoError(t, q.Launch(l))
+	require.Equal(t, 2, q.Pending())
+	wait(1)
+	require.NoError(t, q.Sync())
 }
 
 // A queue that waits for work that fails goes on, whichever of the two is asked first.

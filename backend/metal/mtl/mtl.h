@@ -24,7 +24,8 @@ void mtl_error_free(struct mtl_error *e);
 #define MTL_COMMAND "MTLCommandBuffer"
 #define MTL_NEW_BUFFER "newBufferWithLength"
 
-/* The codes of command buffers, which are MTLCommandBufferError's. */
+/* The domain and the codes of command buffers, which are MTLCommandBufferError's. */
+#define MTL_COMMAND_DOMAIN "MTLCommandBufferErrorDomain"
 #define MTL_COMMAND_INTERNAL 1
 #define MTL_COMMAND_TIMEOUT 2
 #define MTL_COMMAND_PAGE_FAULT 3
@@ -87,11 +88,12 @@ struct mtl_error *mtl_queue_make(uintptr_t device, uintptr_t imported, struct mt
 uintptr_t mtl_queue_id(struct mtl_queue *q);
 /* mtl_queue_device is the registry ID of a command queue's device, 0 for what is no queue. */
 uint64_t mtl_queue_device(uintptr_t imported);
-/* mtl_queue_order has each command buffer from here on wait for the one before, and begin with each wait:
- * Metal orders the uses of tracked buffers only. */
+/* mtl_queue_order has each command buffer from here on wait for the one before: Metal orders the uses of
+ * tracked buffers only. */
 void mtl_queue_order(struct mtl_queue *q);
 struct mtl_error *mtl_queue_open(struct mtl_queue *q);
 struct mtl_error *mtl_queue_commit(struct mtl_queue *q, struct mtl_mark *out);
+/* mtl_queue_wait lets the passes of the open command buffer that follow wait, not those before. */
 struct mtl_error *mtl_queue_wait(struct mtl_queue *q, struct mtl_mark m);
 struct mtl_error *mtl_queue_sync(struct mtl_queue *q);
 int32_t mtl_queue_idle(struct mtl_queue *q);

@@ -26,13 +26,15 @@ import "C"
 type Queue struct {
 	c       *C.struct_mtl_queue
 	pending int
+	ordered bool
 }
 
 // NewQueue makes a queue on the device; the caller closes it.
 func (d *Device) NewQueue() (*Queue, error) { return d.queue(0) }
 
 // ImportQueue wraps the caller's id<MTLCommandQueue> of this device (see QueueDevice), which
-// stays the caller's and is retained until Close. Work is in order of the commits of both.
+// stays the caller's and is retained until Close. Work is in order of the commits of both, as far as
+// it uses the same tracked buffers; Order knows this Queue's own alone.
 func (d *Device) ImportQueue(id uintptr) (*Queue, error) { return d.queue(id) }
 
 func (d *Device) queue(imported uintptr) (*Queue, error) {
@@ -55,7 +57,10 @@ func (q *Queue) Pending() int { return q.pending }
 
 // Order has the launches of each command buffer from here on wait until the one before is over, whatever buffers
 // they use. Without it Metal orders what uses the same tracked buffers.
-func (q *Queue) Order() { C.mtl_queue_order(q.c) }
+func (q *Queue) Order() {
+	C.mtl_queue_order(q.c)
+	q.ordered = true
+}
 
 // Open makes sure that the next Commit sends a command buffer, if only an empty one. Its mark
 // is then after all that anybody has committed to the id<MTLCommandQueue> before:
@@ -74,10 +79,18 @@ func (q *Queue) Commit() (Mark, error) {
 	return Mark{command: uintptr(m.command), event: uintptr(m.event), value: uint64(m.value)}, nil
 }
 
-// WaitFor makes launches from here on wait until a mark, of any queue, is reached.
+// WaitFor makes launches from here on wait until a mark, of any queue, is reached. After Order it commits the
+// launches before, because Metal does not order passes of one command buffer either.
 func (q *Queue) WaitFor(m Mark) error {
 	if m.command == 0 {
 		return nil
+	}
+	if q.ordered && q.pending > 0 {
+		end, err := q.Commit()
+		if err != nil {
+			return err
+		}
+		end.Release()
 	}
 	return check(C.mtl_queue_wait(q.c, m.c()))
 }

@@ -35,10 +35,10 @@ uint64_t mtl_queue_device(uintptr_t imported) {
 }
 
 /* note keeps the first command buffer that failed, for later failures mostly come of it. One that says that the
- * system ignores the process from now on says more. */
+ * system ignores the process from now on says more, and those after it say less. */
 static void note(struct mtl_queue *q, id<MTLCommandBuffer> over) {
     if ([over status] != MTLCommandBufferStatusError) return;
-    if (q->failed != nil && [[over error] code] != MTL_COMMAND_ACCESS_REVOKED) return;
+    if (q->failed != nil && (mtl_command_revoked(q->failed) || !mtl_command_revoked(over))) return;
     [q->failed release];
     q->failed = [over retain];
 }
@@ -123,11 +123,9 @@ struct mtl_error *mtl_queue_commit(struct mtl_queue *q, struct mtl_mark *out) {
     }
 }
 
-/* A wait stands between passes, which are not in order where the queue's command buffers have to be. Whether
- * a command buffer keeps an event that it waits for is not documented, so it is made to. */
+/* Whether a command buffer keeps an event that it waits for is not documented, so it is made to. */
 struct mtl_error *mtl_queue_wait(struct mtl_queue *q, struct mtl_mark m) {
     @autoreleasepool {
-        if (q->ordered) commit(q);
         struct mtl_error *e = begin(q);
         if (e != NULL) return e;
         end_encoding(q);

@@ -16,6 +16,8 @@ struct mtl_error *mtl_failed(const char *call, NSError *reason);
 struct mtl_error *mtl_refused(const char *call, const char *why);
 /* mtl_command_error is NULL unless the command buffer has failed. */
 struct mtl_error *mtl_command_error(id<MTLCommandBuffer> command);
+/* mtl_command_revoked says whether the command buffer failed because the system ignores this process. */
+int mtl_command_revoked(id<MTLCommandBuffer> command);
 
 /* mtl_string returns a string that the caller releases, nil if the bytes are no UTF-8. */
 NSString *mtl_string(const char *bytes, size_t size);

@@ -34,6 +34,8 @@ const (
 	AccessRevoked = 4
 	NotPermitted  = 7
 	OutOfMemory   = 8
+
+	Foreign = C.FKV_METAL_FOREIGN // and more: the code of another domain
 )
 
 // FailCommands makes the n-th command buffer that runs from now on end with a code. Those

@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "classes.h"
+#include "control.h"
 #include "encoder.h"
 
 using namespace metal;
@@ -50,7 +51,8 @@ Commands::~Commands() {
 
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
     Call call(_cmd);
-    open(self, _cmd)->ops.push_back({Op::SIGNAL, event_of(self, _cmd, event), value, nullptr, 0});
+    CommandsRef commands = open(self, _cmd);
+    commands->ops.push_back({Op::SIGNAL, event_of(self, _cmd, event), value, nullptr, commands->passes});
 }
 
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
@@ -93,7 +95,8 @@ Commands::~Commands() {
     Call call(_cmd);
     auto commands = body_of<Commands>(self);
     if (commands->status == MTLCommandBufferStatusError && commands->error == nil)
-        commands->error = failure(MTLCommandBufferErrorDomain, NSInteger(commands->code), commands->text);
+        commands->error = failure(commands->code < FKV_METAL_FOREIGN ? MTLCommandBufferErrorDomain : @"SimtErrorDomain",
+                                  NSInteger(commands->code % FKV_METAL_FOREIGN), commands->text);
     return commands->error;
 }
 

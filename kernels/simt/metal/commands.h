@@ -24,19 +24,42 @@ using CommandsRef = std::shared_ptr<Commands>;
 
 struct Queue;
 
-// Clock is the last command buffer of each queue, by its serial, that something comes after.
-using Clock = std::map<std::weak_ptr<Queue>, uint64_t, std::owner_less<std::weak_ptr<Queue>>>;
+// Course is when a command buffer was committed and when it was over, in the machine's time; 0: not yet.
+struct Course {
+    uint64_t committed = 0, ended = 0;
+};
 
 // Use is of a buffer, by a pass of a command buffer.
 struct Use {
-    std::weak_ptr<Queue> queue;
-    uint64_t serial;
-    size_t pass;
+    const Queue *queue = nullptr;
+    std::shared_ptr<const Course> course;
+    size_t pass = 0;
+};
+
+// Point is in a queue's work: the first passes of a command buffer, and all that was committed before that.
+struct Point {
+    std::shared_ptr<const Course> course;
+    size_t passes = 0;
+};
+
+// Clock is what something comes after: what was over at some time, and points in the work of queues. A queue
+// that is where another was has later work, which comes after the other's.
+struct Clock {
+    uint64_t before = 0;
+    std::map<const Queue *, Point> points;
+
+    bool covers(const Use &use) const;
+    void join(const Clock &other);
+    bool forget(uint64_t horizon);
 };
 
 struct Event {
     uint64_t value = 0;
-    std::map<uint64_t, Clock> signals; // what is over when a command buffer has signalled a value
+    std::map<uint64_t, Clock> raised; // what came before the event reached a value that it had not reached
+    uint64_t forgotten = 0;           // the value up to which that is known to all
+
+    // raiser is what a wait for a value comes after; null: nothing that is not known to all.
+    const Clock *raiser(uint64_t value) const;
 };
 
 // Function is a kernel with its constants, and a pipeline is nothing more here.
@@ -83,7 +106,7 @@ struct Op {
     std::shared_ptr<Event> event;
     uint64_t value;
     std::shared_ptr<Dispatch> dispatch;
-    size_t pass = 0; // of the dispatch, counted in its command buffer
+    size_t pass; // of a dispatch, counted in its command buffer; of a signal, how many are before
 };
 
 struct Queue {
@@ -94,8 +117,7 @@ struct Queue {
     std::deque<CommandsRef> committed;
     std::atomic<size_t> unfinished{0};
     bool broken = false; // after a fault nothing runs any more
-    uint64_t finished = 0; // the serial of the last command buffer that is over
-    Clock all;             // what is over when all that was committed is
+    Clock all; // what is over when all that has run is
 
     explicit Queue(Device &device) : device(device) {}
 };
@@ -106,7 +128,8 @@ struct Commands {
     const QueueRef queue;
     std::vector<Op> ops;
     size_t next = 0; // of ops
-    uint64_t serial = 0;
+    const std::shared_ptr<Course> course = std::make_shared<Course>();
+    Clock after; // what is over when the next op begins
     MTLCommandBufferStatus status = MTLCommandBufferStatusNotEnqueued;
     unsigned code = 0; // of the error
     std::string text;

@@ -28,7 +28,9 @@ extern "C" {
  * (those and newCommandQueue, newSharedEvent, commandBuffer, computeCommandEncoder and
  * newFunctionWithName) gives nil once, where there is one with an error. The n-th command
  * buffer to run ends with a code of MTLCommandBufferError; those after it run, or end alike where
- * the code is AccessRevoked, until the next fkv_metal_fail_commands. 0: none fails. */
+ * the code is AccessRevoked, until the next fkv_metal_fail_commands; a code of FKV_METAL_FOREIGN more is the
+ * same number in another domain. 0: none fails. */
+#define FKV_METAL_FOREIGN 1000
 void fkv_metal_fail_buffer(uint64_t n);
 void fkv_metal_fail_library(uint64_t n);
 void fkv_metal_fail_pipeline(uint64_t n);

@@ -9,13 +9,17 @@ using namespace metal;
 - (uint64_t)signaledValue {
     Call call(_cmd);
     call.m.poll();
-    return body_of<Event>(self)->value;
+    auto event = body_of<Event>(self);
+    call.m.see(*event);
+    return event->value;
 }
 
 // A lower value is taken, too: the host may not know what a queue has signalled meanwhile.
 - (void)setSignaledValue:(uint64_t)value {
     Call call(_cmd);
-    call.m.signal(*body_of<Event>(self), value);
+    auto event = body_of<Event>(self);
+    call.m.raise(*event, value, call.m.known());
+    call.m.signal(*event, value);
 }
 
 @end

@@ -34,7 +34,7 @@ struct Buffer {
     simt::Mapping memory;
     const bool shared;  // with the host
     const bool tracked; // by Metal, which orders its uses
-    std::vector<Use> uses; // that nothing committed comes after yet, where it is not
+    Use last; // where it is not
     const bool excess; // more than the working set: it exists, and using it is misuse
 
     // Throws std::bad_alloc when the host has no memory left.
@@ -81,18 +81,26 @@ struct Machine {
     // poll is what a question does: at times something gets on, so that polling ends.
     void poll();
 
-    // signal raises an event.
+    // signal sets an event's value, for a command buffer or for the host.
     void signal(Event &event, uint64_t value);
+
+    // see is what reading an event's value tells the host of the order of uses, as raise is of setting it.
+    void see(const Event &event);
+    void raise(Event &event, uint64_t value, const Clock &after);
+    Clock known() const; // to the host, of that order
 
 private:
     simt::Random random;
     std::vector<QueueRef> busy; // queues with work, in no order
-    uint64_t serial = 0;
+    uint64_t time = 0; // goes on with each commit and each end of a command buffer
+    Clock host;        // what the host knows to be over of command buffers that are not
     std::chrono::steady_clock::time_point progress; // the last time that something happened
 
     bool step();
     void run(Queue &queue);
-    void order(const Commands &commands);
+    uint64_t horizon() const;
+    void order(Commands &commands, const Op &op);
+    void end(Commands &commands);
     std::string execute(const Dispatch &dispatch, unsigned *code);
     void fail(Commands &commands, unsigned code, const std::string &text);
     void finish(Commands &commands, MTLCommandBufferStatus status);

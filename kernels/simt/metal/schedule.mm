@@ -18,9 +18,9 @@ bool ready(const Queue &queue) {
 
 void Machine::commit(const CommandsRef &commands) {
     commands->status = MTLCommandBufferStatusCommitted;
-    commands->serial = ++serial;
+    commands->course->committed = ++time;
+    commands->after = known();
     commits++;
-    order(*commands);
     if (commands->queue->committed.empty())
         busy.push_back(commands->queue);
     commands->queue->committed.push_back(commands);
@@ -38,7 +38,7 @@ bool Machine::step() {
         return false;
     Queue *next = random.on() ? can[random.pick(uint32_t(can.size()))]
                               : *std::min_element(can.begin(), can.end(), [](Queue *a, Queue *b) {
-                                    return a->committed.front()->serial < b->committed.front()->serial;
+                                    return a->committed.front()->course->committed < b->committed.front()->course->committed;
                                 });
     run(*next);
     progress = Time::now();
@@ -63,6 +63,7 @@ void Machine::run(Queue &queue) {
     commands->status = MTLCommandBufferStatusScheduled;
     if (commands->next < commands->ops.size()) {
         Op op = commands->ops[commands->next++];
+        order(*commands, op);
         if (op.kind == Op::SIGNAL)
             signal(*op.event, op.value);
         if (op.kind == Op::DISPATCH) {
@@ -93,10 +94,10 @@ void Machine::finish(Commands &commands, MTLCommandBufferStatus status) {
     held->ops.clear();
     held->next = 0;
     held->queue->committed.pop_front();
-    held->queue->finished = held->serial;
     held->queue->unfinished--;
     if (held->queue->committed.empty())
         busy.erase(std::find(busy.begin(), busy.end(), held->queue));
+    end(*held);
     completed++;
     tell(held);
 }

@@ -304,80 +304,8 @@ static void misuse_of_objects() {
     });
 }
 
-// add_to is a command buffer that adds to an untracked buffer in some passes, after a value of an event and
-// before another; 0: none.
-static id<MTLCommandBuffer> add_to(Rig &r, id<MTLBuffer> data, int passes, id<MTLSharedEvent> event, uint64_t after, uint64_t before) {
-    id<MTLCommandBuffer> commands = [r.queue commandBuffer];
-    if (after != 0)
-        [commands encodeWaitForEvent:event value:after];
-    for (int i = 0; i < passes; i++) {
-        id<MTLComputeCommandEncoder> encoder = [commands computeCommandEncoder];
-        Args args{1, 1};
-        [encoder setComputePipelineState:r.add];
-        [encoder setBuffer:data offset:0 atIndex:0];
-        [encoder setBytes:&args length:sizeof args atIndex:1];
-        for (int twice = 0; twice < 2; twice++)
-            [encoder dispatchThreadgroups:MTLSizeMake(1, 1, 1) threadsPerThreadgroup:MTLSizeMake(32, 1, 1)];
-        [encoder endEncoding];
-    }
-    if (before != 0)
-        [commands encodeSignalEvent:event value:before];
-    [commands commit];
-    return commands;
-}
-
-static void untracked_buffers() {
-    const char *words = "add uses an untracked buffer, and nothing orders that after an earlier use";
-    struct Shared {
-        Rig a, b;
-        id<MTLBuffer> data = [a.device newBufferWithLength:4 options:MTLResourceHazardTrackingModeUntracked];
-        id<MTLSharedEvent> event = [a.device newSharedEvent];
-        ~Shared() {
-            [event release];
-            [data release];
-        }
-    };
-    check("uses of an untracked buffer that events or the host order", [] {
-        Shared s;
-        add_to(s.a, s.data, 1, s.event, 0, 1);
-        add_to(s.a, s.data, 1, s.event, 1, 2);
-        add_to(s.b, s.data, 1, s.event, 2, 4);
-        ended(add_to(s.a, s.data, 1, s.event, 3, 5)); // 4 is more, and comes after 1 and 2
-        ended(add_to(s.b, s.data, 1, s.event, 0, 0));
-        // What comes after the end of a queue's work comes after all of it.
-        id<MTLBuffer> other = [s.a.device newBufferWithLength:4 options:MTLResourceHazardTrackingModeUntracked];
-        add_to(s.a, other, 1, s.event, 0, 0);
-        id<MTLCommandBuffer> end = [s.a.queue commandBuffer];
-        [end encodeSignalEvent:s.event value:6];
-        [end commit];
-        demand(ended(add_to(s.b, other, 1, s.event, 6, 0)) == 0);
-        [other release];
-    });
-    dies("untracked, one queue", words, [] {
-        Shared s;
-        add_to(s.a, s.data, 1, s.event, 0, 1);
-        add_to(s.a, s.data, 1, s.event, 0, 0);
-    });
-    dies("untracked, two queues", words, [] {
-        Shared s;
-        add_to(s.a, s.data, 1, s.event, 0, 1);
-        add_to(s.b, s.data, 1, s.event, 0, 0);
-    });
-    dies("untracked, an earlier value", words, [] {
-        Shared s;
-        add_to(s.a, s.data, 1, s.event, 0, 1);
-        add_to(s.a, s.data, 1, s.event, 1, 2);
-        add_to(s.b, s.data, 1, s.event, 1, 0);
-    });
-    dies("untracked, two passes", words, [] {
-        Shared s;
-        add_to(s.a, s.data, 2, s.event, 0, 0);
-    });
-}
-
 int main() {
     kernels();
-    untracked_buffers();
     failures_on_request();
     misuse_of_encoders();
     misuse_of_command_buffers();
