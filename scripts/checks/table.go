@@ -23,8 +23,8 @@ const (
 var table = []check{
 	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
 		command: []string{"make", "lint"}},
-	{name: "tidy", what: "go.mod and go.sum are what go mod tidy writes", when: always, takes: time.Second,
-		command: []string{"go", "mod", "tidy", "-diff"}},
+	{name: "tidy", what: "go.mod and go.sum are what go mod tidy writes, and name the demo model of the commit", when: always, takes: 10 * time.Second,
+		command: []string{"scripts/tidy", "check"}},
 	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
 		command: []string{"make", "cross"}},
 	{name: "tags", what: "what is left of the GPU backends without cgo, and with tags that take them away", when: always, takes: 20 * time.Second,
