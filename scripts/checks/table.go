@@ -4,8 +4,8 @@ import "time"
 
 // What several checks depend on.
 var (
-	simtCUDA   = []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt", ":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/msl_*", ":(exclude)kernels/simt/test/metal_*", ":(exclude)*.zst"}
-	simtMetal  = []string{"kernels/abi.h", "kernels/storage.h", "kernels/metal", "kernels/simt", ":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", "scripts/metal-env", "scripts/metal-test"}
+	simtCUDA   = []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/msl_*", ":(exclude)kernels/simt/test/metal_*", ":(exclude)*.zst"}
+	simtMetal  = []string{"kernels/abi.h", "kernels/storage.h", "kernels/metal", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", "scripts/metal-env", "scripts/metal-test"}
 	cudaTools  = []string{"go", "g++"}
 	metalTools = []string{"go", "clang++-19"}
 )
