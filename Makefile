@@ -155,6 +155,10 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
+.PHONY: tidy
+tidy: ## go.mod and go.sum, which name the commit that changed the demo model last
+	@GO='$(GO)' scripts/tidy write
+
 .PHONY: generate
 generate: ## what follows from kernels/abi.h and backend/params.go, in Go; tests fail when it is stale
 	$(GO) generate ./backend ./backend/internal/abi

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.4-0
+	github.com/ferrumkv/ferrumkv/testdata/model v0.0.0-20261126010833-c6a719c21efa
 	github.com/go-gl/mathgl v1.2.0
 	github.com/klauspost/compress v1.20.4
 	github.com/spf13/cobra v1.10.2

@@ -30,6 +30,9 @@ var chosen = []string{"FERRUM_TEST_GRID", "FERRUM_TEST_MAXWORK", "FERRUM_TEST_DE
 // use in a test, and git refuses to give it where the checkout is another user's.
 const flags = "GOFLAGS=-buildvcs=false"
 
+// repositoryModules begins the path of each module here but the root.
+const repositoryModules = "github.com/ferrumkv/ferrumkv/"
+
 // hash is of everything in the repository that a check depends on, as it lies there now, and
 // of the chosen variables that are set. Documents do not count. A check that names no inputs
 // depends on all files, documents among them.
@@ -77,9 +80,24 @@ func (in *inputs) hash(c check) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if f == "go.mod" || f == "go.sum" {
+			content = foreign(content)
+		}
 		fmt.Fprintf(sum, "%x %s\n", sha256.Sum256(content), f)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16]), nil
+}
+
+// foreign is go.mod or go.sum without the lines that name a version of a module of this
+// repository: go.work has the folder in its place, and the files there count.
+func foreign(content []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(content) {
+		if !bytes.HasPrefix(bytes.TrimSpace(line), []byte(repositoryModules)) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // tracked is the files that git knows or would take in, sorted.
@@ -101,8 +119,8 @@ func globs(folders []string) (specs []string) {
 	return specs
 }
 
-// packageFolders is the folders of a check's packages, and of those in this module that they,
-// and their tests, import.
+// packageFolders is the folders of a check's packages, and of those in this repository that
+// they, and their tests, import.
 func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 	if len(c.packages) == 0 {
 		return nil, nil, nil
@@ -113,7 +131,7 @@ func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 	if known, ok := in.folders[key]; ok {
 		return known[0], known[1], nil
 	}
-	args := append([]string{"list", "-deps", "-test", "-tags", c.tags, "-f", "{{with .Module}}{{if .Main}}{{$.DepOnly}}\t{{$.Dir}}{{end}}{{end}}"}, c.packages...)
+	args := append([]string{"list", "-deps", "-test", "-tags", c.tags, "-f", "{{with .Module}}{{if or .Main .Replace}}{{$.DepOnly}}\t{{$.Dir}}{{end}}{{end}}"}, c.packages...)
 	out, err := output("go", args...)
 	if err != nil {
 		return nil, nil, err
@@ -130,6 +148,9 @@ func (in *inputs) packageFolders(c check) (own, imported []string, err error) {
 		rel, err := filepath.Rel(root, dir)
 		if err != nil {
 			return nil, nil, err
+		}
+		if !filepath.IsLocal(rel) { // of a module that another one replaces
+			continue
 		}
 		if rel = filepath.ToSlash(rel); depends == "true" {
 			imported = append(imported, rel)

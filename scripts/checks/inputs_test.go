@@ -11,6 +11,7 @@ func TestHashFollowsInputs(t *testing.T) {
 	g := newRig(t)
 	c := check{name: "x", command: []string{"true"}, packages: []string{"./a"}, paths: []string{"data"}}
 	first := g.hash(c)
+	const requires = "module example.org/m\n\ngo 1.25\n\nrequire (\n\t" + repositoryModules + "x "
 	for _, change := range []struct {
 		why     string
 		do      func()
@@ -27,7 +28,8 @@ func TestHashFollowsInputs(t *testing.T) {
 		{"a file of a path", func() { g.write("data/d.txt", "2\n") }, true},
 		{"a file that git does not know yet", func() { g.write("data/e.txt", "2\n") }, true},
 		{"a deleted file", func() { require.NoError(t, os.Remove("data/d.txt")) }, true},
-		{"go.mod", func() { g.write("go.mod", "module example.org/m\n\ngo 1.25\n") }, true},
+		{"go.mod", func() { g.write("go.mod", requires+"v0.1.0\n)\n") }, true},
+		{"a version of a module of this repository", func() { g.write("go.mod", requires+"v0.2.0\n)\n") }, false},
 	} {
 		before := g.hash(c)
 		change.do()

@@ -4,8 +4,8 @@ import "time"
 
 // What several checks depend on.
 var (
-	simtCUDA   = []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt", ":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/msl_*", ":(exclude)kernels/simt/test/metal_*", ":(exclude)*.zst"}
-	simtMetal  = []string{"kernels/abi.h", "kernels/storage.h", "kernels/metal", "kernels/simt", ":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", "scripts/metal-env", "scripts/metal-test"}
+	simtCUDA   = []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/msl_*", ":(exclude)kernels/simt/test/metal_*", ":(exclude)*.zst"}
+	simtMetal  = []string{"kernels/abi.h", "kernels/storage.h", "kernels/metal", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", "scripts/metal-env", "scripts/metal-test"}
 	cudaTools  = []string{"go", "g++"}
 	metalTools = []string{"go", "clang++-19"}
 )
@@ -23,8 +23,8 @@ const (
 var table = []check{
 	{name: "lint", what: "gofmt, go vet, staticcheck", when: always, takes: 75 * time.Second,
 		command: []string{"make", "lint"}},
-	{name: "tidy", what: "go.mod and go.sum are what go mod tidy writes", when: always, takes: time.Second,
-		command: []string{"go", "mod", "tidy", "-diff"}},
+	{name: "tidy", what: "go.mod and go.sum are what go mod tidy writes, and name the demo model of the commit", when: always, takes: 10 * time.Second,
+		command: []string{"scripts/tidy", "check"}},
 	{name: "cross", what: "builds for every platform, without cgo", when: always, takes: 2 * time.Minute,
 		command: []string{"make", "cross"}},
 	{name: "tags", what: "what is left of the GPU backends without cgo, and with tags that take them away", when: always, takes: 20 * time.Second,
@@ -33,7 +33,7 @@ var table = []check{
 		command: []string{"make", "asm-check"}},
 	{name: "golden", what: "make run prints the model's text", when: always, alone: program, takes: 3 * time.Second,
 		command: []string{"scripts/check-golden"}},
-	{name: "outside", what: "a module elsewhere builds and runs what it is promised, the examples included", when: always, alone: program, takes: 3 * time.Minute,
+	{name: "outside", what: "a module elsewhere builds and runs what it is promised, the examples included", when: always, alone: program, takes: 210 * time.Second,
 		command: []string{"scripts/outside"}},
 	{name: "kernels-sources", what: "the compiled CUDA kernels against sources and MANIFEST", when: always, takes: time.Second,
 		command: []string{"go", "run", "./scripts/kernels", "check"}},
