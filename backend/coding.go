@@ -74,8 +74,8 @@ func (s Scale) String() string {
 	return [...]string{"none", "factor", "step-zero", "exponents", "minifactors"}[min(s, Minifactors)]
 }
 
-// perWord is how many groups have their scale in one word.
-func (s Scale) perWord() int {
+// PerWord is how many groups have their scale in one word.
+func (s Scale) PerWord() int {
 	if s == Exponents || s == Minifactors {
 		return 4
 	}

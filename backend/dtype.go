@@ -112,7 +112,7 @@ func (d DType) ScaleWords(dim int) int {
 	if c.Group == 0 {
 		return 1
 	}
-	share := c.Group * c.Scale.perWord()
+	share := c.Group * c.Scale.PerWord()
 	return dim/share + (dim%share+share-1)/share
 }
 

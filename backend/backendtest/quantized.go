@@ -194,7 +194,7 @@ func largest(group []float64, slack float64) (least, most float32) {
 
 // paddingIn looks at what is in the words of a row after its last group.
 func (p *plane[B]) paddingIn(words []uint32) error {
-	if s := p.dt.Coding().Scale; s != backend.Exponents && s != backend.Minifactors {
+	if p.dt.Coding().Scale.PerWord() == 1 {
 		return nil
 	}
 	for i := (p.dim + p.dt.GroupOf(p.dim) - 1) / p.dt.GroupOf(p.dim); i < 4*len(words); i++ {

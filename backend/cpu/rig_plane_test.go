@@ -74,7 +74,7 @@ func emptyPlane(t testing.TB, be *Backend, v backend.CacheView[*Buffer], dt back
 		switch c := dt.Coding(); {
 		case c.Scale == backend.Minifactors && i < dt.HeadWords(v.KVHeads):
 			view[float32](scales)[i] = headFactor * float32(1+i)
-		case c.Scale == backend.Exponents, c.Scale == backend.Minifactors:
+		case c.Scale.PerWord() > 1:
 			view[uint32](scales)[i] = math.MaxUint32
 		case c.Scope == backend.ByHead:
 			view[float32](scales)[i] = fp8Scale

@@ -181,7 +181,7 @@ func (s *scorers) factors(runs []stored, scratch []float32) (bytes int, rest []f
 		return asTheyAre(runs), scratch
 	case c.Scope == backend.ByGroup && c.Scale == backend.StepZero:
 		return s.unpacked(runs, 1, scratch)
-	case c.Scale == backend.Exponents, c.Scale == backend.Minifactors:
+	case c.Scale.PerWord() > 1:
 		return s.steps(runs, 1, 0, scratch)
 	}
 	return 0, scratch

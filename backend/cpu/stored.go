@@ -65,7 +65,7 @@ func (s *stored) setNaN() {
 		for i := range s.scales {
 			s.scales[i] = math.Float32bits(float32(math.NaN()))
 		}
-	case c.Scale == backend.Exponents, c.Scale == backend.Minifactors:
+	case c.Scale.PerWord() > 1:
 		number := uint8(quant.NaNExponent)
 		if c.Scale == backend.Minifactors {
 			number = quant.NaNFactor

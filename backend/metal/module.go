@@ -68,9 +68,8 @@ func (m *modules) known(v variant) (*kernel, error) {
 	}}
 }
 
-// of is known for the kernel of a call, and find is get.
-func (m *modules) of(c *launch.Call) (*kernel, error)   { return m.known(variantOfCall(c)) }
-func (m *modules) find(c *launch.Call) (*kernel, error) { return m.get(variantOfCall(c)) }
+// of is known for the kernel of a call.
+func (m *modules) of(c *launch.Call) (*kernel, error) { return m.known(variantOfCall(c)) }
 
 func variantOfCall(c *launch.Call) variant {
 	return variant{c.Kernel.Base(), c.Constants | stored(c)}

@@ -114,7 +114,7 @@ func BenchmarkEstimate(b *testing.B) {
 func TestEstimates(t *testing.T) {
 	be := open(t)
 	be.pace.most = 0 // each launch is a command buffer
-	w := newWorld[*Buffer](t, be)
+	w := newWorld(t, be)
 	own := w.s.(*stream)
 	const n = 1 << 12
 	a, b := newBuffer(t, be, n, 1), newBuffer(t, be, n, 2)

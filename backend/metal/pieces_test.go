@@ -14,9 +14,9 @@ import (
 )
 
 // promptCall is attention for two sequences in f16, some of whose items are parts if so asked.
-func promptCall(t testing.TB, be *Backend, parts bool) (*world[*Buffer], backend.AttendParams[*Buffer]) {
+func promptCall(t testing.TB, be *Backend, parts bool) (*world, backend.AttendParams[*Buffer]) {
 	const qHeads, block = 2, 512
-	w := newWorld[*Buffer](t, be)
+	w := newWorld(t, be)
 	halves := func(n int) *Buffer {
 		data := make([]float32, n)
 		for i := range data {

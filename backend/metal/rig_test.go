@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/internal/launch"
 	"github.com/ferrumkv/ferrumkv/backend/metal/mtl"
 )
 
@@ -21,6 +22,9 @@ func newStream(t testing.TB, be *Backend) *stream {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s.(*stream)
 }
+
+// find is get for the kernel of a call.
+func (m *modules) find(c *launch.Call) (*kernel, error) { return m.get(variantOfCall(c)) }
 
 // newBuffer returns a buffer of n words, all v, freed at the test's end.
 func newBuffer(t testing.TB, be *Backend, n int, v uint32) *Buffer {

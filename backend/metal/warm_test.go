@@ -30,7 +30,7 @@ func TestPlanCompilesWhatAttentionNeeds(t *testing.T) {
 	} {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%#x %v %v", c.has, c.int8, parts), func(t *testing.T) {
-				w := newWorld[*Buffer](t, open(t))
+				w := newWorld(t, open(t))
 				w.int8 = c.int8
 				planned := uint64(0)
 				w.plan = func(s backend.AttendShape, _ features) (backend.AttendPlan, error) {

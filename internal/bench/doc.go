@@ -20,7 +20,8 @@
 // it begins, and its sub-benchmarks only report: go test runs one benchmark at a time, to its
 // end, which is the opposite of taking turns. With -short, sizes shrink and there are few
 // rounds: to see that all of it runs. The part of -bench after BenchmarkCPU chooses trials:
-// -bench CPU/decode/f16.
+// -bench CPU/decode/f16. It and all that it alone needs are files of tests: the package imports no
+// device, so that what measures a GPU does not change with the processor's kernels.
 //
 // GPU measures every kernel of a GPU, by its own clock, with the limits of the same run.
 //

@@ -57,3 +57,5 @@ func (g *GPU[B]) under(when string, op *operation) error {
 		}
 	}
 }
+
+func gib(n int) float64 { return float64(n) / (1 << 30) }

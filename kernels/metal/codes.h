@@ -20,8 +20,8 @@ template <uint COUNT> inline void load_words(thread uint4 *to, const device uint
     }
 }
 
-// Chunk is N elements of a row as they lie in memory, one, two or four octets, which have a scale in common
-// unless scales are by channel.
+// Chunk is N elements of a row as they lie in memory, one, two or four octets, which have a word of scales in
+// common unless scales are by channel.
 constant constexpr uint MOST_CHUNK = 4 * OCTET;
 #define FKV_IN_COMMON(name, word)                                                                                    \
     static_assert((word >> FKV_SHARE) >= 2, "four octets share a word, in which each has its group's part");
@@ -33,7 +33,7 @@ template <uint N> struct Chunk {
 
     uint4 codes[VECTORS]; // as they were loaded, for compilers divide what is taken apart at once; those of 4
                           // bits fill the first half
-    uint scale;           // the word, of FKV_BY_CHANNEL 0
+    uint scale;           // that word, of FKV_BY_CHANNEL 0
     int64_t line;         // of the row, see Codes; -1: there is no row, and elements are 0
 
     static Chunk none() {

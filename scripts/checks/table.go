@@ -2,10 +2,13 @@ package main
 
 import "time"
 
-// What several checks depend on.
+// What several checks depend on. Of kernels/simt that is what both halves share, simt.h, core, the
+// Makefile and the tests of single kernels, and what is one's own.
 var (
-	simtCUDA   = []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/msl_*", ":(exclude)kernels/simt/test/metal_*", ":(exclude)*.zst"}
-	simtMetal  = []string{"kernels/abi.h", "kernels/storage.h", "kernels/metal", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", "scripts/metal-env", "scripts/metal-test"}
+	simtCUDA = []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", ":(exclude)*.zst", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/null",
+		":(exclude)kernels/simt/metal", ":(exclude)kernels/simt/msl", ":(exclude)kernels/simt/test/metal", ":(exclude)kernels/simt/leak.supp"}
+	simtMetal = []string{"kernels/abi.h", "kernels/storage.h", "kernels/metal", "scripts/metal-env", "scripts/metal-test", "kernels/simt", ":(exclude)kernels/simt/go.mod", ":(exclude)kernels/simt/null",
+		":(exclude)kernels/simt/cuda", ":(exclude)kernels/simt/driver", ":(exclude)kernels/simt/test/cuda", ":(exclude)kernels/simt/exports"}
 	cudaTools  = []string{"go", "g++"}
 	metalTools = []string{"go", "clang++-19"}
 )
@@ -81,7 +84,7 @@ var table = []check{
 		command: []string{"scripts/metal-simt", "racecheck"}, packages: []string{"./backend/metal"}, tags: "metalsimt", paths: simtMetal, tools: metalTools},
 	{name: "kernels-check", what: "the compiled CUDA kernels' machine code, and our headers, against NVIDIA's toolkit", when: onChange, takes: 4 * time.Minute,
 		command: []string{"scripts/kernels-toolkit"}, packages: []string{"./scripts/kernels", "./backend/internal/abi/...", "./backend/cuda/driver"},
-		paths: []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt/driver", "kernels/simt/test/cuda_h.cpp", "kernels/simt/Makefile", "scripts/cuda-toolkit", "scripts/kernels-toolkit"}, tools: []string{"go", "g++", "nvcc"}, alone: apt},
+		paths: []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt/driver", "kernels/simt/test/cuda/cuda_h.cpp", "kernels/simt/Makefile", "scripts/cuda-toolkit", "scripts/kernels-toolkit"}, tools: []string{"go", "g++", "nvcc"}, alone: apt},
 
 	{name: "test-cpu-full", what: "all tests on the CPU, with every combination of the conformance grid", when: atNight, takes: 150 * time.Second,
 		command: []string{"make", "test-cpu"}, env: []string{"FERRUM_TEST_GRID=full"}},

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -58,6 +60,37 @@ func TestTable(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, recipe, "scripts/metal-toolchain\n", "make %s brings its compiler", c.name)
 		}
+	}
+}
+
+// A change of the processor's kernels leaves the records of GPUs as they are: nothing that their
+// tests and benchmarks import imports them.
+func TestNoCheckOfAGPUDependsOnTheCPU(t *testing.T) {
+	t.Chdir("../..")
+	in := newInputs()
+	for _, c := range table {
+		if c.when != onChange || !strings.HasPrefix(c.name, "test-cuda") && !strings.HasPrefix(c.name, "test-metal") {
+			continue
+		}
+		own, imported, err := in.packageFolders(c)
+		require.NoError(t, err)
+		require.NotContains(t, append(own, imported...), "backend/cpu", c.name)
+	}
+}
+
+// What people are told of a night is the sum of the table, on two lanes.
+func TestEstimateOfANight(t *testing.T) {
+	var all time.Duration
+	for _, c := range table {
+		all += c.takes
+	}
+	for file, says := range map[string]string{
+		"docs/checks.md": fmt.Sprintf("is %.0f minutes of a lane, of which there are two: %.0f minutes", all.Minutes(), all.Minutes()/2),
+		"Makefile":       fmt.Sprintf("(an estimate: %.0f minutes on two quiet cores)", all.Minutes()/2),
+	} {
+		text, err := os.ReadFile("../../" + file)
+		require.NoError(t, err)
+		require.True(t, strings.Contains(strings.Join(strings.Fields(string(text)), " "), says), "%s: want %q", file, says)
 	}
 }
 

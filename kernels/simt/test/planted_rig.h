@@ -112,7 +112,7 @@ inline bool observe(const std::string &kernel, std::string &said) {
     return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
-inline bool check(const Bug &bug) {
+inline bool check(const Bug &bug, const std::string &folder) {
     std::string said;
     if (!observe(std::string("fix_") + bug.name, said)) {
         fprintf(stderr, "fix_%s is correct, but: %s\n", bug.name, said.c_str());
@@ -122,7 +122,7 @@ inline bool check(const Bug &bug) {
     if (!words)
         return true;
     bool passed = observe(std::string("bug_") + bug.name, said);
-    bool named = !bug.file || said.find("kernels/simt/test/planted/" + std::string(bug.file) + ":") != said.npos ||
+    bool named = !bug.file || said.find(folder + bug.file + ":") != said.npos ||
                  said.find(WRONG) != said.npos || said.find(CRASH) != said.npos;
     if (passed || said.find(words) == said.npos || !named) {
         fprintf(stderr, "bug_%s: want \"%s\" in %s, got: %s\n", bug.name, words, bug.file ? bug.file : "any file", said.c_str());
@@ -131,11 +131,11 @@ inline bool check(const Bug &bug) {
     return true;
 }
 
-// check_all is main without arguments.
-template <size_t N> int check_all(const Bug (&bugs)[N]) {
+// check_all is main without arguments. Files of bugs are in folder, as reports name it.
+template <size_t N> int check_all(const Bug (&bugs)[N], const std::string &folder) {
     bool good = true;
     for (const Bug &bug : bugs)
-        good = check(bug) && good;
+        good = check(bug, folder) && good;
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

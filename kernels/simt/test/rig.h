@@ -151,7 +151,7 @@ template <class T> class Memory {
 
 // The tests of single kernels are built twice, the second time for Metal's.
 #ifdef FKV_METAL
-#include "metal_launch.h"
+#include "metal/launch.h"
 #endif
 
 namespace rig {

@@ -1,5 +1,5 @@
 // Elements of arithmetic that are made of E2M1: of every code with every exponent, rounded once.
-#include "plane.h"
+#include "../plane.h"
 
 #include "unpack.cuh"
 

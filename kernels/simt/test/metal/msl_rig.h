@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "../msl/program.h"
-#include "demand.h"
+#include "../../msl/program.h"
+#include "../demand.h"
 
 inline bool says(const std::string &report, const std::string &words) { return report.find(words) != report.npos; }
 

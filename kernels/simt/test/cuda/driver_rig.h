@@ -5,10 +5,10 @@
 #include <cstring>
 #include <vector>
 
-#include "../driver/api.h"
-#include "../driver/control.h"
-#include "../simt.h"
-#include "child.h"
+#include "../../driver/api.h"
+#include "../../driver/control.h"
+#include "../../simt.h"
+#include "../child.h"
 
 namespace rig {
 

@@ -271,7 +271,7 @@ void illegal() {
     fkv_standin_report(report, sizeof report);
     demand(strstr(report, "24 bytes behind the 1000 bytes of an allocation") != nullptr);
     demand(strstr(report, "test_stray") != nullptr);
-    demand(strstr(report, ", at kernels/simt/test/driver_rig.h:") != nullptr);
+    demand(strstr(report, ", at kernels/simt/test/cuda/driver_rig.h:") != nullptr);
     good(cuDevicePrimaryCtxRelease_v2(0));
     good(cuDevicePrimaryCtxRetain(&context, 0));
     good(cuCtxSetCurrent(context));

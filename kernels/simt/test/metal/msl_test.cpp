@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "../core/sanitizers.h"
+#include "../../core/sanitizers.h"
 #include "msl_rig.h"
 
 namespace {

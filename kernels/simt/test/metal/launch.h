@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "../msl/program.h"
+#include "../../msl/program.h"
 
 namespace rig {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "demand.h"
+#include "../demand.h"
 #include "dtype.cuh"
 #include "ptx.cuh"
 
@@ -247,7 +247,7 @@ void test_copy() {
     for (int what = 0; what < 5; what++) {
         std::string report = run("cuda_misaligned", 32, 512, {&pin, &what});
         std::string of = what < 3 ? "16" : what == 3 ? "8" : "4";
-        demand(says(report, ("not a multiple of " + of + ", at kernels/simt/test/cuda_test.cpp:").c_str()));
+        demand(says(report, ("not a multiple of " + of + ", at kernels/simt/test/cuda/cuda_test.cpp:").c_str()));
     }
 }
 

@@ -1,3 +1,3 @@
 // The tests of merge and of the probes, for Metal's kernels.
 #define FKV_METAL
-#include "merge_test.cpp"
+#include "../merge_test.cpp"

@@ -7,8 +7,8 @@
 
 #import <Metal/Metal.h>
 
-#include "../metal/control.h"
-#include "child.h"
+#include "../../metal/control.h"
+#include "../child.h"
 
 namespace rig {
 

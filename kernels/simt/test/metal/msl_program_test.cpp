@@ -4,8 +4,8 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "../msl/compiler.h"
-#include "../msl/translate.h"
+#include "../../msl/compiler.h"
+#include "../../msl/translate.h"
 #include "msl_rig.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "msl_rig.h"
-#include "planted_rig.h"
+#include "../planted_rig.h"
 
 namespace {
 
@@ -29,10 +29,12 @@ const Bug BUGS[] = {
     {"missing", CRASH, "AddressSanitizer: SEGV", nullptr, "bounds.metal"},
 };
 
+const std::string FOLDER = "kernels/simt/test/metal/planted/";
+
 // text is a file of planted/, under the name that reports give it.
 std::string text(const std::string &name) {
     namespace fs = std::filesystem;
-    const std::string path = "kernels/simt/test/planted/" + name;
+    const std::string path = FOLDER + name;
     fs::path root = fs::canonical("/proc/self/exe").parent_path();
     while (!fs::exists(root / path) && root.has_relative_path())
         root = root.parent_path();
@@ -65,4 +67,4 @@ int child(const std::string &name) {
 
 } // namespace
 
-int main(int argc, char **argv) { return argc == 2 ? child(argv[1]) : check_all(BUGS); }
+int main(int argc, char **argv) { return argc == 2 ? child(argv[1]) : check_all(BUGS, FOLDER); }

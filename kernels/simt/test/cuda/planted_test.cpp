@@ -1,5 +1,5 @@
 // The detectors find the bugs of planted/ in CUDA's words and nothing in their correct twins.
-#include "planted_rig.h"
+#include "../planted_rig.h"
 
 namespace {
 
@@ -35,4 +35,4 @@ int child(const char *name) {
 
 } // namespace
 
-int main(int argc, char **argv) { return argc == 2 ? child(argv[1]) : check_all(BUGS); }
+int main(int argc, char **argv) { return argc == 2 ? child(argv[1]) : check_all(BUGS, "kernels/simt/test/cuda/planted/"); }

@@ -34,5 +34,3 @@ func (r *processor) describe(w io.Writer) {
 		line("reduced", "%s", strings.Join(r.reduced, "; "))
 	}
 }
-
-func gib(n int) float64 { return float64(n) / (1 << 30) }

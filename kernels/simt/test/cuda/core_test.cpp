@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "../core/copies.h"
-#include "../core/random.h"
-#include "demand.h"
+#include "../../core/copies.h"
+#include "../../core/random.h"
+#include "../demand.h"
 #include "kernel.cuh"
 
 namespace {
@@ -167,7 +167,7 @@ void test_faults() {
     for (uint64_t seed = 0; seed < 5; seed++) {
         std::string report = run("core_exit", {1}, {64}, 0, {&none}, {seed, false, 1});
         demand(says(report, "kernel core_exit, block (0,0,0)") && says(report, "33 have returned"));
-        demand(says(report, "31 wait for lanes of their warp at kernels/simt/test/core_test.cpp:"));
+        demand(says(report, "31 wait for lanes of their warp at kernels/simt/test/cuda/core_test.cpp:"));
         demand(says(run("core_outside", {1}, {32}, 0, {&none}, {seed, false, 1}), "not in the mask"));
         demand(says(run("core_sites", {1}, {32}, 0, {&none}, {seed, false, 1}), "lanes of its mask wait at"));
         demand(says(run("core_some_fail", {20}, {32}, 0, {&none}, {seed, false, 0}), "block (7,0,0): thread (3,0,0) has had enough"));

@@ -2,19 +2,10 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
-
-// read is the text of a file; empty where there is none.
-func read(path ...string) string {
-	text, _ := os.ReadFile(filepath.Join(path...))
-	return strings.TrimSpace(string(text))
-}
 
 // lastCache is the bytes of the last cache before memory; 0 when unknown.
 func lastCache() (bytes int) {
@@ -71,32 +62,4 @@ func freeMemory() int {
 		}
 	}
 	return 0
-}
-
-// ticks is the time of the processors until now, in ticks of the system.
-func ticks() (used, all float64) {
-	head, _, _ := strings.Cut(read("/proc/stat"), "\n")
-	const idle, wait, guest = 4, 5, 9 // fields; what guests used is also in others
-	for i, field := range strings.Fields(head) {
-		n, _ := strconv.ParseFloat(field, 64)
-		if i >= guest {
-			break
-		}
-		if all += n; i != idle && i != wait {
-			used += n
-		}
-	}
-	return used, all
-}
-
-// tick is the seconds of one: a constant of the interface, whatever the kernel counts in.
-const tick = 0.01
-
-// ownSeconds is the processor time of this process.
-func ownSeconds() float64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../driver/types.h"
+#include "../../driver/types.h"
 
 #include <cuda.h>
 

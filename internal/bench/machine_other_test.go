@@ -15,12 +15,3 @@ func systemName() string { return runtime.GOOS }
 
 // freeMemory is the bytes that the system could give: unknown here.
 func freeMemory() int { return 0 }
-
-// ticks is the time of the processors until now: unknown here.
-func ticks() (used, all float64) { return 0, 0 }
-
-// tick is the seconds of one.
-const tick = 1
-
-// ownSeconds is the processor time of this process.
-func ownSeconds() float64 { return 0 }

@@ -1,3 +1,3 @@
 // The tests of quantized caches, for Metal's kernels.
 #define FKV_METAL
-#include "quant_test.cpp"
+#include "../quant_test.cpp"
