@@ -83,7 +83,7 @@ passed: ## run the slow checks whose inputs changed, and record what passes
 	@$(GO) run ./scripts/checks passed $(if $(MINUTES),-minutes $(MINUTES))
 
 .PHONY: nightly
-nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 74 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
+nightly: ## every check at full size, fuzzing, benchmarks (an estimate: 75 minutes on two quiet cores); again: goes on (ONLY=names, MINUTES=60, FRESH=1)
 	@scripts/metal-toolchain
 	@$(GO) run ./scripts/checks nightly $(if $(ONLY),-only '$(ONLY)') $(if $(MINUTES),-minutes $(MINUTES)) $(if $(FRESH),-fresh)
 
