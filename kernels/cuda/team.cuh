@@ -125,7 +125,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
         Span span = task.span();
         Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head, PAGED),
                     span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
-        Scoring scoring(args, at.alibi);
+        Scoring scoring(args, at.alibi, 1);
         Vectors rows;
         rows.begin(at, args, task, row_warp * R, lane % LANES);
         bool used = row_warp * R < task.item.rows;
@@ -143,7 +143,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
         Result result{reinterpret_cast<float *>(shared)};
         rows.end(result, key_warp * TEAMS + lane / LANES, row_warp * R, lane % LANES);
         __syncthreads();
-        result.combine(Output<T>{at, args, task}, scoring, warp, WARPS, lane);
+        result.combine(Output<T>{at, args, task}, scoring, 1, warp, WARPS, lane);
     }
 
     __device__ void begin(const Operands &at, const fkv_attend_args &args, const Task &task, int first, int lane) {
