@@ -92,6 +92,9 @@ func maskSpecs() []attendSpec {
 	return out
 }
 
+// fewRows have keys for several tiles of each warp, and where groups are one head, items of 1 to 4 rows.
+var fewRows = []sequence{{1, 170}, {2, 161}, {3, 190}, {4, 150}}
+
 // borderSpecs are cases where a rule changes its meaning.
 func borderSpecs() []attendSpec {
 	var decode []sequence
@@ -119,6 +122,10 @@ func borderSpecs() []attendSpec {
 		}),
 		small("one block shared by whole sequences", sequence{1, 16}, sequence{2, 16}).with(func(s *attendSpec) { s.output.shared = true }),
 		small("a query group of three", sequence{3, 20}).with(func(s *attendSpec) { s.qHeads = 6 }),
+		small("one to four rows", fewRows...).with(func(s *attendSpec) { s.qHeads = 2 }),
+		small("one to four rows with every bias", fewRows...).with(func(s *attendSpec) {
+			s.qHeads, s.mask = 2, maskSpec{window: 67, softCap: 1.5, alibi: true, sinkLogits: true}
+		}),
 		small("no tokens", sequence{0, 20}, sequence{0, 0}),
 		small("every bias and no causal mask", sequence{3, 20}, sequence{2, 0}).with(func(s *attendSpec) {
 			s.mask = maskSpec{nonCausal: true, softCap: 1.5, alibi: true, sinkLogits: true}

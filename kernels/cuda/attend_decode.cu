@@ -32,7 +32,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
         __syncthreads();
-        Scoring scoring(args, at.alibi);
+        Scoring scoring(args, at.alibi, left_out<T, S>(at.k_scales, args.k_storage, task.kv_head));
         Strip<T, KDIM, VDIM, KEYS> strip(queries, task, at.alibi, 0, lane);
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
             float s[KEYS / 8][4];
@@ -45,7 +45,8 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
         Result result{reinterpret_cast<float *>(shared)};
         end(strip, result, warp, lane);
         __syncthreads();
-        result.combine(Output<T>{at, args, task}, scoring, warp, WARPS, lane);
+        const float worth = left_out<T, S>(at.v_scales, args.v_storage, task.kv_head);
+        result.combine(Output<T>{at, args, task}, scoring, worth, warp, WARPS, lane);
     }
 
     // sight is the task's, but what follows from it and from rows, the edges above all, is worked out

@@ -66,7 +66,7 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
         load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);
         load_targets<KDIM>(rows, STRIDE, at, args, task);
         __syncthreads();
-        Scoring scoring(args, at.alibi);
+        Scoring scoring(args, at.alibi, left_out<E, S>(at.k_scales, args.k_storage, task.kv_head));
         Walk<T> walk{rows, task, span, pages, scoring, at.mass};
         for (int begin = warp * KEYS; begin < span.count; begin += WARPS * KEYS) {
             Part<T, E, KDIM>::add(walk, ring.keys(), begin, lane);

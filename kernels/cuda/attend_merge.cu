@@ -3,12 +3,13 @@
 
 namespace fkv {
 
-// Each warp merges rows of its own: first every lane looks at the weights of its parts, then
-// all of them read the parts' rows, several at a time because memory is far. A part of no
-// weight is not read.
+// A row is merged by one warp, or by several of them where the item has fewer rows than there are warps:
+// first every lane looks at the weights of all parts, then each warp reads the rows of its own parts,
+// several at a time because memory is far. A part of no weight is not read.
 template <class T> struct Merge {
-    static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, SHARED = 0;
+    static constexpr int WARPS = 16, THREADS = 32 * WARPS, BLOCKS = 1, MOST_DIM = 256;
     static constexpr int N = Vec<float>::N, AHEAD = 8; // elements of a lane, and rows under way
+    static constexpr int SHARED = WARPS * MOST_DIM * int(sizeof(float));
 
     const float *lse, *values; // of part 0
     int64_t step;              // from a part's row to the next
@@ -16,12 +17,18 @@ template <class T> struct Merge {
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(args.table_stride > 1, FKV_PREFILL_ROWS) || !task.mergeable()) return;
+        if (!task.read(args.table_stride > 1, FKV_PREFILL_ROWS) || !task.mergeable() || args.v_dim > MOST_DIM) return;
+        FKV_SHARED(shared);
         Output<T> out{at, args, task};
-        int lane = threadIdx.x % 32;
-        for (uint32_t r = threadIdx.x / 32; r < task.item.rows; r += WARPS) {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const uint32_t rows = task.item.rows;
+        int each = WARPS; // warps of a row
+        while (each > 1 && WARPS / each < int(rows)) each /= 2;
+        const int member = warp % each;
+        float *sums = reinterpret_cast<float *>(shared) + warp * MOST_DIM; // of each warp
+        for (uint32_t r = warp / each; r < rows; r += WARPS / each) { // once, where each > 1
             const int64_t first = task.partial(0, r);
-            Merge row = {at.partial_lse + first, at.partial + first * args.v_dim, task.partial(1, r) - first, task.item.parts, args.v_dim};
+            const Merge row = {at.partial_lse + first, at.partial + first * args.v_dim, task.partial(1, r) - first, task.item.parts, args.v_dim};
             float top = NEG_INF, sum = 0;
             for (uint32_t part = lane; part < row.parts; part += 32) top = fmaxf(top, row.lse[part * row.step]);
 #pragma unroll
@@ -30,8 +37,30 @@ template <class T> struct Merge {
 #pragma unroll
             for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(FULL, sum, apart);
             Finish finish(top, sum, 1, nullptr);
-            if (lane == 0) out.final_lse(r, finish.lse);
-            row.put(out.final_line(r), top, finish.factor, lane);
+            if (lane == 0 && member == 0) out.final_lse(r, finish.lse);
+            const Line<T> line = each == 1 ? out.final_line(r) : Line<T>{nullptr, sums};
+            row.share(member, each).put(line, top, finish.factor, lane);
+        }
+        if (each == 1) return;
+        __syncthreads();
+        if (member == 0 && warp / each < int(rows)) add_up(out.final_line(warp / each), sums, each, args.v_dim, lane);
+    }
+
+    // share is the parts number member, member+each, …
+    __device__ Merge share(uint32_t member, uint32_t each) const {
+        return {lse + member * step, values + member * step * v_dim, step * each, member < parts ? (parts - member - 1) / each + 1 : 0, v_dim};
+    }
+
+    // add_up writes the row that is the sum of those of some warps.
+    __device__ static void add_up(const Line<T> &line, const float *sums, int each, uint32_t v_dim, int lane) {
+        for (uint32_t dim = lane * N; dim < v_dim; dim += 32 * N) {
+            float x[N] = {};
+            for (int of = 0; of < each; of++) {
+                const Vec<float> v = *reinterpret_cast<const Vec<float> *>(sums + of * MOST_DIM + dim);
+#pragma unroll
+                for (int e = 0; e < N; e++) x[e] += v.at[e];
+            }
+            line.put(dim, x);
         }
     }
 

@@ -27,7 +27,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
         __syncthreads();
-        Scoring scoring(args, at.alibi);
+        Scoring scoring(args, at.alibi, left_out<T, S>(at.k_scales, args.k_storage, task.kv_head));
         Strip<T, KDIM, VDIM, KEYS> strip(queries + from * Stream::KEY_STRIDE, task, at.alibi, from, lane);
         for (int begin = 0; begin < span.count; begin += KEYS) {
             float s[KEYS / 8][4];
@@ -47,10 +47,11 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
             if (r >= out.task.item.rows) continue;
             Finish finish(strip.top[half], strip.sum[half], scoring.natural, out.sink(r));
             if (lane % 4 == 0) out.lse(r, finish.lse);
+            const float factor = finish.factor * left_out<T, S>(out.at.v_scales, out.args.v_storage, out.task.kv_head);
             Line<T> line = out.line(r);
 #pragma unroll
             for (int n = 0; n < VDIM / 8; n++) {
-                float pair[2] = {strip.o[n][2 * half] * finish.factor, strip.o[n][2 * half + 1] * finish.factor};
+                float pair[2] = {strip.o[n][2 * half] * factor, strip.o[n][2 * half + 1] * factor};
                 line.put(n * 8 + lane % 4 * 2, pair);
             }
         }

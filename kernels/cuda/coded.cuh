@@ -6,6 +6,15 @@
 
 namespace fkv {
 
+// left_out is what a plane's values are worth more than the elements of its tiles: the scale that a head has,
+// which elements of 16 bits go without. Products are multiplied with it instead.
+template <class T, class S> __device__ inline float left_out(const uint32_t *scales, uint32_t storage, uint32_t head) {
+    if constexpr (std::is_same_v<S, quant> && sizeof(T) == 2) {
+        if (Storage{storage}.heads() || Storage{storage}.minifactors()) return __uint_as_float(scales[head]);
+    }
+    return 1;
+}
+
 // Coded is a plane of a quantized type: codes, and behind them the words of rows that have
 // their own, or of the channels of each leaf, are copied as they are, and become elements of
 // T in DECODED bytes beside the slots.
@@ -63,10 +72,10 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
         } else if (type.minifactors()) {
             const unsigned char *factors = reinterpret_cast<const unsigned char *>(own_words);
             const uint32_t group = type.group();
-            const float factor = __uint_as_float(heads[head]);
+            const float factor = sizeof(T) == 4 ? __uint_as_float(heads[head]) : 1; // else see left_out
             each<THREADS>(lane, [&](int key, int unit) {
                 const uint32_t mine = *reinterpret_cast<const uint32_t *>(slot + (key * UNITS + unit) * (UNIT / 2));
-                unpack_steps(decoded + key * STRIDE + unit * UNIT, mine, step_of(factors[key * own * 4 + (unit >> group)], factor));
+                unpack_steps(decoded + key * STRIDE + unit * UNIT, mine, factors[key * own * 4 + (unit >> group)], factor);
             });
         } else if (type.nibbles()) {
             each<THREADS>(lane, [&](int key, int unit) {
@@ -74,7 +83,7 @@ template <class T, int DIM, int KEYS, int PAD> struct Coded {
                 unpack4(decoded + key * STRIDE + unit * UNIT, mine, own_words[key * own + (unit >> spread)]);
             });
         } else if (type.floats()) {
-            const float scale = __uint_as_float(heads[head]);
+            const float scale = sizeof(T) == 4 ? __uint_as_float(heads[head]) : 1;
             asked<FKV_E4M3>(type, [&](Storage known) {
                 each<THREADS>(lane, [&](int key, int unit) {
                     const Codes mine = load_codes(slot + (key * UNITS + unit) * UNIT, false);

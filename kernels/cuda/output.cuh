@@ -73,9 +73,9 @@ template <int STATES, int ROWS, int VDIM> struct States {
     __device__ float &top(int state, int r) const { return memory[STATES * ROWS * STRIDE + state * ROWS + r]; }
     __device__ float &sum(int state, int r) const { return memory[STATES * ROWS * (STRIDE + 1) + state * ROWS + r]; }
 
-    // combine writes rows warp, warp+warps, … of their sum. It runs once, so its loops stay
+    // combine writes rows warp, warp+warps, … of their sum, times worth. It runs once, so its loops stay
     // loops: unrolled, they were most of a kernel's code.
-    template <class T> __device__ void combine(const Output<T> &out, const Scoring &scoring, int warp, int warps, int lane) const {
+    template <class T> __device__ void combine(const Output<T> &out, const Scoring &scoring, float worth, int warp, int warps, int lane) const {
         constexpr int N = Vec<T>::N;
         for (uint32_t r = warp; r < out.task.item.rows; r += warps) {
             float high = NEG_INF, total = 0;
@@ -91,7 +91,7 @@ template <int STATES, int ROWS, int VDIM> struct States {
                 float x[N] = {};
 #pragma unroll 1
                 for (int s = 0; s < STATES; s++) {
-                    float share = scoring.weight(top(s, r), high) * finish.factor;
+                    float share = scoring.weight(top(s, r), high) * finish.factor * worth;
 #pragma unroll
                     for (int i = 0; i < N; i++) x[i] += share * values(s, r)[dim + i];
                 }

@@ -1,5 +1,5 @@
 // The instructions that C++ has no word for, each behind a function. These are all
-// the inline PTX there is; kernels/simt/cuda/ptx.h has their twins for the CPU.
+// the inline PTX there is; kernels/simt/cuda/ptx.h has their twins for the CPU, but of the last.
 #pragma once
 
 #include "kernel.cuh"
@@ -98,3 +98,21 @@ __device__ inline float exp2_fast(float x) {
 } // namespace fkv
 
 #endif
+
+namespace fkv {
+
+// float8_pair is two E4M3, the first in the lowest byte, as halves. It is an instruction of 8.9 and
+// later, where FLOAT8 is true.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+constexpr bool FLOAT8 = true;
+__device__ inline uint32_t float8_pair(uint32_t codes) {
+    uint32_t r;
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, low; }\n" : "=r"(r) : "r"(codes));
+    return r;
+}
+#else
+constexpr bool FLOAT8 = false;
+__device__ inline uint32_t float8_pair(uint32_t codes) { return codes; }
+#endif
+
+} // namespace fkv

@@ -29,9 +29,10 @@ struct Scoring {
     float natural; // from a score to natural logarithms
     float binary;  // and to logarithms of 2
 
-    __device__ Scoring(const fkv_attend_args &args, const float *alibi)
-        : scale(args.scale), softcap(args.softcap), inverse(1 / args.softcap), plain(!(args.softcap > 0) && !alibi),
-          natural(plain ? args.scale : 1), binary(natural * LOG2E) {}
+    // worth is what a product is worth: see left_out.
+    __device__ Scoring(const fkv_attend_args &args, const float *alibi, float worth)
+        : scale(args.scale * worth), softcap(args.softcap), inverse(1 / args.softcap), plain(!(args.softcap > 0) && !alibi),
+          natural(plain ? scale : 1), binary(natural * LOG2E) {}
 
     // score is soft-capped and biased for a key distance after its query.
     __device__ float score(float product, float slope, int distance) const {

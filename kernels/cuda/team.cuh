@@ -100,21 +100,22 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
     using E = Used<T, S>;
     using Keys = Team<E, KDIM, LANES>;
     using Values = Team<E, VDIM, LANES>;
-    static constexpr int SPREAD = LANES / R; // lanes of a team that hold a row's scores
 
     // EACH is the keys of a team in a tile: about 4 KB of keys and values a warp.
     static constexpr int ROOM = 4096 * ROW_WARPS / (TEAMS * (KDIM + VDIM) * int(sizeof(E)));
     static constexpr int EACH = ROOM >= 4 ? 4 : ROOM >= 2 ? 2 : 1;
     static constexpr int KEYS = EACH * TEAMS, STAGES = 2;
-    using Weights = Scores<R, EACH, LANES>;
+    template <int N> using Number = std::integral_constant<int, N>;
+    template <int N> using Weights = Scores<N, EACH, LANES>;
     using Stream = Ring<T, S, KDIM, VDIM, KEYS, STAGES, 32 * ROW_WARPS, 0>;
     using Result = States<KEY_WARPS * TEAMS, ROWS, VDIM>;
     static constexpr int RINGS = KEY_WARPS * Stream::BYTES;
     static constexpr int SHARED = RINGS > Result::BYTES ? RINGS : Result::BYTES;
 
     float q[R][Keys::HELD], o[R][Values::HELD];
-    float top, sum, slope; // of the row whose scores this lane holds
-    int position;
+    float weights[Weights<R>::HELD]; // of the keys of a tile
+    float top, sum, slope;           // of the row whose scores this lane holds
+    int position, spread;            // and how many lanes of a team hold a row's scores
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
@@ -125,25 +126,36 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
         Span span = task.span();
         Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head, PAGED),
                     span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
-        Scoring scoring(args, at.alibi);
+        Scoring scoring(args, at.alibi, 1);
         Vectors rows;
         rows.begin(at, args, task, row_warp * R, lane % LANES);
-        bool used = row_warp * R < task.item.rows;
+        const uint32_t count = task.item.rows;
+        bool used = row_warp * R < count;
         for (int first = key_warp * KEYS; first < span.count; first += KEY_WARPS * KEYS) {
             const E *keys = ring.keys();
-            Weights s;
             if (used) {
-                s = rows.score(keys, lane);
-                rows.weigh(s, scoring, task.sight, span, first + lane / LANES, lane % LANES);
+                by_rows(count, [&](auto n) {
+                    auto s = rows.score(n, keys, lane);
+                    rows.weigh(s, scoring, task.sight, span, first + lane / LANES, lane % LANES);
+                });
             }
             const E *values = ring.values();
-            if (used) rows.mix(s, values, lane);
+            if (used) by_rows(count, [&](auto n) { rows.mix(n, values, lane); });
         }
         __syncthreads(); // the rings' memory is free
         Result result{reinterpret_cast<float *>(shared)};
         rows.end(result, key_warp * TEAMS + lane / LANES, row_warp * R, lane % LANES);
         __syncthreads();
-        result.combine(Output<T>{at, args, task}, scoring, warp, WARPS, lane);
+        result.combine(Output<T>{at, args, task}, scoring, 1, warp, WARPS, lane);
+    }
+
+    // by_rows calls f with how many rows to compute for: R, or the one that items have where heads are in no
+    // groups, and which would waste three products of four. What copies and unpacks, most of the code, is there once.
+    template <class F> __device__ static void by_rows(uint32_t rows, F f) {
+        if constexpr (ROWS == R) {
+            if (rows == 1) return f(Number<1>());
+        }
+        f(Number<R>());
     }
 
     __device__ void begin(const Operands &at, const fkv_attend_args &args, const Task &task, int first, int lane) {
@@ -154,7 +166,8 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
 #pragma unroll
             for (int i = 0; i < Values::HELD; i++) o[r][i] = 0;
         }
-        Row row = task.row(first + lane / SPREAD);
+        by_rows(task.item.rows, [&](auto n) { spread = LANES / n.value; });
+        Row row = task.row(first + lane / spread);
         slope = at.alibi ? at.alibi[row.head] : 0;
         position = row.position;
         top = NEG_INF;
@@ -162,39 +175,39 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
     }
 
     // score multiplies the team's keys of a tile with the rows.
-    __device__ Weights score(const E *keys, int lane) const {
-        float s[R * EACH];
+    template <int N> __device__ Weights<N> score(Number<N>, const E *keys, int lane) const {
+        float s[N * EACH];
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             float x[Keys::HELD];
             Keys::load(x, keys + (k * TEAMS + lane / LANES) * KDIM, lane % LANES);
 #pragma unroll
-            for (int r = 0; r < R; r++) {
+            for (int r = 0; r < N; r++) {
                 s[r * EACH + k] = 0;
 #pragma unroll
                 for (int i = 0; i < Keys::HELD; i++) s[r * EACH + k] += x[i] * q[r][i];
             }
         }
-        return Weights(s, lane % LANES);
+        return Weights<N>(s, lane % LANES);
     }
 
     // weigh turns products into weights, and shrinks what was added up under a smaller top.
-    __device__ void weigh(Weights &s, const Scoring &scoring, const Sight &sight, const Span &span, int first, int lane) {
+    template <int N> __device__ void weigh(Weights<N> &s, const Scoring &scoring, const Sight &sight, const Span &span, int first, int lane) {
         float high = top;
 #pragma unroll
-        for (int i = 0; i < Weights::HELD; i++) {
-            int n = first + Weights::column(i, lane) * TEAMS, key = span.at(n);
+        for (int i = 0; i < Weights<N>::HELD; i++) {
+            int n = first + Weights<N>::column(i, lane) * TEAMS, key = span.at(n);
             bool seen = n < span.count && sight.sees(position, key);
             s.at[i] = seen ? scoring.score(s.at[i], slope, key - position) : NEG_INF;
             high = fmaxf(high, s.at[i]);
         }
 #pragma unroll
-        for (int apart = SPREAD / 2; apart > 0; apart /= 2) high = fmaxf(high, __shfl_xor_sync(FULL, high, apart));
+        for (int apart = Weights<N>::SPREAD / 2; apart > 0; apart /= 2) high = fmaxf(high, __shfl_xor_sync(FULL, high, apart));
         float shrink = scoring.weight(top, high);
         if (__any_sync(FULL, high != top)) {
 #pragma unroll
-            for (int r = 0; r < R; r++) {
-                float factor = __shfl_sync(FULL, shrink, r * SPREAD, LANES);
+            for (int r = 0; r < N; r++) {
+                float factor = __shfl_sync(FULL, shrink, r * Weights<N>::SPREAD, LANES);
 #pragma unroll
                 for (int i = 0; i < Values::HELD; i++) o[r][i] *= factor;
             }
@@ -202,19 +215,22 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
         top = high;
         sum *= shrink;
 #pragma unroll
-        for (int i = 0; i < Weights::HELD; i++) {
-            s.at[i] = scoring.weight(s.at[i], high);
-            sum += s.at[i];
+        for (int i = 0; i < Weights<N>::HELD; i++) {
+            weights[i] = scoring.weight(s.at[i], high);
+            sum += weights[i];
         }
     }
 
-    __device__ void mix(const Weights &s, const E *values, int lane) {
+    template <int N> __device__ void mix(Number<N>, const E *values, int lane) {
+        Weights<N> s;
+#pragma unroll
+        for (int i = 0; i < Weights<N>::HELD; i++) s.at[i] = weights[i];
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             float x[Values::HELD];
             Values::load(x, values + (k * TEAMS + lane / LANES) * VDIM, lane % LANES);
 #pragma unroll
-            for (int r = 0; r < R; r++) {
+            for (int r = 0; r < N; r++) {
                 float weight = s.of(r, k);
 #pragma unroll
                 for (int i = 0; i < Values::HELD; i++) o[r][i] += weight * x[i];
@@ -234,12 +250,12 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
                 for (int i = 0; i < N; i++) result.values(state, first + r)[Values::dim(j, lane) + i] = o[r][j * N + i];
             }
         }
-        float all = sum / Weights::REPEATED;
-#pragma unroll
-        for (int apart = SPREAD / 2; apart > 0; apart /= 2) all += __shfl_xor_sync(FULL, all, apart);
-        if (lane % SPREAD == 0) {
-            result.top(state, first + lane / SPREAD) = top;
-            result.sum(state, first + lane / SPREAD) = all;
+        float all = sum;
+#pragma unroll 1
+        for (int apart = spread / 2; apart * EACH >= spread; apart /= 2) all += __shfl_xor_sync(FULL, all, apart);
+        if (lane % spread == 0) {
+            result.top(state, first + lane / spread) = top;
+            result.sum(state, first + lane / spread) = all;
         }
     }
 };

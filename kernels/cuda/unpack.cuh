@@ -66,24 +66,49 @@ template <class T> __device__ inline void unpack4(T *to, uint32_t codes, uint32_
     store(to, x);
 }
 
-// unpack_floats makes elements of 8-bit floats: as halves, whose exponents have another bias,
-// so that the scale, times 2^8 for E4M3, makes up for it. E4M3 has a NaN of its own.
+// float8_halves is the eight 8-bit floats of a unit as halves. Those are what E5M2 is worth, and E4M3
+// where there is an instruction for it; else E4M3 becomes 2^-8 of that, as halves' exponents have another
+// bias, and its NaN a number.
+__device__ inline Run<uint32_t, UNIT / 2> float8_halves(const Codes &codes, bool e4m3) {
+    Run<uint32_t, UNIT / 2> pairs;
+#pragma unroll
+    for (int i = 0; i < UNIT / 2; i++) {
+        const uint32_t bytes = codes.at[i / 2];
+        if (FLOAT8 && e4m3) {
+            pairs.at[i] = float8_pair(i % 2 ? bytes >> 16 : bytes);
+            continue;
+        }
+        const uint32_t high = __byte_perm(bytes, 0, i % 2 ? 0x3424 : 0x1404);
+        pairs.at[i] = e4m3 ? (high & 0x80008000) | (high & 0x7fff7fff) >> 1 : high;
+    }
+    return pairs;
+}
+
+// unpack_floats makes elements of 8-bit floats, times the head's scale where they are f32.
 template <class T> __device__ inline void unpack_floats(T *to, const Storage &type, const Codes &codes, float head_scale) {
-    const bool e4m3 = type.e4m3();
-    const float scale = e4m3 ? head_scale * 256 : head_scale;
+    const bool e4m3 = type.e4m3(), shrunk = e4m3 && !FLOAT8;
+    const float scale = (sizeof(T) == 4 ? head_scale : 1) * (shrunk ? 256 : 1);
+    Run<uint32_t, UNIT / 2> pairs = float8_halves(codes, e4m3);
+    // Codes that are NaN, or all of them, go the long way.
+    const uint32_t careful = ((codes.at[0] & 0x7f7f7f7f) + 0x01010101) | ((codes.at[1] & 0x7f7f7f7f) + 0x01010101);
+    const bool exact = !shrunk || ((careful & 0x80808080) == 0 && scale <= MOST);
+    if constexpr (std::is_same_v<T, half>) {
+        if (exact) {
+#pragma unroll
+            for (int i = 0; shrunk && i < UNIT / 2; i++) pairs.at[i] = product(pairs.at[i], 0x5c005c00, T()); // 2^8
+            *reinterpret_cast<Run<uint32_t, UNIT / 2> *>(to) = pairs;
+            return;
+        }
+    }
     float x[UNIT];
-    uint32_t careful = scale > MOST ? 0x80808080 : 0; // codes that are NaN, or all of them
 #pragma unroll
     for (int i = 0; i < UNIT; i += 2) {
-        const uint32_t bytes = codes.at[i / 4], high = __byte_perm(bytes, 0, i % 4 ? 0x3424 : 0x1404);
-        const uint32_t pair = (high & 0x80008000) | (high & 0x7fff7fff) >> (e4m3 ? 1 : 0);
         half both[2];
-        memcpy(both, &pair, sizeof pair);
-        x[i] = __fmul_rn(to_float(both[0]), scale);
-        x[i + 1] = __fmul_rn(to_float(both[1]), scale);
-        if (i % 4 == 0) careful |= (bytes & 0x7f7f7f7f) + 0x01010101;
+        memcpy(both, &pairs.at[i / 2], sizeof both);
+        x[i] = to_float(both[0]), x[i + 1] = to_float(both[1]);
+        if (sizeof(T) == 4 || shrunk) x[i] = __fmul_rn(x[i], scale), x[i + 1] = __fmul_rn(x[i + 1], scale);
     }
-    if (e4m3 && (careful & 0x80808080) != 0) float_values(x, {FKV_STORAGE_FP8E4M3}, codes, head_scale);
+    if (!exact) float_values(x, {FKV_STORAGE_FP8E4M3}, codes, sizeof(T) == 4 ? head_scale : 1);
     store(to, x);
 }
 
@@ -102,17 +127,22 @@ template <class T> __device__ inline void float4_pairs(uint32_t (&pairs)[UNIT / 
     }
 }
 
+// store_float4 writes elements of 16 bits of E2M1 and a scale, of which there is a pair.
+template <class T> __device__ inline void store_float4(T *to, uint32_t codes, uint32_t scales) {
+    Run<uint32_t, UNIT / 2> run;
+    float4_pairs<T>(run.at, codes);
+#pragma unroll
+    for (int i = 0; i < UNIT / 2; i++) run.at[i] = product(run.at[i], scales, T());
+    *reinterpret_cast<Run<uint32_t, UNIT / 2> *>(to) = run;
+}
+
 // unpack_float4 makes elements of E2M1 with an exponent. Powers of two that no half is, and NaN,
 // go the long way.
 template <class T> __device__ inline void unpack_float4(T *to, uint32_t codes, uint32_t exponent) {
     const float scale = power(exponent);
     if constexpr (sizeof(T) == 2) {
         if (std::is_same_v<T, bfloat> || exponent - (127 - 24) <= 24 + 15) {
-            Run<uint32_t, UNIT / 2> run;
-            float4_pairs<T>(run.at, codes);
-#pragma unroll
-            for (int i = 0; i < UNIT / 2; i++) run.at[i] = product(run.at[i], pack<T>(scale, scale), T());
-            *reinterpret_cast<Run<uint32_t, UNIT / 2> *>(to) = run;
+            store_float4(to, codes, pack<T>(scale, scale));
             return;
         }
     }
@@ -121,18 +151,28 @@ template <class T> __device__ inline void unpack_float4(T *to, uint32_t codes, u
     store(to, x);
 }
 
-// unpack_steps makes elements of E2M1 with a step that is no power of two: products are f32, and rounded
-// to elements then. What a code is worth is a bfloat16, the upper half of an f32.
-template <class T> __device__ inline void unpack_steps(T *to, uint32_t codes, float step) {
-    uint32_t pairs[UNIT / 2];
-    float4_pairs<bfloat>(pairs, codes);
-    float x[UNIT];
+// unpack_steps makes elements of E2M1 with a factor that is E4M3, times the head's where they are f32. Else
+// products are exact, having six bits at most.
+template <class T> __device__ inline void unpack_steps(T *to, uint32_t codes, uint32_t byte, float head_factor) {
+    if constexpr (sizeof(T) == 2) {
+        if constexpr (FLOAT8 && std::is_same_v<T, half>) {
+            store_float4(to, codes, float8_pair(byte * 0x0101));
+        } else {
+            const float factor = Minifloat::float8(true).value(byte);
+            store_float4(to, codes, pack<T>(factor, factor));
+        }
+    } else {
+        const float step = step_of(byte, head_factor);
+        uint32_t pairs[UNIT / 2];
+        float4_pairs<bfloat>(pairs, codes); // upper halves of f32
+        float x[UNIT];
 #pragma unroll
-    for (int i = 0; i < UNIT / 2; i++) {
-        x[2 * i] = __fmul_rn(step, __uint_as_float(pairs[i] << 16));
-        x[2 * i + 1] = __fmul_rn(step, __uint_as_float(pairs[i] & 0xffff0000));
+        for (int i = 0; i < UNIT / 2; i++) {
+            x[2 * i] = __fmul_rn(step, __uint_as_float(pairs[i] << 16));
+            x[2 * i + 1] = __fmul_rn(step, __uint_as_float(pairs[i] & 0xffff0000));
+        }
+        store(to, x);
     }
-    store(to, x);
 }
 
 } // namespace fkv

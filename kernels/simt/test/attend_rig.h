@@ -259,7 +259,7 @@ template <class A, class S> class Call {
     // used is a stored value as kernels calculate with it: what was quantized is rounded to A.
     static double used(Plane<S> &of, size_t row, uint32_t d) {
         if constexpr (std::is_same_v<S, Quant>) {
-            return value(rounded<A>(blended<A, S> ? of.blended(row, d) : of.at(row, d)));
+            return blended<A, S> ? value(rounded<A>(of.blended(row, d))) * of.left_out(row) : value(rounded<A>(of.at(row, d)));
         } else {
             return of.at(row, d);
         }

@@ -151,13 +151,17 @@ template <> class Plane<Quant> {
         return f;
     }
 
-    // blended is an element as CUDA's kernels make it for arithmetic in 16 bits: a product and a sum that
-    // are rounded once, of a code behind 2^15.
+    // left_out is what CUDA's kernels multiply products with, in place of elements of 16 bits.
+    double left_out(size_t row) { return by_head(storage) || minifactors(storage) ? of_head(row) : 1; }
+
+    // blended is an element as CUDA's kernels make it for arithmetic in 16 bits: a float code without what is
+    // left out, or a product and a sum that are rounded once, of a code behind 2^15.
     float blended(size_t row, uint32_t d) {
         const uint32_t word = words[word_at(row, d)];
         const unsigned c = code(row, d);
         if (small_floats(storage)) {
-            return at(row, d);
+            const double factor = minifactors(storage) ? small_float(FKV_STORAGE_FP8E4M3, byte_at(row, d)) : 1;
+            return exponents(storage) ? at(row, d) : static_cast<float>(factor * small_float(storage, c));
         }
         const double by = nibbles(storage) ? step(word) / 16 : step(word);
         const double zero = storage & FKV_SIGNED ? -128 : static_cast<int16_t>(word >> 16);

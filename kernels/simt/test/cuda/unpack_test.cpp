@@ -28,7 +28,7 @@ template <class T, class Element> void check(const char *type) {
     }
 }
 
-// check_steps is of every code with steps of every small factor, whose products are rounded to an f32 first.
+// check_steps is of every code with every small factor, and as f32 a head's, whose products are rounded first.
 template <class T, class Element> void check_steps(const char *type) {
     for (const float factor : {1.f, 0.7f, 1e-30f, 1e33f}) {
         for (uint32_t byte = 0; byte < 256; byte++) {
@@ -38,11 +38,11 @@ template <class T, class Element> void check_steps(const char *type) {
                     codes |= (first + 3 * i) % 16 << 4 * i;
                 }
                 alignas(16) T to[fkv::UNIT];
-                fkv::unpack_steps(to, codes, fkv::step_of(byte, factor));
+                fkv::unpack_steps(to, codes, byte, factor);
                 for (uint32_t i = 0; i < 8; i++) {
                     Element got;
                     std::memcpy(&got, &to[i], sizeof got);
-                    const auto step = static_cast<float>(small_float(FKV_STORAGE_FP8E4M3, byte) * factor);
+                    const auto step = static_cast<float>(small_float(FKV_STORAGE_FP8E4M3, byte) * (sizeof(T) == 4 ? factor : 1));
                     const auto exact = static_cast<float>(step * small_float(FKV_STORAGE_NVFP4, codes >> 4 * i & 15));
                     where = std::string("factor ") + std::to_string(byte) + ", codes " + std::to_string(codes) + ", " + type;
                     demand((byte & 0x7f) == 0x7f ? std::isnan(value(got)) : same_bits(got, rounded<Element>(exact)), "an element is wrong");
@@ -52,14 +52,42 @@ template <class T, class Element> void check_steps(const char *type) {
     }
 }
 
+// check_floats is of every 8-bit float: elements of 16 bits are what it is worth, those of f32 times a scale.
+template <class T, class Element> void check_floats(uint32_t storage, const char *type) {
+    for (const float scale : {1.f, 0.7f, 3e38f}) {
+        for (uint32_t first = 0; first < 256; first++) {
+            fkv::Codes codes = {};
+            for (uint32_t i = 0; i < fkv::UNIT; i++)
+                codes.at[i / 4] |= (first + 37 * i) % 256 << 8 * (i % 4);
+            alignas(16) T to[fkv::UNIT];
+            fkv::unpack_floats(to, {storage}, codes, scale);
+            for (uint32_t i = 0; i < fkv::UNIT; i++) {
+                Element got;
+                std::memcpy(&got, &to[i], sizeof got);
+                const uint32_t code = codes.at[i / 4] >> 8 * (i % 4) & 255;
+                const double exact = small_float(storage, code);
+                where = std::string("code ") + std::to_string(code) + ", " + type;
+                demand(std::isnan(exact) ? std::isnan(value(got)) : same_bits(got, rounded<Element>(sizeof(T) == 4 ? float(exact * scale) : float(exact))),
+                       "an element is wrong");
+            }
+        }
+    }
+}
+
 } // namespace
 
 int main() {
+    for (const uint32_t storage : {FKV_STORAGE_FP8E4M3, FKV_STORAGE_FP8E5M2}) {
+        check_floats<fkv::half, F16>(storage, "f16");
+        check_floats<fkv::bfloat, BF16>(storage, "bf16");
+        check_floats<float, float>(storage, "f32");
+    }
+
     check<fkv::half, F16>("f16");
     check<fkv::bfloat, BF16>("bf16");
     check<float, float>("f32");
     check_steps<fkv::half, F16>("f16");
     check_steps<fkv::bfloat, BF16>("bf16");
     check_steps<float, float>("f32");
-    std::puts("elements of E2M1: ok");
+    std::puts("elements of small floats: ok");
 }
