@@ -108,3 +108,37 @@ func TestUntrackedImportOnTheRunnersQueue(t *testing.T) {
 		mtl.Buffer(id).Release()
 	})
 }
+
+// The command buffer that is open at the first untracked import waits, too, for those before it and for what they
+// waited for.
+func TestUntrackedImportBesideOpenWork(t *testing.T) {
+	be, runners := open(t), open(t)
+	const n = 64
+	id := metalsimt.UntrackedBuffer(be.gpu.ID, 4*n)
+	untracked := backend.Handle{Addr: id, Untracked: true}
+	theirX, err := runners.Import(untracked, backend.U32, n)
+	require.NoError(t, err)
+	theirs, err := be.gpu.NewQueue()
+	require.NoError(t, err)
+	imported, err := be.ImportStream(backend.Handle{Addr: theirs.ID()})
+	require.NoError(t, err)
+	own, e, y := newStream(t, be), newEvent(t, be), newBuffer(t, be, n, 0)
+	require.NoError(t, be.Fill(own, y, 0, n, 5))
+	require.NoError(t, own.Record(e))
+	require.NoError(t, imported.Wait(e))
+	newRunner(t, be, theirs).run(theirX, y, 4*n)
+	require.NoError(t, imported.Record(e))
+	require.NoError(t, own.Wait(e))
+	require.NoError(t, be.Fill(own, y, 0, n, 0))
+	require.NoError(t, own.Record(e))
+	require.NoError(t, be.Fill(own, y, 0, n, 1))
+	x, err := be.Import(untracked, backend.U32, n)
+	require.NoError(t, err)
+	require.NoError(t, be.Copy(own, y, 0, x, 0, n))
+	requireAll(t, 5, words(t, be, y))
+	require.NoError(t, imported.Close())
+	theirs.Close()
+	require.NoError(t, be.Free(x))
+	require.NoError(t, runners.Free(theirX))
+	mtl.Buffer(id).Release()
+}

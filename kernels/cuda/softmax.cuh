@@ -20,7 +20,7 @@ __device__ inline float tanh_short(float x) {
 }
 
 // Scoring turns products of queries and keys into scores. A call without soft-cap and
-// ALiBi needs no more than a factor, which the exponent takes along: then a score is the
+// ALiBi needs no more than a factor, which is more than 0, which the exponent takes along: then a score is the
 // product itself, and natural is the factor. Differences of scores are taken before they
 // are scaled, so that large scores lose nothing.
 struct Scoring {
@@ -29,9 +29,9 @@ struct Scoring {
     float natural; // from a score to natural logarithms
     float binary;  // and to logarithms of 2
 
-    // worth is what a product is worth: see left_out.
+    // worth is what a product is worth, anything: see left_out.
     __device__ Scoring(const fkv_attend_args &args, const float *alibi, float worth)
-        : scale(args.scale * worth), softcap(args.softcap), inverse(1 / args.softcap), plain(!(args.softcap > 0) && !alibi),
+        : scale(args.scale * worth), softcap(args.softcap), inverse(1 / args.softcap), plain(!(args.softcap > 0) && !alibi && scale > 0),
           natural(plain ? scale : 1), binary(natural * LOG2E) {}
 
     // score is soft-capped and biased for a key distance after its query.

@@ -98,6 +98,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
     static constexpr int ROW_WARPS = ROWS / R, KEY_WARPS = WARPS / ROW_WARPS;
     static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
     using E = Used<T, S>;
+    static_assert(!std::is_same_v<S, quant> || sizeof(E) == 4, "nothing is left out of elements here");
     using Keys = Team<E, KDIM, LANES>;
     using Values = Team<E, VDIM, LANES>;
 

@@ -89,7 +89,7 @@ template <class T> __device__ inline void unpack_floats(T *to, const Storage &ty
     const bool e4m3 = type.e4m3(), shrunk = e4m3 && !FLOAT8;
     const float scale = (sizeof(T) == 4 ? head_scale : 1) * (shrunk ? 256 : 1);
     Run<uint32_t, UNIT / 2> pairs = float8_halves(codes, e4m3);
-    // Codes that are NaN, or all of them, go the long way.
+    // Where the instruction is missing, codes that are NaN, or all of them, go the long way.
     const uint32_t careful = ((codes.at[0] & 0x7f7f7f7f) + 0x01010101) | ((codes.at[1] & 0x7f7f7f7f) + 0x01010101);
     const bool exact = !shrunk || ((careful & 0x80808080) == 0 && scale <= MOST);
     if constexpr (std::is_same_v<T, half>) {

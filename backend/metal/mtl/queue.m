@@ -85,8 +85,6 @@ struct mtl_error *mtl_queue_encode(struct mtl_queue *q) {
     return q->encoder != nil ? NULL : mtl_failed("computeCommandEncoder", nil);
 }
 
-void mtl_queue_order(struct mtl_queue *q) { q->ordered = 1; }
-
 struct mtl_error *mtl_queue_open(struct mtl_queue *q) {
     @autoreleasepool {
         return begin(q);
@@ -98,6 +96,17 @@ static void end_encoding(struct mtl_queue *q) {
     [q->encoder release];
     q->encoder = nil;
     q->pipeline = nil;
+}
+
+/* The command buffer that is open was begun without a wait. */
+void mtl_queue_order(struct mtl_queue *q) {
+    @autoreleasepool {
+        if (!q->ordered && q->open != nil && q->value > 0) {
+            end_encoding(q);
+            [q->open encodeWaitForEvent:mtl_timeline_event(q->timeline) value:q->value];
+        }
+        q->ordered = 1;
+    }
 }
 
 /* commit sends the open command buffer, if there is one, to the device. */

@@ -11,7 +11,8 @@
 // tell: uses that only read, or that share no bytes, must be ordered, too. Of several signals that would let a
 // wait pass it knows the one that did, so that another seed may find more. The host is taken to know of every
 // command buffer that is over when it commits, asked or not, and to know what has raised an event that it reads;
-// what the host does with a buffer's bytes is not looked at.
+// what the host does with a buffer's bytes is not looked at. An event that the host lowers and that is raised to an
+// old value again lets what waits pass, and teaches it nothing.
 #include <algorithm>
 
 #include "machine.h"
@@ -116,7 +117,7 @@ void Machine::order(Commands &commands, const Op &op) {
             continue;
         Use &last = bound.buffer->last; // it comes after those before
         if (last.course && !(last.course == use.course && last.pass == use.pass) && !commands.after.covers(last))
-            misuse("-[SimtCommandBuffer commit]", "%s uses an untracked buffer, and nothing orders that after an earlier use",
+            misuse("-[SimtCommandBuffer]", "%s uses an untracked buffer, and nothing orders that after an earlier use",
                    op.dispatch->pipeline->entry->kernel.name);
         last = use;
     }

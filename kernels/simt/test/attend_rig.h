@@ -72,6 +72,12 @@ template <class A, class S> class Call {
         q = make<A>(args.tokens * args.q_stride);
         k = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.kdim}, c.k_storage);
         v = std::make_unique<Plane<S>>(Shape{blocks, c.kv_heads, c.block_size, c.vdim}, c.v_storage);
+        if constexpr (std::is_same_v<S, Quant>) {
+            for (Plane<S> *of : {k.get(), v.get()}) { // the backend takes any
+                if (below(2) && (by_head(of->storage) || minifactors(of->storage)))
+                    of->set_scale(below(c.kv_heads), below(2) ? 0 : -0.4f);
+            }
+        }
         out = make<A>(args.tokens * args.out_stride);
         lse = make<float>(args.tokens * c.q_heads), final_lse = make<float>(args.tokens * c.q_heads);
         slopes = make<float>(c.q_heads), sinks = make<float>(c.q_heads), mass = make<float>(slots);
@@ -256,7 +262,8 @@ template <class A, class S> class Call {
     double lse_limit() const { return either() ? limit<A> / 4 : 2e-5; }
     double mass_limit() const { return either() ? limit<A> / 2 : 1e-4; }
 
-    // used is a stored value as kernels calculate with it: what was quantized is rounded to A.
+    // used is a stored value as kernels calculate with it: what was quantized is rounded to A, less what CUDA's
+    // kernels leave out of elements and multiply products with.
     static double used(Plane<S> &of, size_t row, uint32_t d) {
         if constexpr (std::is_same_v<S, Quant>) {
             return blended<A, S> ? value(rounded<A>(of.blended(row, d))) * of.left_out(row) : value(rounded<A>(of.at(row, d)));

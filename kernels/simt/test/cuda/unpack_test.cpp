@@ -1,4 +1,5 @@
-// Elements of arithmetic that are made of E2M1: of every code with every exponent, rounded once.
+// Elements of arithmetic that are made of floats of 4 and 8 bits: of every code with every exponent or small
+// factor, rounded once.
 #include "../plane.h"
 
 #include "unpack.cuh"

@@ -65,17 +65,17 @@ static bool over(std::initializer_list<id<MTLCommandBuffer>> all) {
 }
 
 // grown is how many bytes more are in use after many rounds.
-template <class Round> static size_t grown(Round round) {
+template <class Round> static int64_t grown(Round round) {
     constexpr uint64_t ROUNDS = 5000;
-    size_t before = 0;
+    int64_t before = 0;
     for (uint64_t i = 0; i < 2 * ROUNDS; i++) {
         @autoreleasepool {
             round(i);
         }
         if (i == ROUNDS)
-            before = mallinfo2().uordblks;
+            before = int64_t(mallinfo2().uordblks);
     }
-    return mallinfo2().uordblks - before;
+    return int64_t(mallinfo2().uordblks) - before;
 }
 
 static void ordered() {
@@ -149,8 +149,8 @@ static void ordered() {
         if (sanitized)
             return; // it keeps memory for a while
         Shared s;
-        size_t plain = grown([&](uint64_t) { over({step(s.a, nil, 0, nil, 0), step(s.b, nil, 0, nil, 0)}); });
-        size_t events = grown([&](uint64_t i) {
+        int64_t plain = grown([&](uint64_t) { over({step(s.a, nil, 0, nil, 0), step(s.b, nil, 0, nil, 0)}); });
+        int64_t events = grown([&](uint64_t i) {
             add_to(s.a, s.data, s.event, 2 * i, 2 * i + 1);
             step(s.b, s.event, 2 * i + 1, s.event, 2 * i + 2);
         });
