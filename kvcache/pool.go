@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -266,7 +265,13 @@ func (p *Pool[B]) checkCall(layer int, one string, a B, other string, b B) error
 	if act := p.cfg.Model.Act; uint(layer) < uint(p.cfg.Model.Layers) && a.DType() == act && b.DType() == act {
 		return nil
 	}
-	return cmp.Or(p.checkLayer(layer), p.checkType(one, a), p.checkType(other, b))
+	if err := p.checkLayer(layer); err != nil {
+		return err
+	}
+	if err := p.checkType(one, a); err != nil {
+		return err
+	}
+	return p.checkType(other, b)
 }
 
 // usable reports why the pool takes no new work. The caller holds the lock.

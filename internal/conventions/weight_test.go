@@ -3,6 +3,7 @@ package conventions
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,4 +76,15 @@ func TestPoliciesKnowNoCache(t *testing.T) {
 		require.True(t, path == module+"/kvcache/evict" || !strings.HasPrefix(path, module), path)
 	}
 	require.NotContains(t, list(t, "-deps", module+"/kvcache"), module+"/kvcache/evict", "a pool keeps what it is told to")
+}
+
+// The workspace has the demo model's folder in the place of its version and changes nothing else of a build: records of
+// checks do not look at it.
+func TestWorkspaceHasTheModelAlone(t *testing.T) {
+	content, err := os.ReadFile("../../go.work")
+	require.NoError(t, err)
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(content)), "\n"), func(l string) bool {
+		return l == "" || strings.HasPrefix(l, "//")
+	})
+	require.Equal(t, []string{"go 1.26.0", "use .", "replace " + module + "/testdata/model => ./testdata/model"}, lines)
 }

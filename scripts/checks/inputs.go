@@ -30,6 +30,9 @@ var chosen = []string{"FERRUM_TEST_GRID", "FERRUM_TEST_MAXWORK", "FERRUM_TEST_DE
 // use in a test, and git refuses to give it where the checkout is another user's.
 const flags = "GOFLAGS=-buildvcs=false"
 
+// workspace is that of the checkout, whose folder of the demo model counts, in the place of a person's.
+const workspace = "GOWORK="
+
 // repositoryModules begins the path of each module here but the root.
 const repositoryModules = "github.com/ferrumkv/ferrumkv/"
 
@@ -200,7 +203,7 @@ func (in *inputs) toolVersion(tool string) string {
 func output(name string, args ...string) (string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command(name, args...)
-	cmd.Stderr = &stderr
+	cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), workspace)
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args[:min(2, len(args))], " "), err, bytes.TrimSpace(stderr.Bytes()))

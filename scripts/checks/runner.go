@@ -76,7 +76,7 @@ func (r *runner) run(ctx context.Context, c check, night recordFile, tee bool) r
 	if strings.HasPrefix(c.command[0], "scripts/") {
 		cmd.Path = "." + string(filepath.Separator) + filepath.FromSlash(c.command[0])
 	}
-	cmd.Env = append(append(environment(), flags), c.env...)
+	cmd.Env = append(append(environment(), flags, workspace), c.env...)
 	cmd.Stdout = io.Writer(log)
 	if tee {
 		cmd.Stdout = io.MultiWriter(log, r.out)

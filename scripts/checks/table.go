@@ -84,7 +84,7 @@ var table = []check{
 		command: []string{"scripts/metal-simt", "racecheck"}, packages: []string{"./backend/metal"}, tags: "metalsimt", paths: simtMetal, tools: metalTools},
 	{name: "kernels-check", what: "the compiled CUDA kernels' machine code, and our headers, against NVIDIA's toolkit", when: onChange, takes: 4 * time.Minute,
 		command: []string{"scripts/kernels-toolkit"}, packages: []string{"./scripts/kernels", "./backend/internal/abi/...", "./backend/cuda/driver"},
-		paths: []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt/driver", "kernels/simt/test/cuda/cuda_h.cpp", "kernels/simt/Makefile", "scripts/cuda-toolkit", "scripts/kernels-toolkit"}, tools: []string{"go", "g++", "nvcc"}, alone: apt},
+		paths: []string{"kernels/abi.h", "kernels/storage.h", "kernels/cuda", "kernels/simt/driver", "kernels/simt/core", "kernels/simt/simt.h", "kernels/simt/test/cuda/cuda_h.cpp", "kernels/simt/Makefile", "scripts/cuda-toolkit", "scripts/kernels-toolkit"}, tools: []string{"go", "g++", "nvcc"}, alone: apt},
 
 	{name: "test-cpu-full", what: "all tests on the CPU, with every combination of the conformance grid", when: atNight, takes: 150 * time.Second,
 		command: []string{"make", "test-cpu"}, env: []string{"FERRUM_TEST_GRID=full"}},

@@ -69,10 +69,10 @@ func add(proxy, folder, version string) error {
 		write(version+".info", []byte(`{"Version":"`+version+`","Time":"2026-01-01T00:00:00Z"}`+"\n")))
 }
 
-// committed is the files of a folder at HEAD.
+// committed is the files of a folder at HEAD, with the line ends that they have there.
 func committed(folder string) (files []file, err error) {
 	var complaint bytes.Buffer
-	cmd := exec.Command("git", "archive", "--format=tar", "HEAD:./"+folder)
+	cmd := exec.Command("git", "-c", "core.autocrlf=input", "-c", "core.eol=lf", "archive", "--format=tar", "HEAD:./"+folder)
 	cmd.Stderr = &complaint
 	archive, err := cmd.Output()
 	if err != nil {

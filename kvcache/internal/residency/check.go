@@ -2,6 +2,7 @@ package residency
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 )
@@ -102,9 +103,10 @@ func (fs *Fences) Check(holders map[*Fence]int) error {
 	for _, f := range fs.idle {
 		idle[f]++
 	}
+	awaited := slices.Concat(fs.waits, []*Fence{fs.awaited})
 	for _, f := range fs.all {
 		n := holders[f]
-		for _, awaited := range append(fs.waits, fs.awaited) {
+		for _, awaited := range awaited {
 			if awaited == f {
 				n++
 			}
