@@ -112,33 +112,22 @@ func TestUntrackedImportOnTheRunnersQueue(t *testing.T) {
 // The command buffer that is open at the first untracked import waits, too, for those before it and for what they
 // waited for.
 func TestUntrackedImportBesideOpenWork(t *testing.T) {
-	be, runners := open(t), open(t)
+	be := open(t)
 	const n = 64
 	id := metalsimt.UntrackedBuffer(be.gpu.ID, 4*n)
-	untracked := backend.Handle{Addr: id, Untracked: true}
-	theirX, err := runners.Import(untracked, backend.U32, n)
+	s, y, e := newStream(t, be), newBuffer(t, be, n, 0), newEvent(t, be)
+	require.NoError(t, be.Fill(s, y, 0, n, 3))
+	require.NoError(t, s.Record(e)) // commits
+	require.NoError(t, be.Fill(s, y, 0, n, 5))
+	x, err := be.Import(backend.Handle{Addr: id, Untracked: true}, backend.U32, n)
 	require.NoError(t, err)
-	theirs, err := be.gpu.NewQueue()
-	require.NoError(t, err)
-	imported, err := be.ImportStream(backend.Handle{Addr: theirs.ID()})
-	require.NoError(t, err)
-	own, e, y := newStream(t, be), newEvent(t, be), newBuffer(t, be, n, 0)
-	require.NoError(t, be.Fill(own, y, 0, n, 5))
-	require.NoError(t, own.Record(e))
-	require.NoError(t, imported.Wait(e))
-	newRunner(t, be, theirs).run(theirX, y, 4*n)
-	require.NoError(t, imported.Record(e))
-	require.NoError(t, own.Wait(e))
-	require.NoError(t, be.Fill(own, y, 0, n, 0))
-	require.NoError(t, own.Record(e))
-	require.NoError(t, be.Fill(own, y, 0, n, 1))
-	x, err := be.Import(untracked, backend.U32, n)
-	require.NoError(t, err)
-	require.NoError(t, be.Copy(own, y, 0, x, 0, n))
-	requireAll(t, 5, words(t, be, y))
-	require.NoError(t, imported.Close())
-	theirs.Close()
+	before := metalsimt.Calls("encodeWaitForEvent:value:")
+	for range 2 {
+		require.NoError(t, be.Copy(s, x, 0, y, 0, n))
+		require.Equal(t, before+1, metalsimt.Calls("encodeWaitForEvent:value:"))
+	}
+	require.NoError(t, s.Sync())
+	requireAll(t, 5, words(t, be, x))
 	require.NoError(t, be.Free(x))
-	require.NoError(t, runners.Free(theirX))
 	mtl.Buffer(id).Release()
 }
