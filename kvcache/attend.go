@@ -54,17 +54,18 @@ func (b *Batch[B]) append(layer int, io *LayerIO[B]) error {
 	if err := b.pool.checkCall(layer, "k", io.K.Buf, "v", io.V.Buf); err != nil {
 		return err
 	}
-	if io.Rotate && !b.pool.stores.RoPE.Table.Set {
+	t, l := b.step.Of(layer)
+	if io.Rotate && !t.Stores.RoPE.Table.Set {
 		return unsupported("Model.RoPE is not set, so rows cannot be rotated")
 	}
 	var q *backend.Rows[B]
-	if io.Rotate || b.step.Turns(layer) {
+	if io.Rotate || t.Turns(l) {
 		if err := b.pool.checkQueries(io.Q.Buf); err != nil {
 			return err
 		}
 		q = &io.Q
 	}
-	if err := b.step.Append(layer, &io.K, &io.V, q, io.Rotate); err != nil {
+	if err := t.Append(l, &io.K, &io.V, q, io.Rotate); err != nil {
 		return b.pool.met(err)
 	}
 	b.written[layer] = true
@@ -91,9 +92,45 @@ func (b *Batch[B]) attend(layer int, io *LayerIO[B]) error {
 	if b.lacks(layer) {
 		return ErrStep{Why: fmt.Sprintf("layer %d has no keys and values of the step's tokens; Append to it first", layer)}
 	}
-	if !b.step.Has(layer) {
+	t, l := b.step.Of(layer)
+	if !t.Has(l) {
 		return ErrStep{Why: fmt.Sprintf("the layers of a step with more than Memory.StepTokens, %d, tokens of a sequence use one cache, one after another: Attend to layer %d before Append to the next", p.cfg.Memory.StepTokens, layer)}
 	}
 	out := backend.Outputs[B]{Rows: io.Out, LSE: io.LSE, LSEOffset: io.LSEOffset, Scores: io.Scores}
-	return p.met(b.step.Attend(layer, &io.Q, &out))
+	return p.met(t.Attend(l, &io.Q, &out))
+}
+
+// StateView is where the states of a layer lie, for the kernels of a runner: Mamba, linear attention, convolutions. The
+// state of the step's sequence i is the Bytes bytes of Buf from Offsets[i] on; kernels find it by Blocks, which is on the
+// device, at Blocks[i]*Stride. A step reads the state after the sequence's earlier tokens there and writes that
+// after its new ones: a sequence begins with zeros.
+type StateView[B backend.Buffer] struct {
+	Buf B // words of 4 bytes, of all sequences
+	// Blocks is U32, one for each sequence of the step in the order of Add. In a step of a fixed shape sequences that fill
+	// it up have 1<<32 − 1: kernels leave them out.
+	Blocks  B
+	Stride  int
+	Bytes   int
+	Offsets []int64 // of the step's sequences
+}
+
+// State returns where the states of a layer of a state group lie in the planned step, valid until its Commit or Reset.
+// The pool gives a sequence whose state others share, forks or the prefix tree, a copy on the device, in Plan. A step that
+// is reset must not have written states: Plan copies only what is shared.
+func (b *Batch[B]) State(layer int) (_ StateView[B], err error) {
+	defer naming("Batch.State", &err)
+	if err := b.want(stepPlanned); err != nil {
+		return StateView[B]{}, err
+	}
+	p := b.pool
+	if layer < 0 || layer >= p.cfg.Model.Layers {
+		return StateView[B]{}, argument("layer %d: the pool has layers 0 to %d", layer, p.cfg.Model.Layers-1)
+	}
+	at := p.parts.Layers[layer]
+	if at.Part < 0 || p.parts.All[at.Part].States == nil {
+		return StateView[B]{}, argument("layer %d: has no state; it is not in a group of kind state", layer)
+	}
+	t, l := b.step.Of(layer)
+	st := t.Stores.States
+	return StateView[B]{Buf: st.Layers[l], Blocks: t.Index.Lens.Buf.Buf, Stride: st.Stride, Bytes: st.Bytes, Offsets: t.Offsets()}, nil
 }

@@ -35,7 +35,7 @@ func TestAttendNeedsTheStepsRows(t *testing.T) {
 
 		require.NoError(t, r.plan(r.s, feed[buffer]{seq, []uint32{20, 21}}))
 		early(1) // of another step
-		if _, err := r.step.Metadata(); err == nil {
+		if _, err := r.step.Metadata(0); err == nil {
 			require.NoError(t, r.step.Attend(1, attending(q, out)), "the runner writes by itself")
 		} else {
 			require.ErrorIs(t, err, backend.ErrUnsupported{}, "two tiers")

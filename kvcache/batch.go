@@ -16,7 +16,7 @@ import (
 // growing sequences (a few bytes a token) are enlarged now and then.
 type Batch[B backend.Buffer] struct {
 	pool           *Pool[B]
-	step           step.Step[B]
+	step           step.Set[B]
 	seqs           []*Sequence[B] // of the step's entries
 	state          stepState
 	graph          captured
@@ -38,14 +38,16 @@ var stepNames = [...]string{"is not planned yet; Plan it first", "is being plann
 
 // NewBatch returns an empty step.
 func (p *Pool[B]) NewBatch() *Batch[B] {
-	b := &Batch[B]{pool: p, step: step.Step[B]{Stores: p.stores, Mass: p.cfg.Attention.Scores}}
+	b := &Batch[B]{pool: p}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shut() != nil {
 		b.state = stepClosed
-	} else {
-		p.batches[b] = struct{}{}
+		return b
 	}
+	b.step.Make(p.parts)
+	b.step.Mass = p.cfg.Attention.Scores
+	p.batches[b] = struct{}{}
 	return b
 }
 
@@ -120,7 +122,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	switch {
 	case write && n > p.cfg.Memory.Capacity-seq.Len():
 		return ErrCapacity{Have: seq.Len() + n, Max: p.cfg.Memory.Capacity}
-	case write && p.stores.RoPE.Table.Set && n > p.cfg.Memory.Capacity-seq.NextPosition():
+	case write && p.rotates() && n > p.cfg.Memory.Capacity-seq.NextPosition():
 		return ErrCapacity{Have: seq.NextPosition() + n, Max: p.cfg.Memory.Capacity, Positions: true}
 	case !write && n > seq.Len():
 		return argument("%d queries: the sequence has %d tokens", n, seq.Len())
@@ -131,7 +133,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	if write {
 		seq.text.Note(tokens, seq.Len())
 	}
-	b.step.Entries = append(b.step.Entries, step.Entry[B]{Body: &seq.body, Tokens: n, Write: write, Dropped: seq.NextPosition() - seq.Len()})
+	b.step.Add(&seq.body, n, write, seq.NextPosition())
 	b.seqs = append(b.seqs, seq)
 	seq.busy = true
 	return nil
@@ -139,11 +141,10 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 
 // Tokens is the number of new tokens of the step, which is the number of rows of q, k, v and out.
 func (b *Batch[B]) Tokens() int {
-	n := 0
-	for i := range b.step.Entries {
-		n += b.step.Entries[i].Tokens
+	if b.step.Steps == nil {
+		return 0
 	}
-	return n
+	return b.step.Tokens()
 }
 
 // Planned reports whether the step takes Append and Attend: it is planned and not committed.
@@ -215,9 +216,16 @@ func (b *Batch[B]) plan(stream backend.Stream) error {
 		return err
 	}
 	b.written, b.externalWrites = slices.Grow(b.written[:0], p.cfg.Model.Layers)[:p.cfg.Model.Layers], false
-	clear(b.written)
+	b.unwritten()
 	b.state = stepPlanned
 	return nil
+}
+
+// unwritten notes that no layer got its rows yet. Those without keys and values get none.
+func (b *Batch[B]) unwritten() {
+	for l := range b.written {
+		b.written[l] = !b.pool.attends(l)
+	}
 }
 
 // Commit ends the step: its tokens belong to their sequences from now on. The
@@ -246,28 +254,29 @@ func (b *Batch[B]) commit() error {
 		return err
 	}
 	if err := b.orderKnown(); err != nil {
-		return p.stores.Fences.Observe(err)
+		return p.parts.Fences.Observe(err)
 	}
-	f, err := p.stores.Fences.Record(p.stores.BE, b.step.Stream)
+	f, err := p.parts.Fences.Record(p.parts.BE, b.step.Stream)
 	if err != nil {
-		return p.stores.Fences.Observe(err)
+		return p.parts.Fences.Observe(err)
 	}
-	defer p.stores.Fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
+	defer p.parts.Fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
 	for i, s := range b.seqs {
-		if failed := s.commit(&b.step.Entries[i], f); err == nil {
+		if failed := s.commit(&b.step, i, f); err == nil {
 			err = failed
 		}
 	}
 	b.step.Used(f)
 	b.state = stepCommitted
-	return cmp.Or(err, p.stores.Reclaim())
+	return cmp.Or(err, p.parts.Reclaim())
 }
 
 // quantize quantizes in layers that the runner wrote with kernels of its own.
 func (b *Batch[B]) quantize() error {
 	for layer, written := range b.written {
 		if !written {
-			if err := b.step.QuantizeResidual(layer); err != nil {
+			t, l := b.step.Of(layer)
+			if err := t.QuantizeResidual(l); err != nil {
 				return err
 			}
 		}
@@ -280,16 +289,15 @@ func (b *Batch[B]) quantize() error {
 // end waits for theirs.
 func (b *Batch[B]) orderKnown() error {
 	for i, s := range b.seqs {
-		e := &b.step.Entries[i]
-		full := e.Publishes()
-		if !e.Write || !s.publishes(full) {
+		full := b.step.Publishes(i)
+		if !b.step.Writing(i) || !s.publishes(full) {
 			continue
 		}
-		at, tokens := s.text.Pending(s.body.Kept.Blocks, full)
+		at, tokens := s.text.Pending(s.body.Entries(), full)
 		if at.Private {
 			continue
 		}
-		if err := b.pool.stores.Kept.OrderKnown(at, tokens, b.step.Stream); err != nil {
+		if err := b.pool.parts.Blocks.OrderKnown(at, tokens, b.step.Stream); err != nil {
 			return err
 		}
 	}
@@ -310,17 +318,19 @@ func (b *Batch[B]) complete() error {
 	return ErrStep{Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer, or reset the step", layer)}
 }
 
-// commit makes the step's tokens the sequence's.
-func (s *Sequence[B]) commit(e *step.Entry[B], f *residency.Fence) error {
-	err := e.Commit(f)
-	if e.Restores() {
+// commit makes the step's tokens of entry i the sequence's.
+func (s *Sequence[B]) commit(b *step.Set[B], i int, f *residency.Fence) error {
+	restores, n := b.Restores(i), s.Len()
+	err := b.Commit(i, f)
+	if restores {
 		s.text.Requantize()
 	}
-	if e.Write {
-		s.text.Positions.Grow(e.Tokens)
+	if b.Writing(i) {
+		s.text.Positions.Grow(s.Len() - n)
 		if failed := s.publish(f); err == nil {
 			err = failed
 		}
+		err = cmp.Or(err, s.body.Slide(f))
 	}
 	s.text.Computed(s.Len())
 	s.body.Used(f)
@@ -342,6 +352,6 @@ func (b *Batch[B]) Close() (err error) {
 	b.step.Used(nil)
 	b.state = stepClosed
 	delete(p.batches, b)
-	_ = p.stores.Fences.Apart(func() error { b.step.Free(); return nil }) // the device waits as it must
+	_ = p.parts.Fences.Apart(func() error { b.step.Free(); return nil }) // the device waits as it must
 	return err
 }

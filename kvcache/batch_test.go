@@ -31,7 +31,7 @@ func TestStepMisuse(t *testing.T) {
 	require.ErrorIs(t, r.step.Attend(0, attending(k, k)), ErrStep{})
 	require.ErrorIs(t, r.step.Commit(), ErrStep{})
 	require.ErrorIs(t, r.step.Plan(r.s), ErrStep{}, "no sequences")
-	_, err = r.step.Metadata()
+	_, err = r.step.Metadata(0)
 	require.ErrorIs(t, err, ErrStep{})
 	require.ErrorIs(t, r.step.Add(nil, one), backend.ErrArgument{})
 	require.ErrorIs(t, r.step.Add(other.open(), one), ErrOtherPool)

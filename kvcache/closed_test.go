@@ -49,7 +49,7 @@ func TestClosedPoolAnswersNothing(t *testing.T) {
 		"gather":        func() error { return seq.Gather(r.s, 0, layers[0].K, layers[0].V) },
 		"add":           func() error { return b.Add(seq, []uint32{1}) },
 		"plan":          func() error { return b.Plan(r.s) },
-		"index":         func() error { _, err := b.Metadata(); return err },
+		"index":         func() error { _, err := b.Metadata(0); return err },
 		"fix":           func() error { return b.FixShape(1, 1) },
 		"capture":       func() error { return b.Capture(func() error { return nil }) },
 		"replay":        b.Replay,

@@ -7,6 +7,8 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/compact"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -96,3 +98,24 @@ func (e ErrStep) Is(target error) bool {
 	t, ok := target.(ErrStep)
 	return ok && (t == e || t == ErrStep{})
 }
+
+// ErrResume is a length that a sequence cannot be cut to, because layers have given up what the next token reads
+// there (Model.Groups): the tokens from At on have to be computed again.
+type ErrResume struct {
+	Tokens int        // the length that was asked for
+	At     int        // the greatest length below it that is possible
+	Group  group.Kind // of layers that cannot go on at a greater one
+}
+
+func (e ErrResume) Error() string {
+	return fmt.Sprintf("kvcache: layers of a group of kind %v cannot go on after %d tokens; truncate to %d and compute the tokens from there on again", e.Group, e.Tokens, e.At)
+}
+
+// Is matches the same error and the zero value.
+func (e ErrResume) Is(target error) bool {
+	t, ok := target.(ErrResume)
+	return ok && (t == e || t == ErrResume{})
+}
+
+// ErrGone is a Shift or Retain after which a query would see tokens that a window or chunk has given up.
+type ErrGone = compact.ErrGone

@@ -51,6 +51,8 @@ func (b *Batch[B]) FixShape(seqs, tokens int) (err error) {
 		return argument("%d sequences, the pool has blocks for %d", seqs, c.Memory.Blocks)
 	case seqs > 0 && c.Storage.Residual > 0 && tokens > c.Memory.StepTokens:
 		return argument("%d tokens of a sequence, Memory.StepTokens is %d", tokens, c.Memory.StepTokens)
+	case seqs > 0 && tokens > 1 && b.pool.chunked():
+		return unsupported("steps of one shape have one token of each sequence where groups are chunked")
 	case seqs > 0 && (tokens < 1 || tokens > c.Memory.Capacity):
 		return argument("%d tokens of a sequence, need 1 to %d", tokens, c.Memory.Capacity)
 	}
@@ -102,8 +104,8 @@ func (b *Batch[B]) Capture(layers func() error) (err error) {
 		return b.pool.met(err)
 	}
 	before := slices.Clone(b.written)
-	clear(b.written)
-	graph, err := backend.Capture(b.pool.stores.BE, b.step.Stream, func() error {
+	b.unwritten()
+	graph, err := backend.Capture(b.pool.parts.BE, b.step.Stream, func() error {
 		if b.step.Size.Seqs == 0 { // not before: a device without graphs is not to be fixed
 			return ErrStep{Why: "the steps of this batch differ; call FixShape first"}
 		}
@@ -113,7 +115,7 @@ func (b *Batch[B]) Capture(layers func() error) (err error) {
 		return nil
 	})
 	missing := slices.Index(b.written, false)
-	clear(b.written) // no layer got anything yet
+	b.unwritten() // no layer got anything yet
 	if err != nil {
 		copy(b.written, before)
 		return b.pool.met(err)
@@ -162,21 +164,26 @@ type StepMetadata[B backend.Buffer] struct {
 	Residual backend.Ragged[B]
 }
 
-// Metadata returns the index vectors of the planned step. After it the runner may write keys and
+// Metadata returns the index vectors of the planned step as a layer's kernels take them; they are the same for all layers
+// of a group. After it the runner may write keys and
 // values with kernels of its own on the step's stream, and Commit no longer checks that every layer
 // was appended to. With Storage.Residual the runner must call QuantizeResidual between its writes to a
 // layer and its attention.
-func (b *Batch[B]) Metadata() (_ StepMetadata[B], err error) {
+func (b *Batch[B]) Metadata(layer int) (_ StepMetadata[B], err error) {
 	defer naming("Batch.Metadata", &err)
 	if err := b.want(stepPlanned); err != nil {
+		return StepMetadata[B]{}, err
+	}
+	if err := b.pool.checkLayer(layer); err != nil {
 		return StepMetadata[B]{}, err
 	}
 	if b.step.Long() {
 		return StepMetadata[B]{}, unsupported("a step with more than Memory.StepTokens, %d, tokens of a sequence has its rows in a cache that layers use one after another; cut the prompt, or use Append and Attend", b.pool.cfg.Memory.StepTokens)
 	}
 	b.externalWrites = true
-	kept, recent := b.step.Device()
-	return StepMetadata[B]{Ragged: kept, Residual: recent, Slots: b.step.Index.Slots.Buf.Buf, Positions: b.step.Index.Positions.Buf.Buf}, nil
+	t, _ := b.step.Of(layer)
+	kept, recent := t.Device()
+	return StepMetadata[B]{Ragged: kept, Residual: recent, Slots: t.Index.Slots.Buf.Buf, Positions: t.Index.Positions.Buf.Buf}, nil
 }
 
 // QuantizeResidual quantizes, with Storage.Residual, the blocks of a layer that have left the residual window of a
@@ -193,7 +200,8 @@ func (b *Batch[B]) QuantizeResidual(layer int) (err error) {
 	if !b.externalWrites {
 		return ErrStep{Why: "Append quantizes what it writes; a runner that writes with kernels of its own asks for the Metadata first"}
 	}
-	if err := b.step.QuantizeResidual(layer); err != nil {
+	t, l := b.step.Of(layer)
+	if err := t.QuantizeResidual(l); err != nil {
 		return b.pool.met(err)
 	}
 	b.written[layer] = true

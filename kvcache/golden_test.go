@@ -138,7 +138,7 @@ func (s *tables) step(args []golden.Arg) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	ix := &s.r.step.step.Index
+	ix := &s.r.step.step.Steps[0].Index
 	for i, a := range args {
 		begin, end := ix.Offsets.Host[i], ix.Offsets.Host[i+1]
 		used := s.r.pool.cfg.BlocksOf(int(ix.Lens.Host[i]))

@@ -102,9 +102,9 @@ func BenchmarkHostStep(b *testing.B) {
 		name string
 		do   func() error
 	}{
-		{"fill", func() error { r.step.step.Lay(); return nil }},
-		{"divide", func() error { return r.step.step.Divide() }},
-		{"upload", func() error { return r.step.step.Index.Upload(r.be, r.s) }},
+		{"fill", func() error { r.step.step.Steps[0].Lay(); return nil }},
+		{"divide", func() error { return r.step.step.Steps[0].Divide() }},
+		{"upload", func() error { return r.step.step.Steps[0].Index.Upload(r.be, r.s) }},
 		{"append", func() error { return r.step.Append(0, written) }},
 		{"attend", func() error { return r.step.Attend(0, read) }},
 	} {

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -60,7 +61,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.Extra
 	var found prefix.Match
-	if p.tree != nil && !o.NoReuse { // without the pool's lock: readers do not wait
+	if p.tree != nil && !o.NoReuse && p.parts.Blocks.Groups() == nil { // without the pool's lock: readers do not wait
 		found = p.tree.Match(from.Root, q)
 	}
 	p.mu.Lock()
@@ -77,20 +78,31 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 		}
 	}
 	s.text.Expect(prompt, s.Len())
+	s.body.Ends = max(len(prompt)-1, 0) / p.cfg.EntryTokens()
 	return s, m, nil
 }
 
 // reuse gives an empty sequence the blocks of what was found of its prompt.
 func (s *Sequence[B]) reuse(q prefix.Query, found prefix.Match) (Match, error) {
 	p := s.pool
-	if err := p.stores.Kept.Reclaim(); err != nil { // what a device failed to write goes
+	if err := p.parts.Blocks.Reclaim(); err != nil { // what a device failed to write goes
 		return Match{}, err
 	}
-	blocks, found, err := p.tree.Take(s.body.Kept.Blocks, s.text.Root, q, s.text.Keep, found)
-	if err != nil {
-		return Match{}, err
+	if groups := p.parts.Blocks.Groups(); groups != nil {
+		taken, err := groups.Take(s.text.Root, q, s.text.Keep)
+		if err != nil {
+			return Match{}, err
+		}
+		s.body.ReuseFound(taken)
+		found = taken.Match
+	} else {
+		var blocks []block.Block
+		var err error
+		if blocks, found, err = p.tree.Take(s.body.Entries(), s.text.Root, q, s.text.Keep, found); err != nil {
+			return Match{}, err
+		}
+		s.body.Reuse(blocks, found.Tokens)
 	}
-	s.body.Reuse(blocks, found.Tokens)
 	s.text.Reuse(found)
 	return Match{Cached: found.Tokens, Uncached: len(q.Tokens) + 1 - found.Tokens, MissReason: found.MissReason().Redacted()}, nil
 }
@@ -116,8 +128,20 @@ func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	}
 	from, q := p.origin(prompt, o), query(prompt, o)
 	q.Extra = from.Extra
-	found := p.tree.Match(from.Root, q)
+	found := p.match(from.Root, q)
 	return Match{Cached: found.Tokens, Uncached: len(prompt) - found.Tokens, MissReason: found.MissReason().Redacted()}, nil
+}
+
+// match is what is found of a query.
+func (p *Pool[B]) match(root prefix.Root, q prefix.Query) prefix.Match {
+	groups := p.parts.Blocks.Groups()
+	if groups == nil {
+		return p.tree.Match(root, q)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, _ := groups.Match(root, q)
+	return m
 }
 
 func (o *OpenOptions) check() error {
@@ -135,7 +159,7 @@ func (p *Pool[B]) origin(prompt []uint32, o OpenOptions) text.Origin {
 		return text.Origin{}
 	}
 	from := text.Origin{
-		Root: p.root(o.Scope), Extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.Memory.BlockSize), Keep: o.RetentionHint,
+		Root: p.root(o.Scope), Extra: prefix.ItemKeys(o.Items, len(prompt), p.cfg.EntryTokens()), Keep: o.RetentionHint,
 		Silent: o.NoPublish, Private: o.NoReuse,
 	}
 	for _, item := range o.Items {

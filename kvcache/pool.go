@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -17,16 +18,16 @@ import (
 // Pool owns the keys and values of all layers of a model, which are divided into
 // blocks.
 type Pool[B backend.Buffer] struct {
-	cfg    Config
-	stores *store.Stores[B]
+	cfg   Config
+	parts *store.Parts[B]
 
 	mu      sync.Mutex // guards what follows, and the stores
 	seqs    map[*Sequence[B]]struct{}
-	spare   []lists // of sequences that were released
+	spare   []spare // of sequences that were released
 	batches map[*Batch[B]]struct{}
 	open    atomic.Bool // made by NewPool, and not closed since
 
-	tree   *prefix.Tree // of the blocks; nil: no prefixes are reused
+	tree   *prefix.Tree // of blocks, with groups of entries that have blocks of each part; nil: no prefixes are reused
 	model  prefix.Fingerprint
 	common prefix.Root // of sequences without salt and adapter
 }
@@ -59,7 +60,7 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		return nil, err
 	}
 	p.common = p.model.Root(prefix.Scope{})
-	p.stores, err = store.New(be, cfg, p.fail)
+	p.parts, err = store.New(be, cfg, p.fail)
 	if err != nil {
 		if errors.Is(err, backend.ErrOutOfMemory{}) {
 			need, _ := cfg.Bytes()
@@ -67,26 +68,28 @@ func NewPool[B backend.Buffer](be backend.Backend[B], cfg Config) (_ *Pool[B], e
 		}
 		return nil, err
 	}
-	p.stores.Fences.Guarded(&p.mu)
-	p.tree = p.stores.Kept.Tree()
+	p.parts.Fences.Guarded(&p.mu)
+	if !cfg.Grouped() || cfg.Memory.Layout == Paged {
+		p.tree = p.parts.Blocks.Tree()
+	}
 	p.open.Store(true)
 	return p, nil
 }
 
-// findable is the tokens of a block that others can find; 0: none can.
+// findable is the tokens of an entry of the tree that others can find; 0: none can.
 func (p *Pool[B]) findable() int {
 	if p.tree == nil {
 		return 0
 	}
-	return p.cfg.Memory.BlockSize
+	return p.cfg.EntryTokens()
 }
 
-// fail makes the sequences that own a block useless: what they read there was not
+// fail makes the sequences that own an entry of the tree, a block but with groups, useless: what they read there was not
 // written. Their own steps may be fine, so that nobody else tells them.
 func (p *Pool[B]) fail(b block.Block, err error) {
 	for s := range p.seqs {
-		if s.body.Failed == nil && slices.Contains(s.body.Kept.Blocks, b) {
-			s.body.Failed = fmt.Errorf("content undefined after a failed step: %w", err)
+		if s.body.Failed() == nil && s.body.Reads(b) {
+			s.body.Fail(fmt.Errorf("content undefined after a failed step: %w", err))
 		}
 	}
 }
@@ -111,7 +114,7 @@ func (p *Pool[B]) retry(do func() error) error {
 	if p == nil {
 		return do() // refuses
 	}
-	return p.stores.Fences.Retry(do)
+	return p.parts.Fences.Retry(do)
 }
 
 // shut is ErrClosed of a pool that is not open; nil is that of a zero Sequence or Batch.
@@ -141,21 +144,30 @@ func fit[B backend.Buffer](be backend.Backend[B], caps backend.Caps, cfg Config)
 
 // prepare has the device load what steps need.
 func prepare[B backend.Buffer](be backend.Backend[B], cfg Config) error {
-	m := cfg.Model
-	var masks []backend.MaskUse
-	for l := range m.Layers {
-		mask := m.MaskOf(l)
-		use := backend.MaskUse{ALiBi: len(mask.ALiBi) > 0, SinkLogits: len(mask.SinkLogits) > 0, SoftCap: mask.SoftCap > 0}
-		if !slices.Contains(masks, use) {
-			masks = append(masks, use)
+	for _, part := range cfg.Parts() {
+		if part.State > 0 {
+			continue
+		}
+		m := part.Model
+		var masks []backend.MaskUse
+		for l := range m.Layers {
+			mask := m.MaskOf(l)
+			use := backend.MaskUse{ALiBi: len(mask.ALiBi) > 0, SinkLogits: len(mask.SinkLogits) > 0, SoftCap: mask.SoftCap > 0}
+			if !slices.Contains(masks, use) {
+				masks = append(masks, use)
+			}
+		}
+		err := backend.Prepare(be, backend.Preparation{Formats: part.Formats(), QHeads: m.QHeads, KVHeads: m.KVHeads,
+			KDim: m.HeadDim, VDim: m.VHeadDim, Contiguous: part.MostBlocks() == 1, RoPE: m.RoPE != nil, Scores: cfg.Attention.Scores,
+			Hadamard: part.Storage.Hadamard, Residual: part.Storage.Residual > 0, Masks: masks})
+		if err != nil {
+			return err
 		}
 	}
-	return backend.Prepare(be, backend.Preparation{Formats: cfg.Formats(), QHeads: m.QHeads, KVHeads: m.KVHeads,
-		KDim: m.HeadDim, VDim: m.VHeadDim, Contiguous: cfg.MostBlocks() == 1, RoPE: m.RoPE != nil, Scores: cfg.Attention.Scores,
-		Hadamard: cfg.Storage.Hadamard, Residual: cfg.Storage.Residual > 0, Masks: masks})
+	return nil
 }
 
-// needed are the formats of the pool's caches.
+// needed are the formats of a part's caches.
 func needed(cfg Config) []backend.Format {
 	formats := cfg.Formats()
 	if cfg.Storage.Residual > 0 {
@@ -166,6 +178,18 @@ func needed(cfg Config) []backend.Format {
 
 // supported checks the configuration against what the device accepts.
 func supported(caps backend.Caps, cfg Config) error {
+	for _, part := range cfg.Parts() {
+		if part.State > 0 {
+			continue
+		}
+		if err := supportedPart(caps, part.Config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func supportedPart(caps backend.Caps, cfg Config) error {
 	for _, f := range needed(cfg) {
 		if !caps.Supports(f) {
 			return unsupported("the device has no kernels for activations in %s with K in %s and V in %s; with %s it has %s", f.Act, f.K, f.V, f.Act, listed(f.Act, caps.Formats))
@@ -212,11 +236,11 @@ func listedDims(all [][2]int) string {
 	return strings.Join(words, ", ")
 }
 
-// lists are a sequence's blocks and tokens. They grow with what they hold, and go from one
-// sequence to the next, so that most sequences need not grow theirs.
-type lists struct {
-	kept, recent []block.Block
-	tokens       []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
+// spare is the memory of a sequence's lists. They grow with what they hold, and go from one sequence to the next, so that
+// most sequences need not grow theirs.
+type spare struct {
+	blocks store.Lists
+	tokens []uint32 // of a pool that reuses no prefixes: of an unfinished prompt, or nil
 }
 
 // Config is the pool's configuration with all defaults filled in.
@@ -234,14 +258,41 @@ func (p *Pool[B]) Layer(layer int) (view, residual backend.CacheView[B], err err
 	if err := p.checkLayer(layer); err != nil {
 		return view, residual, err
 	}
-	return p.stores.Kept.Layers[layer].View, p.stores.Fresh.Layers[layer].View, nil
+	st, l := p.of(layer)
+	return st.Kept.Layers[l].View, st.Fresh.Layers[l].View, nil
 }
 
+// of is the stores of a layer that has keys and values, and which of their layers it is.
+func (p *Pool[B]) of(layer int) (*store.Stores[B], int) {
+	at := p.parts.Layers[layer]
+	return p.parts.All[at.Part], at.Layer
+}
+
+// checkLayer checks the number of a layer, and that it has keys and values.
 func (p *Pool[B]) checkLayer(layer int) error {
 	if layer < 0 || layer >= p.cfg.Model.Layers {
 		return argument("layer %d: the pool has layers 0 to %d", layer, p.cfg.Model.Layers-1)
 	}
+	if !p.attends(layer) {
+		return argument("layer %d: has no keys and values; it is in a group without", layer)
+	}
 	return nil
+}
+
+// rotates reports whether the pool has a rotary embedding, whose table ends with Memory.Capacity.
+func (p *Pool[B]) rotates() bool {
+	return slices.ContainsFunc(p.parts.All, func(st *store.Stores[B]) bool { return st.RoPE.Table.Set })
+}
+
+// chunked reports whether some layers attend in chunks.
+func (p *Pool[B]) chunked() bool {
+	return slices.ContainsFunc(p.parts.All, func(st *store.Stores[B]) bool { return st.Rule.Kind == group.Chunked })
+}
+
+// attends reports whether a layer has keys and values.
+func (p *Pool[B]) attends(layer int) bool {
+	at := p.parts.Layers[layer]
+	return at.Part >= 0 && p.parts.All[at.Part].States == nil
 }
 
 // checkType checks that an activation is of the type that the pool was made for.
@@ -262,7 +313,7 @@ func (p *Pool[B]) checkQueries(q B) error {
 
 // checkCall checks the layer of a call and the types of two of its activations.
 func (p *Pool[B]) checkCall(layer int, one string, a B, other string, b B) error {
-	if act := p.cfg.Model.Act; uint(layer) < uint(p.cfg.Model.Layers) && a.DType() == act && b.DType() == act {
+	if act := p.cfg.Model.Act; uint(layer) < uint(p.cfg.Model.Layers) && p.attends(layer) && a.DType() == act && b.DType() == act {
 		return nil
 	}
 	if err := p.checkLayer(layer); err != nil {
@@ -279,7 +330,7 @@ func (p *Pool[B]) usable() error {
 	if err := p.shut(); err != nil {
 		return err
 	}
-	return p.stores.Fences.Lost()
+	return p.parts.Fences.Lost()
 }
 
 // met passes on the backend's answer to a call that was made without the lock: it notes a lost device,
@@ -293,7 +344,7 @@ func (p *Pool[B]) met(err error) error {
 	if p.shut() != nil { // the buffers are gone
 		return fmt.Errorf("kvcache: pool: %w: %w", ErrClosed, err)
 	}
-	return p.stores.Fences.Observe(err)
+	return p.parts.Fences.Observe(err)
 }
 
 // Close waits for the calls of others and the steps on the device, and frees the pool's memory. Sequences and
@@ -306,14 +357,14 @@ func (p *Pool[B]) Close() (err error) {
 		return err
 	}
 	p.open.Store(false)
-	p.stores.Fences.Quiet()
+	p.parts.Fences.Quiet()
 	for b := range p.batches {
 		b.step.Free()
 	}
 	for s := range p.seqs {
-		s.body.Tables.Free(p.stores.BE)
+		s.body.FreeTables()
 	}
-	err = p.stores.Close()
+	err = p.parts.Close()
 	p.batches, p.seqs, p.spare = nil, nil, nil
 	return err
 }

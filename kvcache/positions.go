@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/compact"
@@ -29,39 +30,29 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int) error {
 		return err
 	}
 	switch {
-	case !p.stores.RoPE.Table.Set:
+	case !p.rotates():
 		return unsupported("Model.RoPE is not set, so keys cannot move to other positions")
 	case begin < 0 || end < begin || end > s.Len():
 		return argument("range [%d, %d): the sequence has %d tokens", begin, end, s.Len())
 	case begin == end:
 		return nil
 	}
-	gap := end - begin
-	source := func(_, i int) int {
-		if i < begin {
-			return i
-		}
-		return i + gap
-	}
-	turn := func(_, i int) int {
-		if i < begin {
-			return 0
-		}
-		return -gap
-	}
-	c := compact.Compaction[B]{Body: &s.body, Stream: stream, Lists: 1, Source: source, Turn: turn, Len: s.Len() - gap}
-	if err := s.compact(&c); err != nil {
+	cs, err := compact.Shift(&s.body, stream, begin, end)
+	if err != nil {
 		return err
 	}
-	s.text.Shift(begin, gap, s.Len(), p.cfg.Storage.K.Quantized())
+	if err := s.compact(stream, cs); err != nil {
+		return err
+	}
+	s.text.Shift(begin, end-begin, s.Len(), p.cfg.Storage.K.Quantized())
 	return nil
 }
 
 // compact drops tokens in the middle of the sequence.
-func (s *Sequence[B]) compact(c *compact.Compaction[B]) error {
-	err := s.alone(c.Run)
-	if err != nil && c.Moved {
-		s.body.Failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
+func (s *Sequence[B]) compact(stream backend.Stream, cs []compact.Compaction[B]) error {
+	err := s.alone(func() error { return compact.Run(&s.body, stream, cs) })
+	if err != nil && slices.ContainsFunc(cs, func(c compact.Compaction[B]) bool { return c.Moved }) {
+		s.body.Fail(fmt.Errorf("content undefined after a failed compaction: %w", err))
 	}
 	return err
 }
@@ -100,29 +91,36 @@ func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOption
 	if err := s.checkKept(kept); err != nil {
 		return err
 	}
-	if o.Reposition && !p.stores.RoPE.Table.Set {
+	if o.Reposition && !p.rotates() {
 		return unsupported("Model.RoPE is not set, so keys cannot move to other positions")
 	}
 	if o.Reposition && s.text.Positions.Lists() > len(kept) {
 		kept = spread(kept[0], s.text.Positions.Lists()) // layers have different positions to turn from
 	}
-	c := compact.Compaction[B]{Body: &s.body, Stream: stream, Lists: len(kept), Len: len(kept[0]),
-		Source: func(list, i int) int { return kept[list][i] }}
+	var turn func(list, i int) int
 	if o.Reposition {
-		c.Turn = func(list, i int) int { return i - s.text.Positions.At(list, kept[list][i]) }
+		turn = func(list, i int) int { return i - s.text.Positions.At(list, kept[list][i]) }
 	}
-	if c.Len == s.Len() && !(o.Reposition && s.text.Positions.Lists() > 0) {
+	if len(kept[0]) == s.Len() && !(o.Reposition && s.text.Positions.Lists() > 0) {
 		return nil // all of them
 	}
-	if err := s.compact(&c); err != nil {
+	cs, err := compact.Retain(&s.body, stream, kept, turn)
+	if err != nil {
 		return err
+	}
+	if err := s.compact(stream, cs); err != nil {
+		return err
+	}
+	from := s.Len()
+	for i := range cs {
+		from = min(from, cs[i].From)
 	}
 	if o.Reposition {
 		s.text.Positions = text.Positions{Next: s.Len()}
 	} else {
 		s.text.Positions.Keep(kept)
 	}
-	s.text.Evict(c.From, s.Len())
+	s.text.Evict(from, s.Len())
 	return nil
 }
 

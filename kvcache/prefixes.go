@@ -20,7 +20,11 @@ func (p *Pool[B]) Pin(prompt []uint32, d time.Duration, o OpenOptions) (_ *prefi
 	if err := p.reusable(); err != nil {
 		return nil, err
 	}
-	return p.tree.Pin(from.Root, prefix.Query{Tokens: prompt, Extra: from.Extra, Accept: o.Accept}, d)
+	q := prefix.Query{Tokens: prompt, Extra: from.Extra, Accept: o.Accept}
+	if groups := p.parts.Blocks.Groups(); groups != nil {
+		return groups.Pin(from.Root, q, d)
+	}
+	return p.tree.Pin(from.Root, q, d)
 }
 
 // Unpin ends a lease. It returns prefix.ErrLeaseEnded if the lease has ended already.
@@ -30,6 +34,9 @@ func (p *Pool[B]) Unpin(l *prefix.Lease) (err error) {
 	defer p.mu.Unlock()
 	if err := p.reusable(); err != nil {
 		return err
+	}
+	if groups := p.parts.Blocks.Groups(); groups != nil {
+		return groups.Unpin(l)
 	}
 	return p.tree.Unpin(l)
 }
@@ -56,7 +63,7 @@ func (p *Pool[B]) Clear(force bool) (err error) {
 	if err := p.usable(); err != nil || p.tree == nil {
 		return err
 	}
-	if err := p.stores.Kept.Reclaim(); err != nil { // what nobody uses any more does not count
+	if err := p.parts.Blocks.Reclaim(); err != nil { // what nobody uses any more does not count
 		return err
 	}
 	if err := p.tree.Clear(force); err != nil {

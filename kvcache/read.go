@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
 
 // Gather copies a layer of the sequence into dense buffers of the caller: keys [heads, Len, head dim]
@@ -39,10 +40,14 @@ func (s *Sequence[B]) Scores(stream backend.Stream, first int, dst []float32) (e
 	if err := s.scored(stream, first); err != nil {
 		return err
 	}
-	each := p.cfg.Model.KVHeads * s.Len()
-	layers := len(dst) / max(each, 1)
-	if len(dst) != layers*each || layers < 1 && each > 0 || layers > p.cfg.Model.Layers-first {
-		return argument("%d elements: need %d heads of %d tokens for each of 1 to %d layers", len(dst), p.cfg.Model.KVHeads, s.Len(), p.cfg.Model.Layers-first)
+	layers, rest := 0, len(dst)
+	for l := first; l < p.cfg.Model.Layers && rest > 0 && p.attends(l); l++ {
+		st, _ := p.of(l)
+		rest -= st.Config.Model.KVHeads * s.Len()
+		layers++
+	}
+	if st, _ := p.of(first); rest != 0 || len(dst) == 0 && s.Len() > 0 || s.Len() == 0 && len(dst) > 0 {
+		return argument("%d elements: need %d heads of %d tokens for each of 1 to %d layers", len(dst), st.Config.Model.KVHeads, s.Len(), p.cfg.Model.Layers-first)
 	}
 	if len(dst) == 0 {
 		return nil
@@ -120,12 +125,14 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 	if s.layers == nil {
 		s.layers = make([]KvCache[B], p.cfg.Model.Layers)
 	}
-	t := &s.body.Tables
 	for i := range s.layers {
+		if !p.attends(i) {
+			continue
+		}
 		c := &s.layers[i]
 		s.view(c, i)
-		if p.cfg.Memory.Layout == Paged {
-			c.on(t.Blocks.Buf, t.Recent.Buf, t.Length.Buf)
+		if b, _ := s.body.Of(i); p.cfg.Memory.Layout == Paged {
+			c.on(b.Tables.Blocks.Buf, b.Tables.Recent.Buf, b.Tables.Length.Buf)
 		}
 	}
 	return s.layers, nil
@@ -133,21 +140,22 @@ func (s *Sequence[B]) Layers(stream backend.Stream) (_ []KvCache[B], err error) 
 
 // view brings the fields of a layer's cache up to date, but for what is on the device.
 func (s *Sequence[B]) view(c *KvCache[B], layer int) {
-	stores := s.pool.stores
-	s.fill(c, &stores.Kept.Layers[layer].View)
-	c.PagedBlockIndices = s.Blocks(c.PagedBlockIndices[:0])
+	stores, l := s.pool.of(layer)
+	b, _ := s.body.Of(layer)
+	s.fill(c, b, &stores.Kept.Layers[l].View)
+	c.PagedBlockIndices = stores.Kept.Numbers(c.PagedBlockIndices[:0], b.Kept.Blocks)
 	if stores.Windowed() {
 		if c.Residual == nil {
 			c.Residual = &KvCache[B]{}
 		}
-		s.fill(c.Residual, &stores.Fresh.Layers[layer].View)
-		c.Residual.PagedBlockIndices = s.body.Recent.Places(c.Residual.PagedBlockIndices[:0])
+		s.fill(c.Residual, b, &stores.Fresh.Layers[l].View)
+		c.Residual.PagedBlockIndices = b.Recent.Places(c.Residual.PagedBlockIndices[:0])
 	}
 }
 
-func (s *Sequence[B]) fill(c *KvCache[B], view *backend.CacheView[B]) {
-	cfg := &s.pool.cfg
-	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, s.Len(), cfg.Memory.Capacity
+func (s *Sequence[B]) fill(c *KvCache[B], b *store.Body[B], view *backend.CacheView[B]) {
+	cfg := &b.Stores.Config
+	c.K, c.V, c.Len, c.Capacity = view.K.Data, view.V.Data, b.Len, cfg.Memory.Capacity
 	c.KScales, c.VScales = view.K.Scales, view.V.Scales
 	c.NumKVHeads, c.HeadDim, c.BlockSize = cfg.Model.KVHeads, cfg.Model.HeadDim, cfg.Memory.BlockSize
 	c.BlockTable, c.ContextLens = backend.Opt[B]{}, backend.Opt[B]{}

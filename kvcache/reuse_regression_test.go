@@ -57,7 +57,7 @@ func TestRegressionF16F17WholePromptCached(t *testing.T) {
 	require.Equal(t, a.numbers(), table)
 	require.Equal(t, []uint32{7}, length)
 	require.NoError(t, r.enqueue(r.s, part[buffer]{b, prompt[7:]}))
-	ix, err := r.step.Metadata()
+	ix, err := r.step.Metadata(0)
 	require.NoError(t, err)
 	slot := make([]int64, 1)
 	require.NoError(t, backend.Download(r.be, r.s, slot, ix.Slots, 0))

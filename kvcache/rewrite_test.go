@@ -33,7 +33,7 @@ func TestWindowKeepsWholeBlocks(t *testing.T) {
 			}
 		}
 		pos := w.pos
-		old := a.body.Kept.Numbers(nil)
+		old := a.Blocks(nil)
 		require.NoError(t, a.Retain(r.s, [][]int{kept}, RetainOptions{}))
 		require.NoError(t, r.pool.Check())
 		w.keep(c, a, kept, func(i int) int { return pos[kept[i]] })
@@ -41,7 +41,7 @@ func TestWindowKeepsWholeBlocks(t *testing.T) {
 			w.kept[i] = 1
 		}
 		r.expectWindow(r.s, a, w)
-		for i, id := range a.body.Kept.Numbers(nil)[1:] {
+		for i, id := range a.Blocks(nil)[1:] {
 			require.Equal(t, shared, id != old[i+3], "block %d is copied for those who share it, and else the same", i+1)
 		}
 		r.grown(a, w, 1, c.Memory.BlockSize)

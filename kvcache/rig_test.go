@@ -65,8 +65,8 @@ func (r *rig[B]) close() {
 	require.Zero(r.t, st.Held, "blocks leaked")
 	require.Zero(r.t, st.Logical)
 	require.Equal(r.t, st.Blocks, st.Free+st.Cached)
-	if r.pool.stores.Windowed() {
-		require.Zero(r.t, r.pool.stores.Fresh.Stats().Held+r.pool.stores.Fresh.Logical, "recent blocks leaked")
+	if r.pool.parts.All[0].Windowed() {
+		require.Zero(r.t, r.pool.parts.All[0].Fresh.Stats().Held+r.pool.parts.All[0].Fresh.Logical, "recent blocks leaked")
 	}
 	require.NoError(r.t, r.pool.Close())
 	require.Zero(r.t, r.be.Info().Buffers, "device memory leaked")
@@ -179,7 +179,7 @@ func (r *rig[B]) feed(feeds ...feed[B]) error {
 
 // commit ends a step whose rows do not matter.
 func (r *rig[B]) commit() error {
-	if _, err := r.step.Metadata(); err != nil {
+	if _, err := r.step.Metadata(0); err != nil {
 		return err
 	}
 	return r.step.Commit()

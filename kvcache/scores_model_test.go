@@ -50,7 +50,7 @@ func (w *weigher) Step(t *rapid.T) {
 	w.t = t
 	w.write(s, feeds...)
 	c := w.pool.Config()
-	ix := &w.step.step.Index
+	ix := &w.step.step.Steps[0].Index
 	q, out := w.vector(s, make([]float32, rows*c.Model.QHeads*c.Model.HeadDim)), w.vector(s, make([]float32, rows*c.Model.QHeads*c.Model.VHeadDim))
 	for l := range c.Model.Layers {
 		for i, ms := range of {

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/text"
@@ -16,7 +15,7 @@ import (
 // not released keeps its blocks until Pool.Close; the garbage collector does not free it.
 type Sequence[B backend.Buffer] struct {
 	pool     *Pool[B]
-	body     store.Body[B]
+	body     store.Bodies[B]
 	text     text.Text
 	busy     bool // it is part of an open step, or works without the lock
 	released bool
@@ -25,12 +24,12 @@ type Sequence[B backend.Buffer] struct {
 
 // newSequence returns an empty sequence. The caller holds the lock.
 func (p *Pool[B]) newSequence(from text.Origin) *Sequence[B] {
-	var l lists
+	var l spare
 	if n := len(p.spare); n > 0 {
 		l, p.spare = p.spare[n-1], p.spare[:n-1]
 	}
-	s := &Sequence[B]{pool: p, body: store.Body[B]{Stores: p.stores, Root: from.Root}}
-	s.body.Kept.Blocks, s.body.Recent.Blocks = l.kept, l.recent
+	s := &Sequence[B]{pool: p}
+	s.body.Begin(p.parts, from.Root, l.blocks)
 	s.text = text.New(from, p.findable(), l.tokens)
 	p.seqs[s] = struct{}{}
 	return s
@@ -40,23 +39,22 @@ func (p *Pool[B]) newSequence(from text.Origin) *Sequence[B] {
 func (s *Sequence[B]) drop() {
 	p := s.pool
 	delete(p.seqs, s)
-	if len(p.spare) < p.cfg.Memory.MaxSeqs {
-		p.spare = append(p.spare, lists{s.body.Kept.Blocks[:0], s.body.Recent.Blocks[:0], s.text.Drop()})
+	if l := (spare{s.body.Drop(), s.text.Drop()}); len(p.spare) < p.cfg.Memory.MaxSeqs {
+		p.spare = append(p.spare, l)
 	}
-	s.body.Kept.Blocks, s.body.Recent.Blocks = nil, nil
 }
 
 // Len is the number of tokens, without those of an open step.
-func (s *Sequence[B]) Len() int { return s.body.Len }
+func (s *Sequence[B]) Len() int { return s.body.Len() }
 
 // Pool is the pool that the sequence belongs to.
 func (s *Sequence[B]) Pool() *Pool[B] { return s.pool }
 
 // Blocks appends the numbers of the sequence's blocks to dst, in order. Blocks that an open step took or
 // made as copies are included only after its Commit; Batch.Metadata has the tables of the step. With
-// Storage.Residual they are the blocks of the quantized cache.
+// Storage.Residual they are the blocks of the quantized cache, with Model.Groups those of the first layers that have some.
 func (s *Sequence[B]) Blocks(dst []uint32) []uint32 {
-	return s.body.Kept.Numbers(dst)
+	return s.body.Blocks(dst)
 }
 
 // Err says why the sequence can be neither added to a step nor changed now: ErrReleased,
@@ -79,8 +77,8 @@ func (s *Sequence[B]) idle() error {
 		err = s.pool.shut()
 	case s.busy:
 		err = ErrBusy
-	case s.body.Failed != nil:
-		err = s.body.Failed
+	case s.body.Failed() != nil:
+		err = s.body.Failed()
 	default:
 		return nil
 	}
@@ -136,7 +134,8 @@ func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
 // Truncate keeps the first n tokens and gives back the blocks after them. Other
 // owners of a shared block keep it; its kept part is copied when this sequence writes
 // again. The rest of the prompt that the sequence was opened with need not be added
-// any more, even when n is Len. If Truncate returns an error of the device, the
+// any more, even when n is Len. ErrResume if layers have given up what would be read after n tokens: Resumable says
+// where the sequence can go on. If Truncate returns an error of the device, the
 // sequence is truncated all the same.
 func (s *Sequence[B]) Truncate(n int) (err error) {
 	defer naming("Sequence.Truncate", &err)
@@ -149,27 +148,50 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if n < 0 || n > s.Len() {
 		return argument("%d tokens: the sequence has %d", n, s.Len())
 	}
+	if at, part := s.body.Resumable(n); at < n {
+		return ErrResume{Tokens: n, At: at, Group: p.parts.All[part].Rule.Kind}
+	}
 	err = s.body.Truncate(n)
+	if s.Len() != n {
+		return err
+	}
 	s.text.Truncate(n)
 	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path
 	// and nobody else's, so that a rejected draft costs no copy; else the next write copies it.
-	if !p.stores.Windowed() { // else it is not written again
-		p.stores.Kept.Withdraw(s.body.Tail())
-	}
+	s.body.Withdraw()
 	return err
 }
 
 // Resumable is the greatest length, at most n, to which Truncate can cut the sequence so that it can be continued from
-// there. A runner that is given an edited prompt calls it with the number of tokens that are equal in both. Every layer
-// keeps all tokens now, so it is n, or Len if that is less; 0 while the sequence cannot be changed (see Err). n counts
-// the tokens that the sequence has: a runner that dropped some by Shift or Retain compares what is left of its text.
+// there. A runner that is given an edited prompt calls it with the number of tokens that are equal in both. It is n, or
+// Len if that is less, unless layers have given something up (Model.Groups): a window goes back by Memory.Rollback
+// tokens, or to where its blocks are still with the prefix tree; a state to a checkpoint. It is 0 while the sequence
+// cannot be changed (see Err). n counts the tokens that the sequence has: a runner that dropped some by Shift or Retain compares what is left of its text.
 func (s *Sequence[B]) Resumable(n int) int {
 	s.pool.lock()
 	defer s.pool.unlock()
 	if s.idle() != nil {
 		return 0
 	}
-	return max(min(n, s.Len()), 0)
+	at, _ := s.body.Resumable(n)
+	return at
+}
+
+// Piece is how many of the sequence's next n tokens to give a step so that it ends where the pool keeps a checkpoint of
+// the layers' states (Memory.RetainEvery, and the end of the prompt): a prompt that is computed over such a place cannot
+// be found there again. Where no layers have states, or nothing is kept of them, it is n; 0 while the sequence cannot be
+// changed.
+func (s *Sequence[B]) Piece(n int) int {
+	p := s.pool
+	p.lock()
+	defer p.unlock()
+	switch {
+	case s.idle() != nil || n <= 0:
+		return 0
+	case p.tree == nil:
+		return n
+	}
+	return s.body.Piece(n)
 }
 
 // Release gives the sequence's blocks back. Its steps may still be running on the
@@ -183,8 +205,8 @@ func (s *Sequence[B]) Release() (err error) {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if s.body.Failed != nil && !s.released && p.shut() == nil && !s.busy {
-		s.body.Failed = nil // a failed sequence can still be released
+	if s.body.Parts != nil && s.body.Failed() != nil && !s.released && p.shut() == nil && !s.busy {
+		s.body.Fail(nil) // a failed sequence can still be released
 	}
 	if err := s.idle(); err != nil {
 		return err
@@ -223,21 +245,13 @@ func (p *Pool[B]) reserve(rs []Reservation[B]) error {
 		return err
 	}
 	bodies := make([]store.Reservation[B], len(rs))
-	var writing []block.Block
 	for i, r := range rs {
 		if err := p.checkReservation(r); err != nil {
 			return err
 		}
 		bodies[i] = store.Reservation[B]{Body: &r.Seq.body, Tokens: r.Tokens}
-		if r.Tokens > r.Seq.Len() {
-			writing = append(writing, r.Seq.body.Tail())
-		}
 	}
-	err := p.stores.Reserve(bodies)
-	if p.stores.Fresh.Unpublish(err, writing) {
-		err = p.stores.Reserve(bodies)
-	}
-	return err
+	return p.parts.Reserve(bodies)
 }
 
 func (p *Pool[B]) checkReservation(r Reservation[B]) error {
@@ -273,18 +287,18 @@ func (s *Sequence[B]) Fence(stream backend.Stream) (err error) {
 
 // publishes reports whether the sequence has something to publish once it has so many full blocks.
 func (s *Sequence[B]) publishes(full int) bool {
-	return s.text.Publishes(full) && s.pool.stores.Fences.Lost() == nil
+	return s.text.Publishes(full) && s.pool.parts.Fences.Lost() == nil
 }
 
-// publish puts the blocks that are full now into the tree, behind the step's fence.
-// Where the tree has equal ones, those take the place of the sequence's.
+// publish puts what is full now into the tree, behind the step's fence.
+// Where the tree has the same, that takes the place of the sequence's.
 func (s *Sequence[B]) publish(f *residency.Fence) error {
 	full := s.body.Full()
 	if !s.publishes(full) {
 		return nil
 	}
-	at, tokens := s.text.Pending(s.body.Kept.Blocks, full)
-	n, err := s.pool.stores.Kept.Publish(f, at, tokens, s.text.Offered(s.body.Kept.Blocks, full))
+	at, tokens := s.text.Pending(s.body.Entries(), full)
+	n, err := s.body.Publish(f, at, tokens, full)
 	if n == 0 && err != nil {
 		s.text.Silent = true
 		if errors.Is(err, prefix.ErrDetached) { // the tree was cleared under the sequence

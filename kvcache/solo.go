@@ -46,7 +46,7 @@ func (c *solo[B]) run(s backend.Stream, n int, write bool, io *LayerIO[B]) error
 	if err == nil {
 		err = b.Commit()
 	}
-	if err == nil && c.seq.pool.stores.Windowed() {
+	if err == nil && c.seq.pool.parts.All[0].Windowed() {
 		_, err = c.seq.Layers(s) // brings the tables to the device
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *solo[B]) again(s backend.Stream, io *LayerIO[B]) error {
 	if err := c.seq.body.FenceBehind(s); err != nil {
 		return err
 	}
-	c.step.step.Used(c.seq.body.Fence)
+	c.step.step.Used(c.seq.body.Parts[0].Fence)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (c *solo[B]) again(s backend.Stream, io *LayerIO[B]) error {
 func (c *solo[B]) grown(s backend.Stream, capacity int) (solo[B], error) {
 	cfg := c.seq.pool.cfg
 	cfg.Memory.Capacity = capacity
-	next, err := openSolo(c.seq.pool.stores.BE, cfg)
+	next, err := openSolo(c.seq.pool.parts.BE, cfg)
 	if err != nil || c.seq.Len() == 0 {
 		return next, err
 	}
@@ -98,28 +98,29 @@ func (c *solo[B]) adopt(s backend.Stream, from *Sequence[B]) error {
 	seq, p := c.seq, c.seq.pool
 	p.lock()
 	defer p.unlock()
-	if err := from.body.Fence.Order(s); err != nil {
+	if err := from.body.Order(s); err != nil {
 		return err
 	}
-	blocks, err := seq.body.Take(seq.body.Kept.Blocks, 1)
+	body := &seq.body.Parts[0]
+	blocks, err := body.Take(body.Kept.Blocks, 1)
 	if err != nil {
 		return err
 	}
-	seq.body.Kept.Blocks = blocks
-	p.stores.Kept.Logical++
+	body.Kept.Blocks = blocks
+	body.Stores.Kept.Logical++
 	if err := copyTokens(s, p, from); err != nil {
 		return err
 	}
-	seq.body.Len, seq.text.Positions = from.Len(), from.text.Positions.Clone()
+	body.Len, seq.text.Positions = from.Len(), from.text.Positions.Clone()
 	return seq.body.Touched(s)
 }
 
 // copyTokens copies the tokens of a sequence from its pool's only block into this pool's.
 func copyTokens[B backend.Buffer](s backend.Stream, p *Pool[B], of *Sequence[B]) error {
-	to, from := &p.stores.Kept.Layers[0], &of.pool.stores.Kept.Layers[0]
+	to, from := &p.parts.All[0].Kept.Layers[0], &of.pool.parts.All[0].Kept.Layers[0]
 	rows := func(dst, src B, first, width int) error { // of width elements, of each head, from element first on
 		for h := range p.cfg.Model.KVHeads {
-			if err := p.stores.BE.Copy(s, dst, first+h*p.cfg.BlockTokens()*width, src, first+h*of.pool.cfg.BlockTokens()*width, of.Len()*width); err != nil {
+			if err := p.parts.BE.Copy(s, dst, first+h*p.cfg.BlockTokens()*width, src, first+h*of.pool.cfg.BlockTokens()*width, of.Len()*width); err != nil {
 				return err
 			}
 		}

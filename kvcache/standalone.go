@@ -53,9 +53,9 @@ func (c *Standalone[B]) refresh() {
 	c.solo.seq.view(&c.KvCache, 0)
 	if c.solo.queries > 0 && c.BlockSize != 0 {
 		// A step of one sequence has its table and length as the step's own.
-		kept, recent := c.solo.step.step.Device()
+		kept, recent := c.solo.step.step.Steps[0].Device()
 		c.on(kept.Table, recent.Table, backend.Some(kept.ContextLens))
-		if t := &c.solo.seq.body.Tables; c.Residual != nil { // what the step read is not what it leaves
+		if t := &c.solo.seq.body.Parts[0].Tables; c.Residual != nil { // what the step read is not what it leaves
 			c.on(t.Blocks.Buf, t.Recent.Buf, t.Length.Buf)
 		}
 	}

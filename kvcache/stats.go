@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -35,19 +34,21 @@ func (p *Pool[B]) Stats() (_ Stats, err error) {
 	if err := p.shut(); err != nil {
 		return Stats{}, err
 	}
-	if err := p.stores.Reclaim(); err != nil {
+	if err := p.parts.Reclaim(); err != nil {
 		return Stats{}, err
 	}
-	perBlock := p.stores.Kept.BlockBytes
-	b := p.stores.Kept.Stats()
+	perBlock := p.parts.BlockBytes
+	b := p.parts.Stats()
 	stats := Stats{
 		Blocks: b.Blocks, Free: b.Free, Cached: b.Cached, Held: b.Held,
 		Retired: b.Retired, Reserved: b.Reserved, Peak: b.Peak,
-		Logical: p.stores.Kept.Logical, Sequences: len(p.seqs), BytesPerBlock: perBlock,
+		Logical: p.parts.Logical(), Sequences: len(p.seqs), BytesPerBlock: perBlock,
 	}
 	stats.BytesHeld = int64(stats.Held) * perBlock
-	if p.stores.Windowed() {
-		stats.BytesHeld += int64(p.stores.Fresh.Stats().Held) * p.stores.Fresh.BlockBytes
+	for _, st := range p.parts.All {
+		if st.Windowed() {
+			stats.BytesHeld += int64(st.Fresh.Stats().Held) * st.Fresh.BlockBytes
+		}
 	}
 	stats.BytesShared = int64(max(stats.Logical-stats.Held, 0)) * perBlock
 	if p.tree != nil {
@@ -66,16 +67,16 @@ func (p *Pool[B]) Check() (err error) {
 	if err := p.shut(); err != nil {
 		return err
 	}
-	bodies := func(yield func(*store.Body[B]) bool) {
+	bodies := func(yield func(*store.Bodies[B]) bool) {
 		for s := range p.seqs {
 			if !yield(&s.body) {
 				return
 			}
 		}
 	}
-	return p.stores.Check(bodies, func(kept, fresh *residency.Books) {
+	return p.parts.Check(bodies, func(books []store.Books) {
 		for b := range p.batches {
-			b.step.Own(kept, fresh, b.state == stepPlanning || b.state == stepPlanned)
+			b.step.Own(books, b.state == stepPlanning || b.state == stepPlanned)
 		}
 	})
 }

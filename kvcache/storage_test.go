@@ -94,7 +94,7 @@ func TestSkipLayers(t *testing.T) {
 				}
 			}
 			r := deviceRig(t, cfg)
-			require.Len(t, r.pool.stores.Kept.Formats, 2)
+			require.Len(t, r.pool.parts.All[0].Kept.Formats, 2)
 			for l, want := range []backend.DType{backend.F32, f.K, backend.F32} {
 				view, _, err := r.pool.Layer(l)
 				require.NoError(t, err)

@@ -25,7 +25,7 @@ func TestBlocksOfAnOpenStep(t *testing.T) {
 	require.NoError(t, r.plan(r.s, feed[buffer]{fork, sequence(7, 5)})) // copies one and takes one more
 	require.Equal(t, had, fork.Blocks(nil))
 	require.Equal(t, 6, fork.Len())
-	index, err := r.step.Metadata()
+	index, err := r.step.Metadata(0)
 	require.NoError(t, err)
 	table := make([]uint32, 3)
 	require.NoError(t, backend.Download(r.be, r.s, table, index.Table.Buf, 0))

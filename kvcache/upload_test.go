@@ -68,7 +68,7 @@ func TestPlanUploadsOnce(t *testing.T) {
 				*be = uploads{Backend: be.Backend}
 				require.NoError(t, r.plan(r.s, feeds...))
 				require.LessOrEqual(t, be.calls, c.most)
-				require.LessOrEqual(t, be.bytes, 32<<10+2*r.step.step.Index.Bytes())
+				require.LessOrEqual(t, be.bytes, 32<<10+2*r.step.step.Steps[0].Index.Bytes())
 				if be.calls == 1 {
 					once++
 				}

@@ -123,7 +123,7 @@ func TestWindowLongSteps(t *testing.T) {
 					}
 					require.NoError(t, r.step.Reset())
 					require.Zero(t, r.stats().Held)
-					require.Zero(t, r.pool.stores.Fresh.Stats().Held)
+					require.Zero(t, r.pool.parts.All[0].Fresh.Stats().Held)
 					r.close()
 				}
 			})
@@ -141,7 +141,7 @@ func TestWindowLongStepsTakeTurns(t *testing.T) {
 	require.NoError(t, r.step.Append(1, kv(k, v)))
 	require.ErrorIs(t, r.step.Attend(0, attending(q, out)), ErrStep{})
 	require.NoError(t, r.step.Attend(1, attending(q, out)))
-	_, err := r.step.Metadata()
+	_, err := r.step.Metadata(0)
 	require.ErrorIs(t, err, backend.ErrUnsupported{})
 	require.NoError(t, r.step.Reset(), "nothing of it stays")
 	require.Zero(t, seq.Len())
@@ -184,8 +184,8 @@ func TestStandaloneLongSteps(t *testing.T) {
 			require.True(t, slices.Equal(table.PagedBlockIndices, host), "%v is %v on the device", table.PagedBlockIndices, host)
 		}
 		held := func() int {
-			require.NoError(t, cmp.Or(r.s.Sync(), s2.Sync(), c.solo.seq.pool.stores.Reclaim()))
-			return c.solo.seq.pool.stores.Fresh.Stats().Held
+			require.NoError(t, cmp.Or(r.s.Sync(), s2.Sync(), c.solo.seq.pool.parts.Reclaim()))
+			return c.solo.seq.pool.parts.All[0].Fresh.Stats().Held
 		}
 		before := held()
 		require.NoError(t, c.Attend(r.s, attending(q, out), n))

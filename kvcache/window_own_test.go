@@ -52,7 +52,7 @@ func TestWindowOwnKernels(t *testing.T) {
 			require.NoError(t, r.step.Commit())
 
 			require.NoError(t, r.plan(r.s, feed[buffer]{b, ids}))
-			ix, err := r.step.Metadata()
+			ix, err := r.step.Metadata(0)
 			require.NoError(t, err)
 			halves, err := r.be.Alloc(c.Model.Act, 2*n*c.Model.QHeads*c.Model.VHeadDim)
 			require.NoError(t, err)

@@ -42,7 +42,7 @@ func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment,
 	if n == 0 {
 		return out
 	}
-	require.NoError(r.t, seq.body.Fence.Order(s))
+	require.NoError(r.t, seq.body.Parts[0].Fence.Order(s))
 	var ids []uint32
 	for _, b := range g.Blocks {
 		ids = append(ids, b.ID)
@@ -64,15 +64,15 @@ func (r *rig[B]) inStore(s backend.Stream, st *store.Store[B], g *store.Segment,
 // quantized are the tokens of a sequence that lie in the kept store.
 func (r *rig[B]) quantized(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	n := min(len(seq.body.Kept.Blocks)*r.pool.cfg.Memory.BlockSize, seq.Len())
-	return r.inStore(s, r.pool.stores.Kept, &seq.body.Kept, seq, layer, 0, n)
+	n := min(len(seq.body.Parts[0].Kept.Blocks)*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.parts.All[0].Kept, &seq.body.Parts[0].Kept, seq, layer, 0, n)
 }
 
 // recent are the tokens of a sequence that lie in the fresh store.
 func (r *rig[B]) recent(s backend.Stream, seq *Sequence[B], layer int) past {
 	r.t.Helper()
-	from := min(seq.body.Recent.Gone*r.pool.cfg.Memory.BlockSize, seq.Len())
-	return r.inStore(s, r.pool.stores.Fresh, &seq.body.Recent, seq, layer, from, seq.Len())
+	from := min(seq.body.Parts[0].Recent.Gone*r.pool.cfg.Memory.BlockSize, seq.Len())
+	return r.inStore(s, r.pool.parts.All[0].Fresh, &seq.body.Parts[0].Recent, seq, layer, from, seq.Len())
 }
 
 // joined is the first n tokens of older and those of recent behind them, of which the last is token end−1.
@@ -136,7 +136,7 @@ func (w *remembered) truncate(c Config, n int) {
 // keep follows a Keep, or a Shift, after which the tokens that are named are at other positions. Where
 // they lie is the sequence's to say.
 func (w *remembered) keep(c Config, seq *Sequence[buffer], kept []int, to func(i int) int) {
-	n := &remembered{next: w.next, sealed: len(seq.body.Kept.Blocks), gone: seq.body.Recent.Gone}
+	n := &remembered{next: w.next, sealed: len(seq.body.Parts[0].Kept.Blocks), gone: seq.body.Parts[0].Recent.Gone}
 	for i, token := range kept {
 		rounds := w.fresh[token]
 		if token < w.gone*c.Memory.BlockSize {
@@ -162,8 +162,8 @@ func (w *remembered) clone() *remembered {
 func (w *remembered) matches(t require.TestingT, seq *Sequence[buffer]) {
 	require.Equal(t, len(w.ids), seq.Len())
 	require.Equal(t, w.next, seq.NextPosition())
-	require.Len(t, seq.body.Kept.Blocks, w.sealed)
-	require.Equal(t, w.gone, seq.body.Recent.Gone)
+	require.Len(t, seq.body.Parts[0].Kept.Blocks, w.sealed)
+	require.Equal(t, w.gone, seq.body.Parts[0].Recent.Gone)
 }
 
 // expectWindow reads both stores: exact what was never quantized, else within its bound.

@@ -96,9 +96,9 @@ func attendWindow(t *testing.T, cfg Config) {
 		lse, err := r.be.Alloc(backend.F32, tokens*c.Model.QHeads)
 		require.NoError(t, err)
 		require.NoError(t, r.step.Attend(1, attendingTo(backend.Dense(q), backend.Outputs[buffer]{Rows: backend.Dense(out), LSE: backend.Some(lse)})))
-		r.pool.stores.Config.Storage.Residual += 1 << 20 // so that nothing is given up that attention saw
+		r.pool.parts.All[0].Config.Storage.Residual += 1 << 20 // so that nothing is given up that attention saw
 		require.NoError(t, r.step.Commit())
-		r.pool.stores.Config.Storage.Residual -= 1 << 20
+		r.pool.parts.All[0].Config.Storage.Residual -= 1 << 20
 
 		mask := c.Model.MaskOf(1)
 		want, plain := attention{mask: mask}, attention{mask: mask}
@@ -242,7 +242,7 @@ func TestWindowPromptsInTurn(t *testing.T) {
 	}
 	for _, seq := range seqs {
 		require.Equal(t, 3*cfg.Memory.StepTokens, seq.Len())
-		require.LessOrEqual(t, len(seq.body.Recent.Blocks), r.pool.cfg.WindowBlocks())
+		require.LessOrEqual(t, len(seq.body.Parts[0].Recent.Blocks), r.pool.cfg.WindowBlocks())
 		require.NoError(t, seq.Release())
 	}
 	r.close()

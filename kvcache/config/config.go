@@ -18,8 +18,10 @@ type Config struct {
 	Memory    Memory    `json:"memory,omitzero"`
 	Attention Attention `json:"attention,omitzero"`
 
-	sources  [numSettings]Source
-	resolved bool
+	sources      [numSettings]Source
+	resolved     bool
+	memory       *memory // with Model.Groups
+	each, stride int     // blocks of a kernel that make one block, and from the first of one to that of the next; 0: 1
 }
 
 // Resolve checks the configuration and fills in its zero values: from the environment
@@ -39,6 +41,8 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	if err := c.check(); err != nil {
 		return Config{}, err
 	}
+	c.memory = nil
+	c.Model.fillHeads()
 	settle(&c, setLayout, &c.Memory.Layout, env.Layout, Contiguous)
 	settle(&c, setCapacity, &c.Memory.Capacity, env.Capacity, DefaultCapacity)
 	settle(&c, setMaxSeqs, &c.Memory.MaxSeqs, env.MaxSeqs, DefaultMaxSeqs)
@@ -67,10 +71,18 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 	if err := c.checkFilled(); err != nil {
 		return Config{}, err
 	}
+	if c.Model.grouped() {
+		if err := c.divide(); err != nil {
+			return Config{}, err
+		}
+	}
 	if c.Memory.Layout == Paged {
 		blocks, ok := backend.Mul(c.Memory.MaxSeqs, ceilDiv(c.Memory.Capacity, c.Memory.BlockSize))
 		if !ok {
 			blocks = math.MaxInt // too many: bytes says so unless Blocks is given
+		}
+		if c.memory != nil {
+			blocks = c.blocksWanted()
 		}
 		settle(&c, setBlocks, &c.Memory.Blocks, env.MaxBlocks, blocks)
 	} else {
@@ -78,6 +90,9 @@ func (c Config) ResolveWith(env Environment) (Config, error) {
 		c.sources[setBlocks] = c.sources[setMaxSeqs]
 	}
 	c.resolved = true
+	if c.memory != nil {
+		c.settleParts()
+	}
 	if _, err := c.bytes(); err != nil {
 		return Config{}, err
 	}

@@ -3,9 +3,11 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/keytext"
 )
 
@@ -40,10 +42,31 @@ func (c Config) content() keytext.Text {
 // layerText is how a layer computes, sees and stores: each decides what the layers above
 // store, too. A setting that does nothing in a layer is written as if it were not set.
 func (c *Config) layerText(l int) (t keytext.Text) {
+	if c.memory != nil {
+		return c.partText(l)
+	}
 	f := c.FormatOf(l)
 	c.Model.content(&t, l)
 	c.Attention.content(&t, f.K)
 	c.storageContent(&t, f, l)
+	return t
+}
+
+// partText is layerText with groups. What a group is of that its layers' masks do not say stands at the end.
+func (c *Config) partText(l int) (t keytext.Text) {
+	for i := range c.memory.parts {
+		p := &c.memory.parts[i]
+		at := slices.Index(p.Layers, l)
+		if at < 0 {
+			continue
+		}
+		if p.State == 0 {
+			t = p.Config.layerText(at)
+		}
+		c.Model.Groups[p.Of].content(&t)
+		return t
+	}
+	t.Line("layer-kind", group.None.String())
 	return t
 }
 

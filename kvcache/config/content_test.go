@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -51,6 +52,7 @@ var contentFields = map[string]variation{
 	"Attention.Int8Query": {nil, func(_ *rapid.T, c *Config) { c.Attention.Int8Query = true }},
 	"Model.Scale":         {nil, func(t *rapid.T, c *Config) { c.Model.Scale *= rapid.Float32Range(1.001, 9).Draw(t, "scale") }},
 	"Model.Masks":         {nil, func(_ *rapid.T, c *Config) { c.Model.Masks = nil }},
+	"Model.Groups":        {nil, func(t *rapid.T, c *Config) { c.Model.Groups = someGroups(t) }},
 	"Model.RoPE":          {nil, func(_ *rapid.T, c *Config) { c.Model.RoPE = nil }},
 	"Model.Digest":        {nil, func(t *rapid.T, c *Config) { c.Model.Digest = rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "model") }},
 	"Mask.Window":         {nil, func(t *rapid.T, c *Config) { m := aMask(t, c); m.Window = other(t, m.Window, 0, 99) }},
@@ -97,9 +99,29 @@ var otherFields = map[string]struct {
 	"Memory.Capacity":     {"size", variation{nil, func(t *rapid.T, c *Config) { c.Memory.Capacity = other(t, DefaultCapacity, 1, 9999) }}},
 	"Memory.MaxSeqs":      {"size", variation{nil, func(t *rapid.T, c *Config) { c.Memory.MaxSeqs = other(t, DefaultMaxSeqs, 1, 99) }}},
 	"Memory.Blocks":       {"size", variation{nil, func(t *rapid.T, c *Config) { c.Memory.Blocks = other(t, 0, 1, 99) }}},
+	"Memory.Rollback":     {"how long something is kept", variation{nil, func(_ *rapid.T, c *Config) { c.Memory.Rollback = 5 }}},
+	"Memory.RetainEvery":  {"policy", variation{nil, func(_ *rapid.T, c *Config) { c.Memory.RetainEvery = 5 }}},
+	"Memory.RetainShare":  {"policy", variation{nil, func(_ *rapid.T, c *Config) { c.Memory.RetainShare = 5 }}},
+	"Config.memory":       {"follows from groups", variation{nil, func(_ *rapid.T, c *Config) {}}},
+	"Config.each":         {"follows from groups", variation{nil, func(_ *rapid.T, c *Config) {}}},
+	"Config.stride":       {"follows from groups", variation{nil, func(_ *rapid.T, c *Config) {}}},
 	"Memory.Prefix":       {"policy", variation{nil, func(_ *rapid.T, c *Config) { c.Memory.Prefix = prefix.LRU }}},
 	"Config.sources":      {"where values came from", variation{nil, func(_ *rapid.T, c *Config) { c.sources[setScale] = FromOption }}},
 	"Config.resolved":     {"whether they are filled in", variation{nil, func(_ *rapid.T, c *Config) { *c, _ = c.Resolve() }}},
+}
+
+// someGroups are groups of the three layers of full that compute something else.
+func someGroups(t *rapid.T) []Group {
+	return rapid.SampledFrom([][]Group{
+		{{Layers: []int{0, 1}}, {Kind: group.None, Layers: []int{2}}},
+		{{Layers: []int{0, 1}}, {Kind: group.State, Layers: []int{2}, StateBytes: 1 << 10}},
+		{{Layers: []int{0}}, {Kind: group.Chunked, Layers: []int{1, 2}, Chunk: 64}},
+		{{Layers: []int{0, 2}}, {Kind: group.Window, Layers: []int{1}, Window: 101}},
+		{{Layers: []int{0, 1, 2}, Scale: 0.25}},
+		{{Layers: []int{0, 1, 2}, KVHeads: 1}},
+		{{Layers: []int{0, 1, 2}, NoRoPE: true}},
+		{{Layers: []int{0, 1}}, {Layers: []int{2}, K: backend.F16, V: backend.F16}},
+	}).Draw(t, "groups")
 }
 
 // full is a configuration in which nearly every field has an effect.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -18,6 +19,7 @@ func draw(t *rapid.T, v reflect.Value) {
 		reflect.TypeFor[backend.Pairing]():     {backend.HalfSplit, backend.Interleaved},
 		reflect.TypeFor[backend.RoPEScaling](): {backend.NoScaling, backend.YaRNScaling, backend.Llama3Scaling},
 		reflect.TypeFor[Layout]():              {LayoutUnset, Contiguous, Paged},
+		reflect.TypeFor[group.Kind]():          {group.Full, group.State, group.None},
 		reflect.TypeFor[prefix.Policy]():       {prefix.Policy(0), prefix.Adaptive, prefix.Off},
 	}
 	if values, ok := enumerations[v.Type()]; ok {

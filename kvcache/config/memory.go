@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -46,6 +47,10 @@ const (
 	DefaultCapacity  = 4096
 	DefaultMaxSeqs   = 8
 	DefaultDType     = backend.F16
+	// Of pools with groups.
+	DefaultRollback    = 16
+	DefaultRetainEvery = 1
+	DefaultRetainShare = 25
 )
 
 // Memory is how much device memory the cache takes, how it is divided, and what is kept in it.
@@ -66,11 +71,31 @@ type Memory struct {
 	// two steps at once, besides those of the windows; 0: DefaultStepTokens. In a step with more new tokens of a
 	// sequence all layers use one cache, one after another: call Attend for each layer before Append for the next.
 	StepTokens int `json:"step_tokens,omitzero"`
+	// Rollback is, with Model.Groups, by how many tokens a sequence can always be truncated without computing some
+	// again: those of a draft that may be rejected. Windows and chunks keep as many more; how far a sequence can go back
+	// beyond that it is told (Sequence.Resumable). 0: DefaultRollback, −1: none. A state cannot go back: Fork the sequence
+	// before a draft.
+	Rollback int `json:"rollback,omitzero"`
+	// RetainEvery says, with Model.Groups, which blocks of windows and chunks, and which states, stay findable when their
+	// sequence goes on: those that are read at every so many-th entry of the prefix tree. 0: DefaultRetainEvery, 1: all,
+	// −1: none. Those at the ends of prompts and sequences stay in any case, until memory is needed.
+	RetainEvery int `json:"retain_every,omitzero"`
+	// RetainShare is how much of the memory, in percent, those blocks may take before they are evicted first; 0:
+	// DefaultRetainShare.
+	RetainShare int `json:"retain_share,omitzero"`
 	// Prefix is the policy by which blocks of earlier sequences are kept for later ones;
 	// prefix.Off keeps nothing. It needs the paged layout, where unset is
 	// prefix.Adaptive. A runner whose keys and values do not depend on tokens alone
 	// turns it off, or opens its sequences with NoPublish.
 	Prefix prefix.Policy `json:"prefix,omitzero"`
+}
+
+// rollback is Rollback with its default.
+func (m *Memory) rollback() int { return max(cmp.Or(m.Rollback, DefaultRollback), 0) }
+
+// Retention is RetainEvery, 0 where nothing is kept, and RetainShare, with their defaults.
+func (m *Memory) Retention() (every, share int) {
+	return max(cmp.Or(m.RetainEvery, DefaultRetainEvery), 0), min(cmp.Or(m.RetainShare, DefaultRetainShare), 100)
 }
 
 // check checks what no default repairs.
@@ -80,7 +105,7 @@ func (m *Memory) check() error {
 	}
 	return checkRanges("Memory", []bounded{
 		{"BlockSize", m.BlockSize, 0}, {"Capacity", m.Capacity, 0}, {"MaxSeqs", m.MaxSeqs, 0},
-		{"Blocks", m.Blocks, 0}, {"StepTokens", m.StepTokens, 0},
+		{"Blocks", m.Blocks, 0}, {"StepTokens", m.StepTokens, 0}, {"Rollback", m.Rollback, -1}, {"RetainEvery", m.RetainEvery, -1}, {"RetainShare", m.RetainShare, 0},
 	})
 }
 

@@ -25,6 +25,9 @@ type Model struct {
 	Scale float32 `json:"scale,omitzero"`
 	// Masks has one entry for all layers, or one for each; none: causal.
 	Masks []Mask `json:"masks,omitempty"`
+	// Groups are the layers that keep the same of a sequence's tokens, where not all keep everything; none: all do. A Mask
+	// with a Window hides tokens, a group with one gives their memory back.
+	Groups []Group `json:"groups,omitempty"`
 	// RoPE is the model's rotary embedding. LayerIO.Rotate and Sequence.Shift need it.
 	RoPE *backend.RoPE `json:"rope,omitempty"`
 	// Digest is a digest of the weights, or of this device's part of them. It is part of the keys
@@ -35,10 +38,37 @@ type Model struct {
 
 // check checks what no default repairs.
 func (m *Model) check() error {
-	return checkRanges("Model", []bounded{
+	m.fillHeads()
+	err := checkRanges("Model", []bounded{
 		{"Layers", m.Layers, 1}, {"KVHeads", m.KVHeads, 1}, {"HeadDim", m.HeadDim, 1},
 		{"QHeads", m.QHeads, 0}, {"VHeadDim", m.VHeadDim, 0},
 	})
+	if err != nil {
+		return err
+	}
+	return m.checkGroups()
+}
+
+// fillHeads takes heads and dims that only groups have from the first group that attends; of a model without one they
+// count for nothing.
+func (m *Model) fillHeads() {
+	heads, dim := 1, 1
+	for i := range m.Groups {
+		g := &m.Groups[i]
+		if !g.attends() {
+			continue
+		}
+		if heads, dim = g.KVHeads, g.HeadDim; m.QHeads == 0 {
+			m.QHeads = g.QHeads
+		}
+		break
+	}
+	if m.grouped() && m.KVHeads == 0 {
+		m.KVHeads = heads
+	}
+	if m.grouped() && m.HeadDim == 0 {
+		m.HeadDim = dim
+	}
 }
 
 // checkFilled checks the part once its fields are filled in.

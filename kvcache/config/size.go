@@ -12,10 +12,19 @@ import (
 // layout the capacity of a sequence.
 func (c *Config) BlockTokens() int {
 	if c.Memory.Layout == Paged {
-		return c.Memory.BlockSize
+		return c.Memory.BlockSize * max(c.each, 1)
 	}
 	return c.Memory.Capacity
 }
+
+// KernelTokens is the tokens of what a kernel takes for a block: of a block with groups, whose blocks of all
+// take the same memory, there may be Each of them in a block.
+func (c *Config) KernelTokens() int { return c.BlockTokens() / c.Each() }
+
+// Each is the blocks of a kernel that make one block; Stride is from the number of the first of a block to that of the
+// first of the next.
+func (c *Config) Each() int   { return max(c.each, 1) }
+func (c *Config) Stride() int { return max(c.stride, 1) }
 
 // planeLen is the elements of one layer's keys or values.
 func (c Config) planeLen(dim int) (int, bool) {
@@ -35,16 +44,18 @@ func (c Config) Bytes() (int64, error) {
 
 // bytes is Bytes of a configuration that is filled in.
 func (c Config) bytes() (int64, error) {
-	fixed, perBlock, err := c.parts()
+	fixed, perBlock, err := c.costs()
 	if err != nil {
 		return 0, err
 	}
 	if int64(c.Memory.Blocks) > (math.MaxInt64-fixed)/perBlock {
 		return 0, c.tooLarge()
 	}
-	for _, dim := range [...]int{c.Model.HeadDim, c.Model.VHeadDim} {
-		if _, ok := c.planeLen(dim); !ok || c.Memory.Blocks > maxSetting {
-			return 0, c.tooLarge()
+	for _, p := range c.Parts() {
+		for _, dim := range [...]int{p.Model.HeadDim, p.Model.VHeadDim} {
+			if _, ok := p.planeLen(dim); !ok || p.Memory.Blocks > maxSetting {
+				return 0, c.tooLarge()
+			}
 		}
 	}
 	return fixed + int64(c.Memory.Blocks)*perBlock, nil
@@ -58,7 +69,7 @@ func (c Config) BlocksFor(budget int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	fixed, perBlock, err := c.parts()
+	fixed, perBlock, err := c.costs()
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +87,15 @@ func (c Config) Within(free int64) (Config, error) {
 	}
 	fit, err := c.BlocksFor(free - free/10)
 	if err == nil && fit < c.Memory.Blocks {
-		c.Memory.Blocks = max(fit, ceilDiv(c.Memory.Capacity, c.Memory.BlockSize))
+		one := c
+		one.Memory.MaxSeqs = 1
+		c.Memory.Blocks = ceilDiv(c.Memory.Capacity, c.Memory.BlockSize)
+		if c.memory != nil {
+			c.Memory.Blocks = one.blocksWanted()
+		}
+		if c.Memory.Blocks = max(fit, c.Memory.Blocks); c.memory != nil {
+			return c.Resolve()
+		}
 	}
 	return c, err
 }
@@ -88,7 +107,7 @@ func (c Config) Fits(free int64, caps backend.Caps) error {
 	if err != nil {
 		return err
 	}
-	fixed, perBlock, err := c.parts()
+	fixed, perBlock, err := c.costs()
 	if err != nil {
 		return err
 	}
@@ -101,6 +120,17 @@ func (c Config) Fits(free int64, caps backend.Caps) error {
 	size := ErrPoolSize{Blocks: c.Memory.Blocks, MaxBlocks: c.Memory.Blocks, Contiguous: c.Memory.Layout == Contiguous}
 	if most := max(room-fixed, 0) / perBlock; free > 0 && most < blocks {
 		size.Bytes, size.Max, size.MaxBlocks = fixed+blocks*perBlock, room, int(most)
+	}
+	if c.memory != nil {
+		for _, p := range c.largestParts() {
+			if most := caps.MaxBuffer / p; most < int64(size.MaxBlocks) {
+				size.Bytes, size.Max, size.MaxBlocks, size.Layer = p*blocks, caps.MaxBuffer, int(most), true
+			}
+		}
+		if size.MaxBlocks == c.Memory.Blocks {
+			return nil
+		}
+		return size
 	}
 	for _, plane := range c.largest() {
 		n, _ := c.planeLen(plane.dim) // Resolve checked that they fit
@@ -134,24 +164,30 @@ func (c Config) BytesPerBlock() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, perBlock, err := c.parts()
+	_, perBlock, err := c.costs()
 	return perBlock, err
 }
 
 // BytesPerToken is the bytes of one token in all layers: keys and values with their
-// scales, and attention scores.
+// scales, and attention scores. With groups it is what a long sequence grows by: that of full ones.
 func (c Config) BytesPerToken() (int64, error) {
 	c, err := c.Resolve()
 	if err != nil {
 		return 0, err
 	}
-	_, perBlock, err := c.parts()
+	if c.memory != nil {
+		return c.partBytesPerToken(), nil
+	}
+	_, perBlock, err := c.costs()
 	return perBlock / int64(c.BlockTokens()), err
 }
 
-// parts are the bytes that do not depend on the number of blocks, and those of
+// costs are the bytes that do not depend on the number of blocks, and those of
 // one block in all layers. c is filled in.
-func (c Config) parts() (fixed, perBlock int64, err error) {
+func (c Config) costs() (fixed, perBlock int64, err error) {
+	if c.memory != nil {
+		return c.partCosts()
+	}
 	formats, layers := c.countFormats()
 	for i, f := range formats {
 		for _, plane := range c.planes(f) {
@@ -171,7 +207,7 @@ func (c Config) parts() (fixed, perBlock int64, err error) {
 	}
 	if c.Storage.Residual > 0 {
 		r := c.Recent()
-		_, block, err := r.parts()
+		_, block, err := r.costs()
 		if err != nil || int64(r.Memory.Blocks) > math.MaxInt64/8/block {
 			return 0, 0, c.tooLarge()
 		}
@@ -208,6 +244,13 @@ func (c Config) largest() (all []plane) {
 // MostBuffers is an upper bound on the number of buffers that a pool allocates: for keys, values,
 // their scales, attention scores, the RoPE table and the masks' vectors.
 func (c Config) MostBuffers() int {
+	if c.memory != nil {
+		n := 2 * c.memory.lanes
+		for _, p := range c.memory.parts {
+			n += p.MostBuffers()
+		}
+		return n
+	}
 	n := 2*c.Model.Layers + 1 + 2*len(c.Model.Masks)
 	if c.Storage.K.Quantized() || c.Storage.V.Quantized() {
 		n += 2 * c.Model.Layers
@@ -233,6 +276,9 @@ func (c Config) tooLarge() error {
 // BlocksOf is the number of blocks that a sequence of that many tokens needs.
 func (c *Config) BlocksOf(tokens int) int { return ceilDiv(tokens, c.BlockTokens()) }
 
+// KernelBlocksOf is BlocksOf in blocks of a kernel: see Each.
+func (c *Config) KernelBlocksOf(tokens int) int { return ceilDiv(tokens, c.KernelTokens()) }
+
 // MostBlocks is the number of blocks that a sequence of full capacity needs.
 func (c *Config) MostBlocks() int { return c.BlocksOf(c.Memory.Capacity) }
 
@@ -242,3 +288,6 @@ func ceilDiv(a, b int) int {
 	}
 	return a/b + (a%b+b-1)/b
 }
+
+// MostEntries is the number of entries of the prefix tree that a sequence of full capacity has.
+func (c *Config) MostEntries() int { return ceilDiv(c.Memory.Capacity, c.EntryTokens()) }

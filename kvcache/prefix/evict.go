@@ -118,6 +118,9 @@ func (t *Tree) vacate(n *node, i int) {
 	t.entries[b.ID] = entry{}
 	t.blocks--
 	n.root.tenant.left()
+	if t.left != nil {
+		t.left(b)
+	}
 }
 
 // Has reports whether a block is in the tree, and whether it is the end of a resident path.

@@ -94,6 +94,10 @@ func (t *Tree) end(l *Lease) error {
 	return err
 }
 
+// Ended reports whether the lease owns nothing any more: its time was over, or Unpin ended it. The caller
+// must hold the lock that guards the allocator.
+func (l *Lease) Ended() bool { return l.place == 0 }
+
 // Leased calls visit for every block of every lease: a block of two leases twice.
 func (t *Tree) Leased(visit func(block.Block)) {
 	t.mu.RLock()

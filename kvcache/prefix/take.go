@@ -14,6 +14,12 @@ import (
 // leave no block that can be taken. A Take is what statistics count as a lookup and policies as a
 // use.
 func (t *Tree) Take(dst []block.Block, r Root, q Query, k RetentionHint, m Match) ([]block.Block, Match, error) {
+	return t.TakeFirst(dst, r, q, k, m, len(q.Tokens))
+}
+
+// TakeFirst is Take of no more than the first tokens of a match: for a reader that needs besides
+// what was evicted of the others.
+func (t *Tree) TakeFirst(dst []block.Block, r Root, q Query, k RetentionHint, m Match, tokens int) ([]block.Block, Match, error) {
 	if err := t.made("take"); err != nil {
 		return dst, Match{}, err
 	}
@@ -25,6 +31,9 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k RetentionHint, m Match
 	t.expire()
 	if m.version != t.version || m.asked != question(r, q) {
 		m = t.match(r, q)
+	}
+	if tokens < m.Tokens {
+		m = t.first(m, tokens)
 	}
 	had := len(dst)
 	dst = m.append(dst)
@@ -53,6 +62,31 @@ func (t *Tree) Take(dst []block.Block, r Root, q Query, k RetentionHint, m Match
 	t.wanted(m)
 	t.count(r, q, m)
 	return dst, m, nil
+}
+
+// First is no more than the first tokens of a match, as TakeFirst takes it. It is called under the lock that guards
+// the allocator.
+func (t *Tree) First(m Match, tokens int) Match {
+	if tokens >= m.Tokens {
+		return m
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.first(m, tokens)
+}
+
+// first is the part of a match that is its first tokens, fewer than it has.
+func (t *Tree) first(m Match, tokens int) Match {
+	if tokens < max(t.minPrefix, 1) { // not worth it
+		tokens = 0
+	}
+	m.Tokens, m.Blocks, m.Tail = tokens, tokens/t.blockSize, tokens%t.blockSize
+	m.Offloaded, m.far, m.reason = 0, nil, WasEvicted
+	for m.end.depth >= m.all() && m.end.parent != nil {
+		m.end = m.end.parent
+	}
+	m.Fidelity = m.fidelity()
+	return m
 }
 
 // retain adds an owner to a block of the tree.

@@ -26,6 +26,11 @@ type Config struct {
 	// held: it must not call the tree. It may read the block until the call that evicts returns.
 	// Required when MaxOffloaded is not 0, and not called otherwise.
 	Demote func(b block.Block, key Key) bool
+
+	// Left, where set, is called for every block that leaves the tree, evicted or forgotten, once it
+	// has: what else was kept with the block is of no use any more. Like Demote it must not call the
+	// tree.
+	Left func(b block.Block)
 }
 
 // Tree maps prefixes to blocks of an allocator. Methods that change something must be called under
@@ -36,6 +41,7 @@ type Tree struct {
 	minPrefix int
 	now       func() time.Time
 	policy    Policy
+	left      func(block.Block) // nil: nobody is told
 
 	mu          sync.RWMutex
 	entries     []entry // by block number
@@ -78,7 +84,7 @@ func New(alloc *block.BlockAllocator, cfg Config) (*Tree, error) {
 		return nil, ErrArgument{Op: "new", Why: "MaxOffloaded is set, and Demote is nil"}
 	}
 	t := &Tree{
-		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy,
+		alloc: alloc, blockSize: cfg.BlockSize, minPrefix: cfg.MinPrefix, now: cfg.Now, policy: cfg.Policy, left: cfg.Left,
 		roots: map[Key]*root{}, tenants: map[Key]*tenant{},
 	}
 	if t.policy == 0 {

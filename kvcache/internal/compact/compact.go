@@ -12,8 +12,9 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
 
-// Compaction moves the tokens of a sequence that stay to its front, in every layer: a
-// Shift or a Keep on its way. Layers may keep different tokens, but equally many.
+// Compaction moves the tokens of a sequence that stay to its front, in every layer of a part: a
+// Shift or a Retain on its way. Layers may keep different tokens, but equally many. Tokens are those that are not cut out
+// in the part.
 type Compaction[B backend.Buffer] struct {
 	Body   *store.Body[B]
 	Stream backend.Stream
@@ -21,6 +22,7 @@ type Compaction[B backend.Buffer] struct {
 	Source func(list, i int) int // the token that becomes token i; rises with i, and is i or more
 	Turn   func(list, i int) int // positions that its key turns; nil: none
 	Len    int                   // tokens afterwards
+	Gone   int                   // blocks that are cut out afterwards
 
 	From  int  // first token that changes, known after Run
 	Moved bool // slots have begun to move, so that a failure leaves the content undefined
@@ -32,21 +34,87 @@ type Compaction[B backend.Buffer] struct {
 	pairs  store.Vector[B, uint32]
 }
 
-// Run compacts. Any failure leaves the sequence as it was, but for one of the device after slots have
+// phases are what a compaction does, one after another: it lays out and takes blocks, enqueues, and changes the sequence
+// when all have; or gives back what it took.
+type phases[B backend.Buffer] interface {
+	prepare() error
+	taken() (kept, fresh []block.Block)
+	enqueue() error
+	finish() error
+	undo(err error) error
+}
+
+// Run compacts a sequence in all of its parts. Any failure leaves it as it was, but for one of the device after slots have
 // begun to move: see Moved.
-func (c *Compaction[B]) Run() error {
-	s, p := c.Body, c.Body.Stores
-	if p.Windowed() {
-		return c.rewrite()
+func Run[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Compaction[B]) error {
+	all := make([]phases[B], len(cs))
+	for i := range cs {
+		if all[i] = &cs[i]; cs[i].Body.Stores.Windowed() {
+			all[i] = &rewriting[B]{Compaction: &cs[i]}
+		}
 	}
-	c.lay()
-	if err := c.own(); err != nil {
+	for i, c := range all {
+		if err := c.prepare(); err != nil {
+			return undo(all[:i+1], err)
+		}
+	}
+	if err := work(s, stream, cs, all); err != nil {
+		fences := cs[0].Body.Stores.Fences
+		return undo(all, errors.Join(fences.Observe(err), residency.Drain(stream))) // nothing uses new blocks any more
+	}
+	var errs []error
+	for i, c := range all {
+		errs = append(errs, c.finish())
+		cs[i].Body.Gone = cs[i].Gone
+	}
+	return errors.Join(errs...)
+}
+
+// undo gives back what compactions took.
+func undo[B backend.Buffer](all []phases[B], err error) error {
+	for _, c := range all {
+		err = c.undo(err)
+	}
+	return err
+}
+
+// work enqueues what uses the sequence and blocks that were taken for it, without the pool's lock, and makes this
+// point of the stream the sequence's fence.
+func work[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, cs []Compaction[B], all []phases[B]) error {
+	if err := s.Order(stream); err != nil {
 		return err
 	}
-	if err := c.work(c.copied.Blocks, nil, c.enqueue); err != nil {
-		return c.undo(err)
+	for i, c := range all {
+		cs[i].Body.TakenKept, cs[i].Body.TakenFresh = c.taken()
 	}
-	// What the sequence no longer refers to goes back behind the new fence.
+	err := cs[0].Body.Stores.Fences.Lend(func() error {
+		for _, c := range all {
+			if err := c.enqueue(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i := range cs {
+		cs[i].Body.TakenKept, cs[i].Body.TakenFresh = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.Touched(stream)
+}
+
+// prepare lays the tokens out, and takes copies of shared blocks.
+func (c *Compaction[B]) prepare() error {
+	c.lay()
+	return c.own()
+}
+
+func (c *Compaction[B]) taken() (kept, fresh []block.Block) { return c.copied.Blocks, nil }
+
+// finish gives the sequence its blocks. What it no longer refers to goes back behind the new fence.
+func (c *Compaction[B]) finish() error {
+	s, p := c.Body, c.Body.Stores
 	kept := make(map[block.Block]bool, len(c.blocks))
 	for _, b := range c.blocks {
 		kept[b] = true
@@ -60,22 +128,6 @@ func (c *Compaction[B]) Run() error {
 	p.Kept.Logical += len(c.blocks) - len(s.Kept.Blocks)
 	s.Kept.Blocks, s.Len = append(s.Kept.Blocks[:0], c.blocks...), c.Len
 	return p.Kept.Retire(s.Fence, gone)
-}
-
-// work enqueues what uses the sequence and blocks that were taken for it, without the pool's lock, and makes this
-// point of the stream the sequence's fence.
-func (c *Compaction[B]) work(kept, fresh []block.Block, enqueue func() error) error {
-	s := c.Body
-	if err := s.Fence.Order(c.Stream); err != nil {
-		return err
-	}
-	s.TakenKept, s.TakenFresh = kept, fresh
-	err := s.Stores.Fences.Lend(enqueue)
-	s.TakenKept, s.TakenFresh = nil, nil
-	if err != nil {
-		return err
-	}
-	return s.Touched(c.Stream)
 }
 
 // lay decides which blocks the tokens will lie in. Tokens at the end that stay together,
@@ -162,7 +214,7 @@ func (c *Compaction[B]) own() error {
 		p.Kept.Forget(c.blocks[i]) // it is nobody else's, and will not be what it was
 	}
 	for n, i := range shared {
-		c.pairs.Host = append(c.pairs.Host, c.blocks[i].ID, c.copied.Blocks[n].ID)
+		c.pairs.Host = p.Kept.Pair(c.pairs.Host, c.blocks[i], c.copied.Blocks[n])
 		c.blocks[i] = c.copied.Blocks[n]
 	}
 	return nil
@@ -171,7 +223,6 @@ func (c *Compaction[B]) own() error {
 // undo gives back what a failed compaction took. Slots that have moved do not come back.
 func (c *Compaction[B]) undo(err error) error {
 	s, p := c.Body, c.Body.Stores
-	err = errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream)) // nothing uses the copies any more
 	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &c.copied, c.copied.Blocks, nil))
 }
 
@@ -199,7 +250,7 @@ func (c *Compaction[B]) enqueue() error {
 		}
 	}()
 	for i := range lists {
-		if err := c.prepare(&lists[i], i); err != nil {
+		if err := c.fill(&lists[i], i); err != nil {
 			return err
 		}
 	}
@@ -211,9 +262,9 @@ func (c *Compaction[B]) enqueue() error {
 	return nil
 }
 
-// prepare brings a list's changes to the device. A copied block has what the shared one
+// fill brings a list's changes to the device. A copied block has what the shared one
 // had, so only what lies elsewhere moves; it is read where it was.
-func (c *Compaction[B]) prepare(ch *changes[B], list int) error {
+func (c *Compaction[B]) fill(ch *changes[B], list int) error {
 	p := c.Body.Stores
 	for i := c.From; i < c.Len; i++ {
 		if from := c.slot(c.Body.Kept.Blocks, c.Source(list, i)); from != c.slot(c.before, i) {
@@ -258,5 +309,5 @@ func (c *Compaction[B]) layer(l *store.Layer[B], ch *changes[B]) error {
 
 func (c *Compaction[B]) slot(blocks []block.Block, i int) int64 {
 	slots := c.Body.Stores.Config.BlockTokens()
-	return int64(blocks[i/slots].ID)*int64(slots) + int64(i%slots)
+	return c.Body.Stores.Kept.Slot(blocks[i/slots].ID, i%slots)
 }

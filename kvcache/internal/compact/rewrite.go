@@ -7,7 +7,6 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
-	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
 
@@ -21,7 +20,7 @@ type rewriting[B backend.Buffer] struct {
 	gone, full int   // of the sequence before: blocks that are in the kept store alone, and those that are whole there
 	whole      []int // the old block that becomes a new one, or −1
 	first, end int   // afterwards: the first block in the fresh store, and the end of those in the kept one
-	groups     []group
+	groups     []bunch
 	scratch    int // blocks of the fresh store that a group needs besides
 
 	copies                store.Vector[B, uint32] // quantized blocks that are copied as they are
@@ -29,35 +28,36 @@ type rewriting[B backend.Buffer] struct {
 	takenKept, takenFresh store.Owned
 }
 
-// group is new blocks that are put together at once, and the quantized ones that their tokens come from.
-type group struct{ blocks, sources []int }
+// bunch is new blocks that are put together at once, and the quantized ones that their tokens come from.
+type bunch struct{ blocks, sources []int }
 
 // groupBlocks is how many blocks are put together at once: each group is a few launches a layer.
 const groupBlocks = 8
 
-// rewrite is run for a sequence in two stores.
-func (c *Compaction[B]) rewrite() error {
-	s, p := c.Body, c.Body.Stores
-	r := &rewriting[B]{Compaction: c, gone: s.Recent.Gone, full: s.Full()}
+// prepare lays the tokens out, and takes the new blocks.
+func (r *rewriting[B]) prepare() error {
+	r.gone, r.full = r.Body.Recent.Gone, r.Body.Full()
 	r.lay()
-	if err := r.take(); err != nil {
-		return r.undo(err)
-	}
-	err := c.work(r.takenKept.Blocks, r.takenFresh.Blocks, r.enqueue)
-	if err != nil {
-		c.Moved = false                                                              // only in new blocks
-		return r.undo(errors.Join(p.Fences.Observe(err), residency.Drain(c.Stream))) // nothing uses those any more
-	}
-	unused := r.besides()
-	err = p.Fresh.Retire(s.Fence, unused)
+	return r.take()
+}
+
+func (r *rewriting[B]) taken() (kept, fresh []block.Block) {
+	return r.takenKept.Blocks, r.takenFresh.Blocks
+}
+
+// finish gives the sequence its blocks.
+func (r *rewriting[B]) finish() error {
+	s, p := r.Body, r.Body.Stores
+	err := p.Fresh.Retire(s.Fence, r.besides())
 	err = cmp.Or(err, p.Kept.Exchange(&s.Kept, 0, r.kept, s.Fence))
-	s.Len = c.Len
+	s.Len = r.Len
 	return cmp.Or(err, p.Fresh.Exchange(&s.Recent, r.first, r.fresh, s.Fence))
 }
 
 // undo gives back what a failed rewriting took.
 func (r *rewriting[B]) undo(err error) error {
 	s, p := r.Body, r.Body.Stores
+	r.Moved = false // only in new blocks
 	return errors.Join(err, p.Kept.GiveBack(&s.Kept, &r.takenKept, r.takenKept.Blocks, nil),
 		p.Fresh.GiveBack(&s.Recent, &r.takenFresh, r.takenFresh.Blocks, nil))
 }
@@ -89,7 +89,7 @@ func (r *rewriting[B]) lay() {
 	}
 	r.first = max(min(r.first, r.Len/slots), c.Edge(r.Len-1-slots))
 	r.end = max(r.first, c.Edge(r.Len-1), min(r.full, r.From/slots)) // what is quantized and the same stays so
-	var g group
+	var g bunch
 	for j := range blocks {
 		if !r.makes(j) {
 			continue
@@ -97,7 +97,7 @@ func (r *rewriting[B]) lay() {
 		sources := r.sources(g.sources, j)
 		if len(g.blocks) > 0 && (len(g.blocks) == groupBlocks || len(sources) > 2*groupBlocks) {
 			r.groups = append(r.groups, g)
-			g, sources = group{}, r.sources(nil, j)
+			g, sources = bunch{}, r.sources(nil, j)
 		}
 		g.blocks, g.sources = append(g.blocks, j), sources
 	}
@@ -265,7 +265,7 @@ func (r *rewriting[B]) enqueue() error {
 }
 
 // make brings back what a group's tokens come from, moves and turns them, and quantizes.
-func (r *rewriting[B]) make(g *group) error {
+func (r *rewriting[B]) make(g *bunch) error {
 	p, slots := r.Body.Stores, int64(r.Body.Stores.Config.BlockTokens())
 	besides := r.besides()
 	var back, sealed store.Vector[B, uint32]

@@ -11,6 +11,7 @@ package residency
 
 import (
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -19,18 +20,34 @@ import (
 type Blocks struct {
 	*Fences // of the pool
 	alloc   *block.BlockAllocator
-	tree    *prefix.Tree // nil: nothing is found again
+	tree    *prefix.Tree // of blocks, or with groups of entries; nil: nothing is found again
+	cache   cache        // of blocks: the tree, or groups; nil: nothing is
+	groups  *group.Cache // nil: an entry of the tree is a block
 	retired []retired
 	lists   [][]block.Block // of what was retired, to be used again
 
-	writers      []*Fence // by block: the step that writes a block of the tree
+	writers      []*Fence // by entry of the tree: the step that writes what is there
 	publications []publication
 	offered      []block.Block // scratch
 	known        []block.Block
 	replaced     []block.Block
 
-	// undefined is told of blocks whose content a device failed to write.
+	// undefined is told of entries of the tree whose content a device failed to write.
 	undefined func(b block.Block, err error)
+}
+
+// cache is what has blocks that nobody owns.
+type cache interface {
+	Has(b block.Block) (known, end bool)
+	Release(blocks []block.Block) error
+	Evictable(root prefix.Root) int
+	Evict(n int, root prefix.Root) bool
+	EvictAny(n int) bool
+	Forget(b block.Block) bool
+	Expire()
+	Leased(visit func(block.Block))
+	Check() error
+	Close()
 }
 
 // New returns the residency of n blocks, all of them free, on the device of fences, which stores of
@@ -44,11 +61,32 @@ func New(fences *Fences, n int, tree *prefix.Config, undefined func(b block.Bloc
 	r := &Blocks{Fences: fences, alloc: alloc, undefined: undefined}
 	if tree != nil {
 		r.writers = make([]*Fence, n)
-		r.tree, err = prefix.New(alloc, *tree)
+		if r.tree, err = prefix.New(alloc, *tree); err == nil {
+			r.cache = r.tree
+		}
 		fences.trees = append(fences.trees, r.tree)
 	}
 	return r, err
 }
+
+// NewGrouped is New for blocks of several parts: the tree has entries, and each part blocks with them. undefined is told
+// of entries.
+func NewGrouped(fences *Fences, n int, cfg group.Config, undefined func(entry block.Block, err error)) (*Blocks, error) {
+	alloc, err := block.New(n)
+	if err != nil {
+		return nil, err
+	}
+	r := &Blocks{Fences: fences, alloc: alloc, undefined: undefined, writers: make([]*Fence, cfg.Entries)}
+	if r.groups, err = group.New(alloc, cfg); err != nil {
+		return nil, err
+	}
+	r.tree, r.cache = r.groups.Tree(), r.groups
+	fences.trees = append(fences.trees, r.tree)
+	return r, nil
+}
+
+// Groups is what the tree has of several parts; nil: an entry of it is a block.
+func (r *Blocks) Groups() *group.Cache { return r.groups }
 
 // Tree is where blocks are found by the tokens that they hold; nil: nowhere. Blocks enter and
 // leave it by Publish, Forget and Release.
@@ -56,8 +94,8 @@ func (r *Blocks) Tree() *prefix.Tree { return r.tree }
 
 // Close gives up everything. The device is done with it: see Fences.Close.
 func (r *Blocks) Close() {
-	if r.tree != nil {
-		r.tree.Close()
+	if r.cache != nil {
+		r.cache.Close()
 	}
 	r.retired, r.lists, r.publications = nil, nil, nil
 }

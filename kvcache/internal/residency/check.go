@@ -22,6 +22,7 @@ func (r *Blocks) Stats() Stats {
 // Books are what sequences, steps and batches have of the blocks of a store, and of the pool's fences.
 type Books struct {
 	Owners  map[block.Block]int // references to blocks
+	Entries map[block.Block]int // and to entries of the tree, where those are not blocks
 	Holders map[*Fence]int
 }
 
@@ -32,6 +33,16 @@ func (b *Books) Own(blocks []block.Block) {
 	}
 	for _, owned := range blocks {
 		b.Owners[owned]++
+	}
+}
+
+// OwnPath notes an owner of each of entries of the tree that are not blocks.
+func (b *Books) OwnPath(path []block.Block) {
+	if b.Entries == nil {
+		b.Entries = map[block.Block]int{}
+	}
+	for _, e := range path {
+		b.Entries[e]++
 	}
 }
 
@@ -51,24 +62,42 @@ func (r *Blocks) Check(b *Books) error {
 		return err
 	}
 	for _, w := range r.retired {
-		b.Own(w.blocks)
+		if w.path {
+			b.OwnPath(w.blocks)
+		} else {
+			b.Own(w.blocks)
+		}
 		b.Hold(w.fence)
 	}
-	if r.tree != nil {
-		if err := r.tree.Check(); err != nil {
+	if r.cache != nil {
+		if err := r.cache.Check(); err != nil {
 			return err
 		}
-		r.tree.Leased(func(leased block.Block) { b.Own([]block.Block{leased}) })
+		r.cache.Leased(func(leased block.Block) { b.Own([]block.Block{leased}) })
 	}
-	for owned, n := range b.Owners {
-		if refs, err := r.alloc.Refs(owned); err != nil || refs != n {
+	if r.groups != nil {
+		r.tree.Leased(func(leased block.Block) { b.OwnPath([]block.Block{leased}) })
+		if err := owned(r.groups.Entries(), b.Entries); err != nil {
+			return fmt.Errorf("entries: %w", err)
+		}
+	}
+	if err := owned(r.alloc, b.Owners); err != nil {
+		return err
+	}
+	return r.checkWriters(b)
+}
+
+// owned verifies that blocks have the owners that are known.
+func owned(alloc *block.BlockAllocator, owners map[block.Block]int) error {
+	for owned, n := range owners {
+		if refs, err := alloc.Refs(owned); err != nil || refs != n {
 			return fmt.Errorf("block %d has %d owners, counted %d references (%v)", owned.ID, n, refs, err)
 		}
 	}
-	if len(b.Owners) != r.alloc.Held() {
-		return fmt.Errorf("%d blocks have owners, %d are held", len(b.Owners), r.alloc.Held())
+	if len(owners) != alloc.Held() {
+		return fmt.Errorf("%d blocks have owners, %d are held", len(owners), alloc.Held())
 	}
-	return r.checkWriters(b)
+	return nil
 }
 
 // checkWriters verifies who writes the blocks of the tree.
@@ -84,7 +113,7 @@ func (r *Blocks) checkWriters(b *Books) error {
 		last[w.block] = w.fence
 	}
 	for written, f := range last {
-		if r.Published(written) && r.writers[written.ID] != f {
+		if known, _ := r.tree.Has(written); known && r.writers[written.ID] != f {
 			return fmt.Errorf("who reads block %d does not wait for the step that writes it", written.ID)
 		}
 	}

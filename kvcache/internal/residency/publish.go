@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// publication is a block of the tree whose content a step on the device is still writing.
+// publication is an entry of the tree, a block but with groups, whose content a step on the device is still writing.
 type publication struct {
 	fence *Fence
 	block block.Block
@@ -16,14 +16,14 @@ type publication struct {
 
 // Published reports whether the prefix tree has a block, so that nobody may write it.
 func (r *Blocks) Published(b block.Block) bool {
-	if r.tree == nil || b == (block.Block{}) {
+	if r.cache == nil || b == (block.Block{}) {
 		return false
 	}
-	known, _ := r.tree.Has(b)
+	known, _ := r.cache.Has(b)
 	return known
 }
 
-// Writer is the step that writes a block of the tree; nil: it is written.
+// Writer is the step that writes what is at an entry of the tree; nil: it is written.
 func (r *Blocks) Writer(b block.Block) *Fence { return r.writers[b.ID] }
 
 // OrderKnown puts a stream after those that write the blocks which Publish of the same path would
@@ -49,12 +49,34 @@ func (r *Blocks) Publish(f *Fence, at prefix.Path, tokens []uint32, blocks []blo
 		return 0, err
 	}
 	for i, b := range blocks[:n] {
-		if b == r.offered[i] { // not one that others write
+		if b == r.offered[i] && f != nil { // not one that others write
 			r.writers[b.ID] = f
 			r.publications = append(r.publications, publication{f.Hold(), b})
 		}
 	}
 	return n, r.Retire(f, old)
+}
+
+// PublishPath is Publish where an entry of the tree is not a block: it puts entries for so many tokens behind a path, with
+// the blocks that held has of each part (see group.Cache.Insert), and appends those that are in the tree then to path.
+func (r *Blocks) PublishPath(f *Fence, path []block.Block, at prefix.Path, tokens []uint32, held func(part, i int) *block.Block) ([]block.Block, error) {
+	path, old, err := r.groups.Insert(path, r.replaced[:0], at, tokens, held)
+	r.replaced = old[:0]
+	if err != nil {
+		return path, err
+	}
+	for _, e := range r.groups.Wrote() {
+		r.Written(f, e)
+	}
+	return path, r.Retire(f, old)
+}
+
+// Written notes that a step writes something of an entry of the tree.
+func (r *Blocks) Written(f *Fence, e block.Block) {
+	if f != nil && r.writers[e.ID] != f {
+		r.writers[e.ID] = f
+		r.publications = append(r.publications, publication{f.Hold(), e})
+	}
 }
 
 // settle forgets the fences of published blocks whose content is written, latest first as Reclaim does. What a
@@ -93,20 +115,20 @@ func (r *Blocks) settle() (err error) {
 
 // Forget takes a block, and what hangs on it, out of the tree.
 func (r *Blocks) Forget(b block.Block) {
-	if r.tree != nil {
-		r.tree.Forget(b)
+	if r.cache != nil {
+		r.cache.Forget(b)
 	}
 }
 
 // Withdraw takes a block of a single owner out of the tree if it is the end of a path: its owner
 // has become shorter and may write it without a copy. Another stays, and is copied then.
 func (r *Blocks) Withdraw(b block.Block) {
-	if r.tree == nil || b == (block.Block{}) {
+	if r.cache == nil || b == (block.Block{}) {
 		return
 	}
 	owners, err := r.alloc.Refs(b)
-	if known, end := r.tree.Has(b); known && end && err == nil && owners == 1 {
-		r.tree.Forget(b)
+	if known, end := r.cache.Has(b); known && end && err == nil && owners == 1 {
+		r.cache.Forget(b)
 	}
 }
 
@@ -134,7 +156,7 @@ func (r *Blocks) Unpublish(err error, writing []block.Block) bool {
 		return false
 	}
 	for _, b := range alone {
-		r.tree.Forget(b)
+		r.cache.Forget(b)
 	}
 	return true
 }

@@ -11,6 +11,7 @@ type retired struct {
 	fence  *Fence
 	blocks []block.Block
 	claim  *block.Claim // that is larger by so many then; nil: none
+	path   bool         // they are entries of the tree, which are not blocks
 }
 
 // Retire gives up references to blocks as soon as the device is past f. The slice
@@ -30,14 +31,26 @@ func (r *Blocks) RetireFor(c *block.Claim, f *Fence, blocks []block.Block) error
 	if n := len(r.lists); n > 0 {
 		list, r.lists = r.lists[n-1], r.lists[:n-1]
 	}
-	r.retired = append(r.retired, retired{f.Hold(), append(list, blocks...), c})
+	r.retired = append(r.retired, retired{f.Hold(), append(list, blocks...), c, false})
+	return nil
+}
+
+// RetirePath is Retire of entries of the tree that are not blocks, after the blocks that are with them.
+func (r *Blocks) RetirePath(f *Fence, path []block.Block) error {
+	if len(path) == 0 {
+		return nil
+	}
+	if f.Reached() {
+		return errors.Join(r.Reclaim(), r.tree.Release(path))
+	}
+	r.retired = append(r.retired, retired{f.Hold(), append([]block.Block(nil), path...), nil, true})
 	return nil
 }
 
 // due is how many blocks come back to a claim; nil: to any.
 func (r *Blocks) due(c *block.Claim) (n int) {
 	for _, w := range r.retired {
-		if w.claim == nil || c != nil && w.claim != c {
+		if w.path || w.claim == nil || c != nil && w.claim != c {
 			continue
 		}
 		for _, b := range w.blocks {
@@ -52,7 +65,9 @@ func (r *Blocks) due(c *block.Claim) (n int) {
 // Retired is how many references wait for the device.
 func (r *Blocks) Retired() (refs int) {
 	for _, w := range r.retired {
-		refs += len(w.blocks)
+		if !w.path {
+			refs += len(w.blocks)
+		}
 	}
 	return refs
 }
@@ -60,10 +75,10 @@ func (r *Blocks) Retired() (refs int) {
 // release takes an owner from each of a sequence's blocks. Those that the prefix
 // tree knows stay findable.
 func (r *Blocks) release(blocks []block.Block) error {
-	if r.tree == nil {
+	if r.cache == nil {
 		return r.alloc.ReleaseN(blocks, 0)
 	}
-	return r.tree.Release(blocks)
+	return r.cache.Release(blocks)
 }
 
 // giveBack releases blocks, and promises those that nobody else has to a claim.
@@ -82,8 +97,8 @@ func (r *Blocks) giveBack(c *block.Claim, blocks []block.Block) error {
 // device that it meets.
 func (r *Blocks) Reclaim() error {
 	err := r.settle()
-	if r.tree != nil {
-		r.tree.Expire()
+	if r.cache != nil {
+		r.cache.Expire()
 	}
 	var asked *Fence
 	for i := len(r.retired) - 1; i >= 0; i-- {
@@ -98,7 +113,12 @@ func (r *Blocks) Reclaim() error {
 			kept = append(kept, w)
 			continue
 		}
-		err = errors.Join(err, r.Observe(w.fence.err), r.giveBack(w.claim, w.blocks))
+		err = errors.Join(err, r.Observe(w.fence.err))
+		if w.path {
+			err = errors.Join(err, r.tree.Release(w.blocks))
+		} else {
+			err = errors.Join(err, r.giveBack(w.claim, w.blocks))
+		}
 		r.Drop(w.fence)
 		r.lists = append(r.lists, w.blocks[:0])
 	}

@@ -48,13 +48,13 @@ func (r *Blocks) makeRoom(c *block.Claim, root prefix.Root, n int) error {
 		return err
 	}
 	short := n - free
-	if short <= 0 || r.tree == nil || r.tree.Evict(short, root) {
+	if short <= 0 || r.cache == nil || r.cache.Evict(short, root) {
 		return nil
 	}
-	own := r.tree.Evictable(root)
+	own := r.cache.Evictable(root)
 	if due := min(short, promised); short-due <= own { // a promise is kept whoever's floor it is
-		r.tree.Evict(short-due, root)
-		r.tree.EvictAny(due)
+		r.cache.Evict(short-due, root)
+		r.cache.EvictAny(due)
 		return nil
 	}
 	return block.ErrOutOfBlocks{Need: n, Free: free + own}

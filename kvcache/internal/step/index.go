@@ -5,6 +5,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
 
@@ -38,44 +39,88 @@ type division[B backend.Buffer] struct {
 
 // Lay computes the host side for the step's entries, whose blocks are taken.
 func (b *Step[B]) Lay() {
-	ix := &b.Index
-	slots := b.Stores.Config.BlockTokens()
+	ix, p := &b.Index, b.Stores
+	slots := p.Config.BlockTokens()
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
 	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
-	most := b.Stores.Config.MostBlocks()
+	most := p.Config.KernelBlocksOf(p.MostTokens(b.Size.Tokens))
 	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
+	seqs := 0
 	for i := range b.Entries {
-		stride = max(stride, b.Stores.Config.BlocksOf(b.Entries[i].context()))
+		stride = max(stride, p.Config.KernelBlocksOf(b.Entries[i].context()))
+		seqs += b.Entries[i].pieces()
 	}
-	seqs := len(b.Entries)
 	if b.Size.Seqs > 0 {
 		seqs, stride = b.Size.Seqs, most
 	}
 	ix.Fresh.room(seqs, stride)
-	if b.Stores.Windowed() {
+	if p.Windowed() {
 		ix.Older.room(seqs, stride)
 	}
+	rows := 0
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		context := e.context()
 		ix.fillRows(e, context, slots)
-		ix.Lens.Host = append(ix.Lens.Host, uint32(context))
-		ix.queries = append(ix.queries, uint32(e.Tokens))
-		ix.Offsets.Host = append(ix.Offsets.Host, ix.Offsets.Host[i]+uint32(e.Tokens))
-		row, used := ix.Fresh.row(i), b.Stores.Config.BlocksOf(context)
+		if p.Rule.Kind == group.Chunked {
+			rows = b.layChunks(e, rows)
+			continue
+		}
+		ix.piece(context, e.Tokens)
+		row, used := ix.Fresh.row(rows), p.Config.KernelBlocksOf(context)
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
-		if b.Stores.Windowed() {
-			e.olderTable(ix.Older.row(i))
+		if p.Windowed() {
+			e.olderTable(ix.Older.row(rows))
 		}
+		rows++
 	}
-	clear(ix.Fresh.Tables.Host[len(b.Entries)*stride:])
-	if b.Stores.Windowed() {
-		clear(ix.Older.Tables.Host[len(b.Entries)*stride:])
+	clear(ix.Fresh.Tables.Host[rows*stride:])
+	if p.Windowed() {
+		clear(ix.Older.Tables.Host[rows*stride:])
 	}
 	ix.pad(b.Size)
 	ix.arena.Pinned = b.Pinned
+}
+
+// piece appends the length of a sequence, and how many rows it has.
+func (ix *Index[B]) piece(context, tokens int) {
+	ix.Lens.Host = append(ix.Lens.Host, uint32(context))
+	ix.queries = append(ix.queries, uint32(tokens))
+	ix.Offsets.Host = append(ix.Offsets.Host, ix.Offsets.Host[len(ix.Offsets.Host)-1]+uint32(tokens))
+}
+
+// pieces is the number of sequences that attention takes an entry for: one for each chunk that its rows are in.
+func (e *Entry[B]) pieces() int {
+	r := &e.Body.Stores.Rule
+	if r.Kind != group.Chunked {
+		return 1
+	}
+	end := e.context() + e.Body.Gone*r.Block
+	return (end-1)/r.Chunk - (end-e.Tokens)/r.Chunk + 1
+}
+
+// layChunks lays an entry out in a part with chunks. To its rows in a chunk it is a sequence that begins there.
+func (b *Step[B]) layChunks(e *Entry[B], rows int) int {
+	ix, p := &b.Index, b.Stores
+	r, gone := &p.Rule, e.Body.Gone*p.Rule.Block
+	end := e.context() + gone
+	for at := end - e.Tokens; at < end; rows++ {
+		begin := at - at%r.Chunk
+		to := min(begin+r.Chunk, end)
+		ix.piece(to-begin, to-at)
+		row := ix.Fresh.row(rows)
+		used := p.Config.KernelBlocksOf(to - begin)
+		e.places(row[:used], (begin-gone)/r.Block)
+		clear(row[used:])
+		if p.Windowed() {
+			older := ix.Older.row(rows)
+			clear(older[e.olderPlaces(older, (begin-gone)/r.Block):])
+		}
+		at = to
+	}
+	return rows
 }
 
 // room makes room for the tables of so many sequences.
@@ -90,7 +135,7 @@ func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.
 func (ix *Index[B]) fillRows(e *Entry[B], context, slots int) {
 	for pos := context - e.Tokens; pos < context; { // a block at a time
 		end := min(context, pos-pos%slots+slots)
-		slot := int64(e.block(pos/slots))*int64(slots) + int64(pos%slots)
+		slot := e.slot(pos/slots, pos%slots)
 		for i := range end - pos {
 			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
 			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))
@@ -123,7 +168,7 @@ func (b *Step[B]) divide(st *store.Store[B], t *partial[B]) error {
 	for i := range t.divisions {
 		d := &t.divisions[i]
 		plan, err := p.BE.PlanAttend(backend.AttendShape{
-			QHeads: c.Model.QHeads, KVHeads: c.Model.KVHeads, KDim: c.Model.HeadDim, VDim: c.Model.VHeadDim, BlockSize: c.BlockTokens(),
+			QHeads: c.Model.QHeads, KVHeads: c.Model.KVHeads, KDim: c.Model.HeadDim, VDim: c.Model.VHeadDim, BlockSize: c.KernelTokens(),
 			Format: st.Formats[i], ContextLens: ix.Lens.Host, QueryLens: ix.queries,
 			Window: m.Window, SinkTokens: m.SinkTokens, Part: split.Part, Residual: split.Residual, Scores: b.Mass && (!p.Windowed() || c.Attention.Scores), Work: d.work.Host[:0],
 			Table: table, TableStride: t.Stride, MinShared: max(c.Attention.MinShared, 0), Fixed: fixed,

@@ -74,9 +74,6 @@ func (e *Entry[B]) long() bool {
 // layer's come.
 func (b *Step[B]) Has(layer int) bool { return !b.staging.on || b.staging.layer == layer || !b.writes }
 
-// Long reports whether the layers of the planned step use one cache in turn.
-func (b *Step[B]) Long() bool { return b.staging.on }
-
 // after is the blocks of the fresh store that an entry of a long step has afterwards, from begin on; those from one to
 // another, which were full, it has already.
 func (e *Entry[B]) after() (begin, from, to int) {
@@ -188,7 +185,7 @@ func (b *Step[B]) enqueueStaging() error {
 func (b *Step[B]) enter(layer int) error {
 	p, t := b.Stores, &b.staging
 	if t.layer != layer {
-		if err := b.Leave(); err != nil {
+		if err := b.leave(); err != nil {
 			return err
 		}
 		t.layer, t.left = layer, !b.writes && !p.Config.Attention.Scores
@@ -218,8 +215,8 @@ func (b *Step[B]) enter(layer int) error {
 	return b.clearScores(l)
 }
 
-// Leave copies the last blocks of the layer that is in the staging to the fresh store.
-func (b *Step[B]) Leave() error {
+// leave copies the last blocks of the layer that is in the staging to the fresh store.
+func (b *Step[B]) leave() error {
 	p, t := b.Stores, &b.staging
 	if t.left {
 		return nil

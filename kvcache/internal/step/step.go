@@ -1,6 +1,6 @@
-// Package step is one step of a pool's sequences on the device: the blocks that it takes, where its rows
+// Package step is one step of a pool's sequences on the device, in each part of the layers: the blocks that it takes, where its rows
 // go, how attention is divided, and what a layer enqueues. It knows sequences by their bodies. What changes a
-// body is called under the pool's lock; what only computes or enqueues is not: Lay, Divide, Append, Attend, QuantizeResidual, Leave.
+// body is called under the pool's lock; what only computes or enqueues is not: Append, Attend, QuantizeResidual, Leave.
 package step
 
 import (
@@ -10,16 +10,13 @@ import (
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
 
-// Step is the sequences that get new tokens, and the plan that serves all layers. It is used again for
-// every step: a warm one allocates nothing.
+// Step is a step in one part: the sequences that get new tokens, and the plan that serves all layers of the part. It is
+// used again for every step: a warm one allocates nothing.
 type Step[B backend.Buffer] struct {
 	Stores  *store.Stores[B]
 	Entries []Entry[B]
-	Mass    bool           // attention scores can be had
-	Size    Size           // of all steps, if they are of one
-	Pinned  bool           // the index vectors stay where they are: something was captured that reads them
-	Stream  backend.Stream // of the plan
 	Index   Index[B]
+	*Settings
 
 	fence   *residency.Fence // of the last step: its index vectors may still be read
 	taken   []block.Block    // of the fresh store, by all entries
@@ -36,10 +33,18 @@ type none[B backend.Buffer] struct {
 	positions backend.Opt[B]
 }
 
+// Settings are what the steps of all parts have in common.
+type Settings struct {
+	Mass   bool           // attention scores can be had
+	Size   Size           // of all steps, if they are of one
+	Pinned bool           // the index vectors stay where they are: something was captured that reads them
+	Stream backend.Stream // of the plan
+}
+
 // Size is how many sequences a step has, and how many tokens of each; zero: steps differ.
 type Size struct{ Seqs, Tokens int }
 
-// Entry is one sequence of a step.
+// Entry is one sequence of a step, in a part: tokens are those that are not cut out there.
 type Entry[B backend.Buffer] struct {
 	Body    *store.Body[B]
 	Tokens  int  // rows of this sequence in the step
@@ -55,20 +60,14 @@ type Entry[B backend.Buffer] struct {
 	kept     store.Owned // part of sealing.taken: blocks after those
 }
 
-// Writes reports whether the planned step has new tokens.
-func (b *Step[B]) Writes() bool { return b.writes }
-
-// Clear forgets the entries, whose blocks were given back or committed.
-func (b *Step[B]) Clear() {
+// clear forgets the entries, whose blocks were given back or committed.
+func (b *Step[B]) clear() {
 	clear(b.Entries)
 	b.Entries, b.taken, b.sealing.taken = b.Entries[:0], b.taken[:0], b.sealing.taken[:0]
 }
 
-// Used replaces the step's fence by that of a later one.
-func (b *Step[B]) Used(f *residency.Fence) { b.Stores.Fences.Replace(&b.fence, f) }
-
-// Own enters what the step holds in the books of each store, and what it took, if it is open.
-func (b *Step[B]) Own(kept, fresh *residency.Books, open bool) {
+// own enters what the step holds in the books of each store, and what it took, if it is open.
+func (b *Step[B]) own(kept, fresh *residency.Books, open bool) {
 	kept.Hold(b.fence)
 	if open {
 		fresh.Own(b.taken)
@@ -76,8 +75,12 @@ func (b *Step[B]) Own(kept, fresh *residency.Books, open bool) {
 	}
 }
 
-// Free ends the lives of the step's vectors.
-func (b *Step[B]) Free() {
+// free ends the lives of the step's vectors.
+func (b *Step[B]) free() {
+	if b.Stores.States != nil {
+		b.Index.Lens.Free(b.Stores.BE)
+		return
+	}
 	b.Index.free(b.Stores.BE)
 	b.sealing.free(b.Stores.BE)
 	b.staging.free(b.Stores.BE)

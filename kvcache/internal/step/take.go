@@ -93,7 +93,7 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 		if e.Body.Failed != nil { // since it was added
 			return 0, 0, fmt.Errorf("%w", e.Body.Failed)
 		}
-		if e.Write && !e.staged.long {
+		if e.Write && !e.staged.long && b.Stores.States == nil {
 			if e.copies, err = e.Body.TailShared(); err != nil {
 				return 0, 0, err
 			}
@@ -104,7 +104,11 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 		if e.copies && b.keeps(e) {
 			e.copies = false
 		}
-		e.need = e.needs()
+		if e.need = e.needs(); b.Stores.States != nil {
+			if e.need, err = e.takesState(); err != nil {
+				return 0, 0, err
+			}
+		}
 		need, promised = need+e.need, promised+min(e.need, e.fresh.Claimed)
 	}
 	return need, promised, nil
@@ -131,23 +135,6 @@ func (b *Step[B]) keeps(e *Entry[B]) bool {
 		owners--
 	}
 	return err == nil && owners == 0
-}
-
-// Abandon gives back what a planned step took, once the device is past what was
-// enqueued for it.
-func (b *Step[B]) Abandon() error {
-	p := b.Stores
-	f, err := p.Fences.Record(p.BE, b.Stream)
-	if err != nil {
-		return errors.Join(p.Fences.Observe(residency.Drain(b.Stream)), b.giveBack(nil))
-	}
-	err = b.giveBack(f.Hold())
-	b.Used(f)
-	for i := range b.Entries {
-		b.Entries[i].Body.Used(f) // it may have written behind the tokens of the last block
-	}
-	p.Fences.Drop(f)
-	return err
 }
 
 // giveBack returns the step's blocks behind f, and to the claims what they had promised.

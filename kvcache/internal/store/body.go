@@ -6,16 +6,20 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Body is what a sequence has on the device: its segments, and what becomes of them.
+// Body is what a sequence has on the device in a part: its segments, and what becomes of them. Where a window or chunk has
+// left blocks behind they are cut out, and the body is that of a sequence which is shorter by as many tokens. What
+// queries see depends on the distance of tokens, and on which are the first ones, so it is the same.
 type Body[B backend.Buffer] struct {
 	Stores *Stores[B]
 	Kept   Segment
 	Recent Segment // with Storage.Residual: its last tokens
 	Len    int     // tokens
+	Gone   int     // blocks that are cut out behind those of sinks
 	Root   prefix.Root
 	Fence  *residency.Fence // the last work that used it
 	Failed error            // of the device, which left its content undefined
@@ -23,6 +27,15 @@ type Body[B backend.Buffer] struct {
 	TakenKept, TakenFresh []block.Block // by work that is under way without the pool's lock
 
 	Tables Tables[B]
+}
+
+// Total is the tokens of the sequence.
+func (s *Body[B]) Total() int { return s.Len + s.Gone*s.Stores.Config.BlockTokens() }
+
+// Cut is the tokens that are cut out, and those of sinks before them.
+func (s *Body[B]) Cut() (sinks, gone int) {
+	r := &s.Stores.Rule
+	return r.SinkBlocks() * r.Block, s.Gone * r.Block
 }
 
 // Fresh is the segment that steps write to.
@@ -40,6 +53,12 @@ func (s *Body[B]) Full() int {
 
 // Tail is the block that the next token goes into, the zero Block if the step takes that.
 func (s *Body[B]) Tail() block.Block {
+	if s.Stores.States != nil {
+		if s.Len == 0 {
+			return block.Block{}
+		}
+		return s.Kept.Blocks[0]
+	}
 	g, slots := s.Fresh(), s.Stores.Config.BlockTokens()
 	i := s.Len/slots - g.Gone
 	if s.Len%slots == 0 || i < 0 {
@@ -60,16 +79,13 @@ func (s *Body[B]) Take(dst []block.Block, n int) ([]block.Block, error) {
 	return s.Stores.Fresh.Take(&s.Fresh().Claim, s.Root, dst, n)
 }
 
-// Reuse gives an empty sequence blocks that were found, with so many tokens.
-func (s *Body[B]) Reuse(blocks []block.Block, tokens int) {
-	s.Kept.Blocks, s.Len = blocks, tokens
+// Reuse gives an empty sequence blocks that were found, with so many tokens of which blocks are gone.
+func (s *Body[B]) Reuse(blocks []block.Block, gone, tokens int) {
+	s.Kept.Blocks, s.Gone, s.Len = append(s.Kept.Blocks[:0], blocks...), gone, tokens-gone*s.Stores.Config.BlockTokens()
 	if s.Stores.Windowed() {
 		s.Recent.Gone = len(blocks)
 	}
 	s.Stores.Kept.Logical += len(blocks)
-	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
-		s.Fence = s.Stores.Kept.Writer(blocks[n-1]).Hold()
-	}
 }
 
 // Fork makes an empty child another owner of all blocks.
@@ -80,23 +96,63 @@ func (s *Body[B]) Fork(child *Body[B]) error {
 	}
 	if p.Windowed() {
 		if err := p.Fresh.share(&s.Recent, &child.Recent); err != nil {
-			return errors.Join(err, child.Cut(0))
+			return errors.Join(err, child.keep(0))
 		}
 	}
-	child.Len, child.Root, child.Fence = s.Len, s.Root, s.Fence.Hold()
+	child.Len, child.Gone, child.Root, child.Fence = s.Len, s.Gone, s.Root, s.Fence.Hold()
 	return nil
 }
 
-// Truncate keeps the first n tokens. The sequence is truncated also with an error.
+// Truncate keeps the first n tokens of the sequence, after which it can go on: see group.Rule.Reaches. The sequence is
+// truncated also with an error.
 func (s *Body[B]) Truncate(n int) error {
-	err := s.Cut(s.Stores.Config.BlocksOf(n))
+	if n == 0 {
+		s.Gone = 0
+	}
+	n -= s.Gone * s.Stores.Config.BlockTokens()
+	err := s.keep(s.blocksOf(n))
 	s.Len = n
 	return err
 }
 
-// Cut keeps the first blocks and gives up the references to the others once the
+// blocksOf is the number of blocks of n tokens that are not cut out.
+func (s *Body[B]) blocksOf(n int) int {
+	if s.Stores.States != nil {
+		return min(n, 1)
+	}
+	return s.Stores.Config.BlocksOf(n)
+}
+
+// Slide gives up, behind f, what no later query reads: see group.Rule. Of that the found tokens that the sequence began with,
+// and what is read after the first ends tokens, stay findable.
+func (s *Body[B]) Slide(f *residency.Fence, found, ends int) error {
+	r, p := &s.Stores.Rule, s.Stores
+	if r.Kind != group.Window && r.Kind != group.Chunked {
+		return nil
+	}
+	n := r.Gone(s.Total()) - s.Gone
+	if n <= 0 {
+		return nil
+	}
+	at := r.SinkBlocks()
+	if g := p.Kept.Groups(); g != nil {
+		for i := at; i < min(at+n, len(s.Kept.Blocks)); i++ {
+			if number := i + s.Gone; number*r.Block >= found && !r.Reads(number, ends) {
+				g.Drop(p.Number, number, s.Kept.Blocks[i])
+			}
+		}
+	}
+	err := p.Kept.Excise(&s.Kept, at, n, f)
+	if p.Windowed() {
+		err = cmp.Or(err, p.Fresh.Excise(&s.Recent, at, n, f))
+	}
+	s.Gone, s.Len = s.Gone+n, s.Len-n*p.Config.BlockTokens()
+	return err
+}
+
+// keep keeps the first blocks and gives up the references to the others once the
 // sequence's last step is done.
-func (s *Body[B]) Cut(keep int) error {
+func (s *Body[B]) keep(keep int) error {
 	p := s.Stores
 	err := p.Kept.Cut(&s.Kept, keep, s.Fence)
 	if p.Windowed() {
@@ -108,11 +164,11 @@ func (s *Body[B]) Cut(keep int) error {
 // Release gives everything back. The sequence is released also with an error.
 func (s *Body[B]) Release() error {
 	p := s.Stores
-	err := s.Cut(0)
+	err := s.keep(0)
 	p.Kept.Cancel(&s.Kept.Claim)
 	p.Fresh.Cancel(&s.Fresh().Claim)
 	p.Fences.Drop(s.Fence)
-	s.Len, s.Fence = 0, nil
+	s.Len, s.Gone, s.Fence = 0, 0, nil
 	if s.Tables.made() {
 		_ = p.Fences.Apart(func() error { s.Tables.Free(p.BE); return nil }) // the device waits as it must
 	}
@@ -122,33 +178,12 @@ func (s *Body[B]) Release() error {
 // Used replaces the sequence's fence by that of a later step.
 func (s *Body[B]) Used(f *residency.Fence) { s.Stores.Fences.Replace(&s.Fence, f) }
 
-// Touched makes this point of the stream the sequence's fence. The stream has been
-// put after the one before. Where no fence can be had it waits.
-func (s *Body[B]) Touched(stream backend.Stream) error {
-	f, err := s.Stores.Fences.Record(s.Stores.BE, stream)
-	if err != nil {
-		return errors.Join(s.Stores.Fences.Observe(err), residency.Drain(stream))
-	}
-	s.Used(f)
-	return nil
-}
-
-// FenceBehind is Touched for work that was not put after the sequence's fence. It
-// does not change the sequence, so it need not wait for what others read of it; but
-// whoever waits for the new fence waits for those, too.
-func (s *Body[B]) FenceBehind(stream backend.Stream) error {
-	if err := s.Fence.Order(stream); err != nil {
-		return errors.Join(s.Stores.Fences.Observe(err), residency.Drain(stream))
-	}
-	return s.Touched(stream)
-}
-
 // Check reports what does not fit together in the sequence's segments.
 func (s *Body[B]) Check(kept, fresh *residency.Books) error {
 	kept.Own(s.Kept.Blocks)
 	kept.Own(s.TakenKept)
 	kept.Hold(s.Fence)
-	if g, want := s.Fresh(), s.Stores.Config.BlocksOf(s.Len); g.End() != want {
+	if g, want := s.Fresh(), s.blocksOf(s.Len); g.End() != want {
 		return fault("a sequence of %d tokens has blocks up to %d, not %d", s.Len, g.End(), want)
 	}
 	if s.Stores.Windowed() {

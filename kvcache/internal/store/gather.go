@@ -6,19 +6,23 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// Gather materialises a layer as dense keys [heads, Len, head dim] and values [heads, Len, value head dim].
-func (s *Body[B]) Gather(stream backend.Stream, layer int, k, v B) error {
+// Gather materialises what a layer has of the sequence as dense keys [heads, tokens, head dim] and values [heads, tokens,
+// value head dim].
+func (s *Bodies[B]) Gather(stream backend.Stream, layer int, k, v B) error {
+	b, l := s.Of(layer)
+	return s.work(stream, func() error { return b.gather(stream, l, k, v) })
+}
+
+func (s *Body[B]) gather(stream backend.Stream, layer int, k, v B) error {
 	p := s.Stores
-	return s.work(stream, func() error {
-		if err := s.uploadTables(stream); err != nil {
-			return err
-		}
-		if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
-			return s.gatherBoth(stream, layer, older, k, v)
-		}
-		return p.BE.Gather(stream, backend.GatherParams[B]{
-			Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
-	})
+	if err := s.uploadTables(stream); err != nil {
+		return err
+	}
+	if older := min(s.Recent.Gone*p.Config.BlockTokens(), s.Len); p.Windowed() && older > 0 {
+		return s.gatherBoth(stream, layer, older, k, v)
+	}
+	return p.BE.Gather(stream, backend.GatherParams[B]{
+		Cache: p.Fresh.Layers[layer].View, Table: s.freshTable(), Len: s.Len, K: backend.Some(k), V: backend.Some(v)})
 }
 
 // freshTable is the block table of the store that steps write to, on the device.

@@ -1,67 +1,123 @@
 package store
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
 
 // Reservation is a sequence that is to be able to grow to so many tokens.
 type Reservation[B backend.Buffer] struct {
-	Body   *Body[B]
+	Body   *Bodies[B]
 	Tokens int
 }
 
-// Reserve sets aside what the sequences need besides the blocks they have, in all stores or in none.
+// reserving is the claims on the blocks of one allocator, and what they were.
+type reserving struct {
+	of      *residency.Blocks
+	claims  []block.Reservation
+	before  []int
+	writing []block.Block // blocks that are written next, and may be in the prefix tree
+}
+
+// Reserve sets aside what the sequences need besides the blocks they have, in all parts or in none.
 // block.ErrOutOfBlocks; it waits for blocks that the device still uses before.
-func (p *Stores[B]) Reserve(rs []Reservation[B]) error {
-	fresh := make([]block.Reservation, len(rs))
-	for i, r := range rs {
-		need := r.Body.growth(r.Tokens)
-		shared, err := r.Body.TailShared()
-		if err != nil {
-			return err
-		}
-		if shared && r.Tokens > r.Body.Len {
-			need++
-		}
-		fresh[i] = block.Reservation{Claim: &r.Body.Fresh().Claim, Blocks: max(need, 0)}
+func (p *Parts[B]) Reserve(rs []Reservation[B]) error {
+	unpublished, err := p.reserve(rs)
+	if unpublished { // and fewer are needed now
+		_, err = p.reserve(rs)
 	}
-	if !p.Windowed() {
-		return p.Fresh.Reserve(fresh)
-	}
-	return p.reserveBoth(rs, fresh)
+	return err
 }
 
-// growth is the blocks to write to that a sequence needs to have so many tokens.
-func (s *Body[B]) growth(tokens int) int {
-	c := &s.Stores.Config
-	blocks := c.BlocksOf(tokens)
-	if s.Stores.Windowed() {
-		blocks = min(blocks, c.WindowBlocks())
-	}
-	return blocks - len(s.Fresh().Blocks)
-}
-
-// reserveBoth is Reserve for sequences in two stores. What a sequence gives up of its window comes back
-// to its claim of the fresh store from then on.
-func (p *Stores[B]) reserveBoth(rs []Reservation[B], fresh []block.Reservation) error {
-	kept, before := make([]block.Reservation, len(rs)), make([]int, len(rs))
-	for i, r := range rs {
-		before[i] = r.Body.Kept.Claim.Blocks()
-		kept[i] = block.Reservation{Claim: &r.Body.Kept.Claim, Blocks: max(p.Config.Edge(r.Tokens-1)-r.Body.Full(), 0)}
-	}
-	if err := p.Kept.Reserve(kept); err != nil {
-		return err
-	}
-	if err := p.Fresh.Reserve(fresh); err != nil {
-		for i := range kept {
-			p.Kept.Cancel(kept[i].Claim)
-			_ = p.Kept.Restore(kept[i].Claim, before[i]) // there is room for what was promised
+// reserve is Reserve, with which it is worth trying again where blocks that are to be written left the prefix tree.
+func (p *Parts[B]) reserve(rs []Reservation[B]) (unpublished bool, err error) {
+	var all []reserving
+	add := func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block) {
+		i := slices.IndexFunc(all, func(r reserving) bool { return r.of == of })
+		if i < 0 {
+			i, all = len(all), append(all, reserving{of: of})
 		}
-		return err
+		r := &all[i]
+		r.claims, r.before = append(r.claims, block.Reservation{Claim: c, Blocks: max(blocks, 0)}), append(r.before, c.Blocks())
+		if writing != (block.Block{}) {
+			r.writing = append(r.writing, writing)
+		}
 	}
 	for _, r := range rs {
-		r.Body.Recent.Reserved = true
+		for i := range r.Body.Parts {
+			if err := r.Body.Parts[i].reserve(r.Tokens, add); err != nil {
+				return false, err
+			}
+		}
 	}
+	for i := range all {
+		if err := all[i].of.Reserve(all[i].claims); err != nil {
+			for _, done := range all[:i] {
+				done.restore()
+			}
+			return all[i].of.Unpublish(err, all[i].writing), err
+		}
+	}
+	for _, r := range rs {
+		for i := range r.Body.Parts {
+			b := &r.Body.Parts[i]
+			b.Fresh().Reserved = b.Fresh().Reserved || b.Stores.Windowed() || b.slides()
+			b.Kept.Reserved = b.Kept.Reserved || b.slides()
+		}
+	}
+	return false, nil
+}
+
+// slides reports whether the body gives up blocks in front as it grows.
+func (s *Body[B]) slides() bool {
+	return s.Stores.Rule.Kind == group.Window || s.Stores.Rule.Kind == group.Chunked
+}
+
+// restore makes the claims what they were. There is room for what was promised.
+func (r *reserving) restore() {
+	for i, c := range r.claims {
+		r.of.Cancel(c.Claim)
+		_ = r.of.Restore(c.Claim, r.before[i])
+	}
+}
+
+// reserve says what a sequence of so many tokens needs besides the blocks that it has.
+func (s *Body[B]) reserve(tokens int, add func(of *residency.Blocks, c *block.Claim, blocks int, writing block.Block)) error {
+	p := s.Stores
+	shared, err := s.TailShared()
+	if err != nil {
+		return err
+	}
+	need, writing := s.growth(tokens), block.Block{}
+	if tokens > s.Total() {
+		if writing = s.Tail(); shared {
+			need++
+		}
+	}
+	if p.Windowed() {
+		sealed := p.Config.Edge(tokens-s.Gone*p.Config.BlockTokens()-1) - s.Full()
+		if s.slides() { // what is sealed later comes when as much has gone
+			sealed = min(sealed, p.Config.BlocksOf(p.MostTokens(1))-s.Full())
+		}
+		add(p.Kept.Blocks, &s.Kept.Claim, sealed, block.Block{})
+	}
+	add(p.Fresh.Blocks, &s.Fresh().Claim, need, writing)
 	return nil
+}
+
+// growth is the blocks to write to that a sequence needs to have so many tokens, however many more than it can hold at a time.
+func (s *Body[B]) growth(tokens int) int {
+	p := s.Stores
+	if p.States != nil {
+		return min(tokens, 1) - len(s.Kept.Blocks)
+	}
+	blocks := p.Config.BlocksOf(min(tokens, p.MostTokens(1)))
+	if p.Windowed() {
+		blocks = min(blocks, p.Config.WindowBlocks())
+	}
+	return blocks - len(s.Fresh().Blocks)
 }

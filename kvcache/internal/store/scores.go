@@ -16,39 +16,88 @@ func (s *Body[B]) settled() int {
 }
 
 // ReadScores brings the scores of layers from first on together, a launch for each layer and store, and waits for
-// them: dst is [layers, KV heads, Len].
-func (s *Body[B]) ReadScores(stream backend.Stream, first, layers int, dst []float32) error {
-	each := s.Stores.Config.Model.KVHeads * s.Len
+// them: dst is [KV heads, Len] of each layer. Tokens that are cut out in a part have none.
+func (s *Bodies[B]) ReadScores(stream backend.Stream, first, layers int, dst []float32) error {
+	v := &s.Parts[0].Tables.Scores
+	n := 0
+	for l := first; l < first+layers; l++ {
+		b, _ := s.Of(l)
+		n += b.Stores.Config.Model.KVHeads * b.Len
+	}
 	err := s.work(stream, func() error {
-		if err := s.Tables.Scores.Fit(s.Stores.BE, layers*each); err != nil {
+		if err := v.Fit(s.all.BE, n); err != nil {
 			return err
 		}
-		if err := s.uploadTables(stream); err != nil {
-			return err
-		}
-		s.Stores.LockScores()
-		defer s.Stores.UnlockScores()
-		for i := range layers {
-			if err := s.gatherLayer(stream, first+i, i*each); err != nil {
+		for i := range s.Parts {
+			if s.Parts[i].Stores.States != nil {
+				continue
+			}
+			if err := s.Parts[i].uploadTables(stream); err != nil {
 				return err
 			}
+		}
+		at := 0
+		for l := first; l < first+layers; l++ {
+			b, own := s.Of(l)
+			if err := b.gatherLayer(stream, own, v.Buf, at); err != nil {
+				return err
+			}
+			at += b.Stores.Config.Model.KVHeads * b.Len
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	fences := &s.Stores.Fences
-	return fences.Observe(fences.Apart(func() error { return s.download(stream, dst) }))
+	fences := &s.all.Fences
+	return fences.Observe(fences.Apart(func() error { return s.downloadScores(stream, v, first, layers, n, dst) }))
+}
+
+// downloadScores waits for n scores that were gathered.
+func (s *Bodies[B]) downloadScores(stream backend.Stream, v *Vector[B, float32], first, layers, n int, dst []float32) error {
+	if older := s.Parts[0].settled(); len(s.Parts) == 1 && s.Parts[0].Gone == 0 && (older == s.Len() || older == 0) {
+		return backend.Download(s.all.BE, stream, dst, v.Buf.Buf, 0)
+	}
+	v.Host = slices.Grow(v.Host[:0], n)[:n]
+	err := backend.Download(s.all.BE, stream, v.Host, v.Buf.Buf, 0)
+	parts := v.Host
+	for l := first; l < first+layers; l++ {
+		b, _ := s.Of(l)
+		heads := b.Stores.Config.Model.KVHeads
+		b.spreadScores(dst[:heads*s.Len()], parts[:heads*b.Len])
+		dst, parts = dst[heads*s.Len():], parts[heads*b.Len:]
+	}
+	return err
+}
+
+// spreadScores puts what gatherLayer gathered of a layer where its tokens are in the sequence.
+func (s *Body[B]) spreadScores(dst, parts []float32) {
+	older, n, total := s.settled(), s.Len, s.Total()
+	sinks := min(s.Stores.Rule.SinkBlocks()*s.Stores.Rule.Block, n)
+	if s.Gone == 0 {
+		sinks = n
+	}
+	heads := s.Stores.Config.Model.KVHeads
+	row := make([]float32, n)
+	for h := range heads {
+		copy(row, parts[h*older:][:older])
+		copy(row[older:], parts[heads*older+h*(n-older):][:n-older])
+		to := dst[h*total:][:total]
+		clear(to)
+		copy(to, row[:sinks])
+		copy(to[total-(n-sinks):], row[sinks:])
+	}
 }
 
 // gatherLayer gathers a layer's scores [heads, settled], and those of the other tokens after them.
-func (s *Body[B]) gatherLayer(stream backend.Stream, layer, offset int) error {
+func (s *Body[B]) gatherLayer(stream backend.Stream, layer int, to backend.Opt[B], offset int) error {
 	p, older := s.Stores, s.settled()
+	p.LockScores()
+	defer p.UnlockScores()
 	if older > 0 {
 		l := &p.Kept.Layers[layer]
 		err := p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.Tables.Blocks.Buf, Len: older,
-			CacheScores: l.Scores, Scores: s.Tables.Scores.Buf, ScoresOffset: offset})
+			CacheScores: l.Scores, Scores: to, ScoresOffset: offset})
 		if err != nil {
 			return err
 		}
@@ -58,52 +107,46 @@ func (s *Body[B]) gatherLayer(stream backend.Stream, layer, offset int) error {
 	}
 	l := &p.Fresh.Layers[layer]
 	return p.BE.Gather(stream, backend.GatherParams[B]{Cache: l.View, Table: s.freshTable(), Begin: older, Len: s.Len - older,
-		CacheScores: l.Scores, Scores: s.Tables.Scores.Buf, ScoresOffset: offset + p.Config.Model.KVHeads*older})
-}
-
-// download waits for the scores that were gathered.
-func (s *Body[B]) download(stream backend.Stream, dst []float32) error {
-	be, v, older, n := s.Stores.BE, &s.Tables.Scores, s.settled(), s.Len
-	if older == n || older == 0 {
-		return backend.Download(be, stream, dst, v.Buf.Buf, 0)
-	}
-	v.Host = slices.Grow(v.Host[:0], len(dst))[:len(dst)]
-	err := backend.Download(be, stream, v.Host, v.Buf.Buf, 0)
-	heads, parts := s.Stores.Config.Model.KVHeads, v.Host
-	for ; len(dst) > 0; dst, parts = dst[heads*n:], parts[heads*n:] {
-		for h := range heads {
-			copy(dst[h*n:][:older], parts[h*older:])
-			copy(dst[h*n+older:][:n-older], parts[heads*older+h*(n-older):])
-		}
-	}
-	return err
+		CacheScores: l.Scores, Scores: to, ScoresOffset: offset + p.Config.Model.KVHeads*older})
 }
 
 // ClearScores sets the scores of the sequence's blocks to 0, in all layers.
-func (s *Body[B]) ClearScores(stream backend.Stream) error {
-	p := s.Stores
-	if s.Len == 0 {
+func (s *Bodies[B]) ClearScores(stream backend.Stream) error {
+	if s.Len() == 0 {
 		return nil
 	}
 	return s.work(stream, func() error {
-		p.LockScores()
-		defer p.UnlockScores()
-		if err := s.clearBlocks(stream, p.Kept, s.Kept.Blocks); err != nil {
-			return err
+		for i := range s.Parts {
+			if s.Parts[i].Stores.States != nil {
+				continue
+			}
+			if err := s.Parts[i].clearScores(stream); err != nil {
+				return err
+			}
 		}
-		return s.clearBlocks(stream, p.Fresh, s.Recent.Blocks)
+		return nil
 	})
+}
+
+func (s *Body[B]) clearScores(stream backend.Stream) error {
+	p := s.Stores
+	p.LockScores()
+	defer p.UnlockScores()
+	if err := s.clearBlocks(stream, p.Kept, s.Kept.Blocks); err != nil {
+		return err
+	}
+	return s.clearBlocks(stream, p.Fresh, s.Recent.Blocks)
 }
 
 func (s *Body[B]) clearBlocks(stream backend.Stream, st *Store[B], blocks []block.Block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
-	v, slots := &s.Tables.Slots, int64(s.Stores.Config.BlockTokens())
+	v, slots := &s.Tables.Slots, s.Stores.Config.BlockTokens()
 	v.Host = v.Host[:0]
 	for _, b := range blocks {
 		for i := range slots {
-			v.Host = append(v.Host, int64(b.ID)*slots+i)
+			v.Host = append(v.Host, st.Slot(b.ID, i))
 		}
 	}
 	if err := v.Upload(s.Stores.BE, stream); err != nil {

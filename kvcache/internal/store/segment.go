@@ -22,21 +22,16 @@ type Segment struct {
 // End is the number of the sequence's blocks up to the segment's end.
 func (g *Segment) End() int { return g.Gone + len(g.Blocks) }
 
-// Numbers appends the numbers of the segment's blocks.
-func (g *Segment) Numbers(dst []uint32) []uint32 {
-	for _, b := range g.Blocks {
-		dst = append(dst, b.ID)
-	}
-	return dst
-}
-
 // Places appends the numbers of the sequence's blocks up to the segment's end, 0 for those that are not in
 // the store.
 func (g *Segment) Places(dst []uint32) []uint32 {
 	for range g.Gone {
 		dst = append(dst, 0)
 	}
-	return g.Numbers(dst)
+	for _, b := range g.Blocks {
+		dst = append(dst, b.ID)
+	}
+	return dst
 }
 
 // share makes child another owner of the blocks of a segment.
@@ -75,6 +70,24 @@ func (st *Store[B]) Drop(g *Segment, before int, f *residency.Fence) error {
 	err := st.RetireFor(claim, f, g.Blocks[:n])
 	st.Logical -= n
 	g.Blocks, g.Gone = append(g.Blocks[:0], g.Blocks[n:]...), g.Gone+n
+	return err
+}
+
+// Excise cuts n blocks of the sequence out from one on, and gives up those of them that the segment has, behind f. Those
+// after them are as many further in front.
+func (st *Store[B]) Excise(g *Segment, at, n int, f *residency.Fence) error {
+	from, to := min(max(at-g.Gone, 0), len(g.Blocks)), min(max(at+n-g.Gone, 0), len(g.Blocks))
+	g.Gone -= min(max(g.Gone-at, 0), n)
+	if from == to {
+		return nil
+	}
+	var claim *block.Claim
+	if g.Reserved {
+		claim = &g.Claim
+	}
+	err := st.RetireFor(claim, f, g.Blocks[from:to])
+	st.Logical -= to - from
+	g.Blocks = append(g.Blocks[:from], g.Blocks[to:]...)
 	return err
 }
 

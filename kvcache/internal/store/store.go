@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
@@ -20,6 +21,32 @@ type Store[B backend.Buffer] struct {
 	Formats    []backend.Format // of the layers
 	BlockBytes int64            // of one block in all layers
 	Logical    int              // blocks of all sequences, shared ones counted for each owner
+
+	each, stride int // see config.Config.Each
+	slots        int // from the first slot of a block to that of the next
+}
+
+// Numbers appends the numbers that kernels have for blocks.
+func (st *Store[B]) Numbers(dst []uint32, blocks []block.Block) []uint32 {
+	for _, b := range blocks {
+		for i := range st.each {
+			dst = append(dst, uint32(int(b.ID)*st.stride+i))
+		}
+	}
+	return dst
+}
+
+// Pair appends what a kernel is to copy a block to another of the same store: pairs.
+func (st *Store[B]) Pair(dst []uint32, from, to block.Block) []uint32 {
+	for i := range st.each {
+		dst = append(dst, uint32(int(from.ID)*st.stride+i), uint32(int(to.ID)*st.stride+i))
+	}
+	return dst
+}
+
+// Slot is where token i of a block lies.
+func (st *Store[B]) Slot(b uint32, i int) int64 {
+	return int64(b)*int64(st.slots) + int64(i)
 }
 
 // Layer is the cache of one layer and how its queries see it.
@@ -96,11 +123,12 @@ func (st *Store[B]) make(m memory[B], c config.Config, masks []backend.Mask[B]) 
 	if st.BlockBytes, err = c.BytesPerBlock(); err != nil {
 		return err
 	}
-	st.Formats = c.Formats()
+	st.Formats, st.each, st.stride = c.Formats(), c.Each(), c.Stride()
+	st.slots = c.Stride() * c.KernelTokens()
 	for l := range c.Model.Layers {
 		f := c.FormatOf(l)
 		layer := Layer[B]{Mask: masks[min(l, len(masks)-1)], Format: slices.Index(st.Formats, f),
-			View: backend.CacheView[B]{Blocks: c.Memory.Blocks, KVHeads: c.Model.KVHeads, BlockSize: c.BlockTokens()}}
+			View: backend.CacheView[B]{Blocks: c.Memory.Blocks, KVHeads: c.Model.KVHeads, BlockSize: c.KernelTokens()}}
 		if layer.View.K, err = m.plane(&c, f.K, c.Model.HeadDim, c.KeyScales(l)); err != nil {
 			return err
 		}
@@ -125,7 +153,12 @@ func (m memory[B]) plane(c *config.Config, dt backend.DType, dim int, perHead []
 	if of.Data, err = m.alloc(dt, c.Memory.Blocks*c.Model.KVHeads*c.BlockTokens()*dim); err != nil { // Resolve checked that it fits
 		return of, err
 	}
-	switch scale, n, _ := dt.Scales(c.Memory.Blocks, c.Model.KVHeads, c.BlockTokens(), dim); {
+	return of, m.scales(&of, dt, c.Memory.Blocks, c.Model.KVHeads, c.BlockTokens(), perHead)
+}
+
+// scales makes the scales of a plane, where its type has some.
+func (m memory[B]) scales(of *backend.Plane[B], dt backend.DType, blocks, heads, tokens int, perHead []float32) (err error) {
+	switch scale, n, _ := dt.Scales(blocks, heads, tokens, of.Dim); {
 	case dt.Coding().Scope == backend.ByHead:
 		of.Scales, err = m.vector(perHead)
 	case n > 0:
@@ -134,5 +167,5 @@ func (m memory[B]) plane(c *config.Config, dt backend.DType, dim int, perHead []
 			err = m.be.Upload(m.stream, of.Scales.Buf, 0, backend.BytesOf(perHead))
 		}
 	}
-	return of, err
+	return err
 }

@@ -1,43 +1,43 @@
 package store
 
 import (
-	"cmp"
 	"sync"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
-// Stores are those of a pool. Most pools have one. One with Storage.Residual has two: steps write to that
+// Stores are those of a part of a pool's layers: of all of them, but in a pool with groups. Most have one. With
+// Storage.Residual there are two: steps write to that
 // of the last tokens, in the activation type, from which full blocks are quantized into the other as they
 // leave the window. The two number a sequence's tokens alike, and attention merges what both give.
 type Stores[B backend.Buffer] struct {
 	BE      backend.Backend[B]
 	Config  config.Config
-	Kept    *Store[B] // where tokens stay, and prefixes are found
-	Fresh   *Store[B] // where steps write: the same, but with Storage.Residual
-	Fences  residency.Fences
+	Kept    *Store[B]  // where tokens stay, and prefixes are found
+	Fresh   *Store[B]  // where steps write: the same, but with Storage.Residual
+	Number  int        // of the part
+	Model   []int      // the layers of the model that it has
+	Rule    group.Rule // what the part's layers read
+	States  *States[B] // nil: they have keys and values
+	Fences  *residency.Fences
 	RoPE    backend.RotaryTable[B]
 	scoring sync.Mutex // see LockScores
 	owned   []B        // every buffer of the pool
 }
 
-// New allocates the stores of a configuration that is filled in. undefined is told of published blocks
-// that a device failed to write. With an error nothing is left allocated.
-func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined func(block.Block, error)) (*Stores[B], error) {
-	p := &Stores[B]{BE: be, Config: cfg, Kept: &Store[B]{}}
+// newStores allocates the stores of a part: what lies in lanes is there already.
+func newStores[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) (*Stores[B], error) {
+	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Kept: &Store[B]{}, Fences: fences}
 	p.Fresh = p.Kept
-	if cfg.Storage.Residual > 0 {
+	if p.Config.Storage.Residual > 0 {
 		p.Fresh = &Store[B]{}
 	}
-	err := p.allocate()
-	if err == nil { // not before: the device says whether so many blocks are reasonable
-		err = p.settleIn(undefined)
-	}
-	if err != nil {
+	if err := p.allocate(part, in); err != nil {
 		p.free()
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined f
 }
 
 // allocate makes the buffers. What was made before a failure is in p.owned.
-func (p *Stores[B]) allocate() error {
+func (p *Stores[B]) allocate(part *config.Part, in *lanes[B]) error {
 	c := &p.Config
 	stream, err := p.BE.NewStream()
 	if err != nil {
@@ -57,7 +57,12 @@ func (p *Stores[B]) allocate() error {
 	if err != nil {
 		return err
 	}
-	if err = p.Kept.make(m, *c, masks); err != nil {
+	if in != nil {
+		err = p.Kept.place(in, part, masks)
+	} else {
+		err = p.Kept.make(m, *c, masks)
+	}
+	if err != nil {
 		return err
 	}
 	if p.Windowed() {
@@ -83,26 +88,36 @@ func (p *Stores[B]) split() {
 	}
 }
 
-// settleIn makes the residency of the stores' blocks.
-func (p *Stores[B]) settleIn(undefined func(block.Block, error)) (err error) {
-	var tree *prefix.Config
-	if p.Config.Memory.Prefix != prefix.Off {
-		tree = &prefix.Config{BlockSize: p.Config.Memory.BlockSize, Policy: p.Config.Memory.Prefix}
-	}
-	if p.Kept.Blocks, err = residency.New(&p.Fences, p.Config.Memory.Blocks, tree, undefined); err != nil {
+// settleIn makes the residency of the part's own blocks.
+func (p *Stores[B]) settleIn(tree *prefix.Config, undefined func(block.Block, error)) (err error) {
+	if p.Kept.Blocks, err = residency.New(p.Fences, p.Config.Memory.Blocks, tree, undefined); err != nil {
 		return err
 	}
+	return p.settleFresh()
+}
+
+// settleFresh makes that of the store of last tokens.
+func (p *Stores[B]) settleFresh() (err error) {
 	if p.Windowed() {
-		p.Fresh.Blocks, err = residency.New(&p.Fences, p.Config.Recent().Memory.Blocks, nil, nil)
+		p.Fresh.Blocks, err = residency.New(p.Fences, p.Config.Recent().Memory.Blocks, nil, nil)
 	}
 	return err
 }
 
+// MostTokens is the most tokens that a sequence has in the part, those of a step of so many included.
+func (p *Stores[B]) MostTokens(step int) int {
+	r, most := &p.Rule, p.Config.Memory.Capacity
+	switch r.Kind {
+	case group.Window:
+		return min((r.SinkBlocks()+1)*r.Block+r.Window-1+r.Back+step, most)
+	case group.Chunked:
+		return min(r.Chunk+r.Back+r.Block+step, most)
+	}
+	return most
+}
+
 // Windowed reports whether sequences lie in two stores.
 func (p *Stores[B]) Windowed() bool { return p.Kept != p.Fresh }
-
-// Buffers is how many buffers the pool owns.
-func (p *Stores[B]) Buffers() int { return len(p.owned) }
 
 // LockScores is held while scores are added to, moved or read. Sequences that share blocks have the
 // same ones: on the host, where an operation is done when it returns, one is done after another. Where nothing
@@ -120,22 +135,10 @@ func (p *Stores[B]) UnlockScores() {
 	}
 }
 
-// Reclaim gives up what the device has finished with.
-func (p *Stores[B]) Reclaim() error {
-	err := p.Kept.Reclaim()
-	if p.Windowed() {
-		err = cmp.Or(err, p.Fresh.Reclaim())
-	}
-	return err
-}
-
-// Close waits for the device and frees everything.
-func (p *Stores[B]) Close() error {
+// closeBlocks gives up the blocks. The device is done with them.
+func (p *Stores[B]) closeBlocks() {
 	p.Kept.Close()
 	p.Fresh.Close() // where it is the same, once more is nothing
-	err := p.Fences.Close()
-	p.free()
-	return err
 }
 
 func (p *Stores[B]) free() {

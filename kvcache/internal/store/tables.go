@@ -1,8 +1,6 @@
 package store
 
 import (
-	"errors"
-
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
@@ -16,27 +14,9 @@ type Tables[B backend.Buffer] struct {
 	Slots  Vector[B, int64]   // whose scores are cleared
 }
 
-// Sync uploads the block tables and the length, after the sequence's last step and before its next.
-func (s *Body[B]) Sync(stream backend.Stream) error {
-	return s.work(stream, func() error { return s.uploadTables(stream) })
-}
-
-// work enqueues something that uses the sequence, after its last step and before its next, without the pool's
-// lock. The sequence is the caller's alone meanwhile.
-func (s *Body[B]) work(stream backend.Stream, enqueue func() error) error {
-	fences := &s.Stores.Fences
-	if err := s.Fence.Order(stream); err != nil {
-		return fences.Observe(err)
-	}
-	if err := fences.Apart(enqueue); err != nil {
-		return errors.Join(fences.Observe(err), s.Touched(stream))
-	}
-	return s.Touched(stream)
-}
-
 func (s *Body[B]) uploadTables(stream backend.Stream) error {
 	t, be := &s.Tables, s.Stores.BE
-	t.Blocks.Host = s.Kept.Numbers(t.Blocks.Host[:0])
+	t.Blocks.Host = s.Stores.Kept.Numbers(t.Blocks.Host[:0], s.Kept.Blocks)
 	t.Length.Host = append(t.Length.Host[:0], uint32(s.Len))
 	if s.Stores.Windowed() {
 		t.Recent.Host = s.Recent.Places(t.Recent.Host[:0])

@@ -1,0 +1,159 @@
+package group
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Part is layers that have a list of blocks in common, and what they need.
+type Part struct {
+	Rule
+	Each int // blocks in an entry of the tree; of a State one
+}
+
+// Config configures a Cache.
+type Config struct {
+	Tree prefix.Config // BlockSize is the tokens of an entry: Each times Block of every part
+	// Entries is the most entries of the tree.
+	Entries int
+	Parts   []Part
+	// Every is the retention of blocks that leave a window or chunk while their sequence goes on: those that
+	// are read at every Every-th border of entries stay findable; 1: all, 0: none. What a sequence has at its
+	// end stays in any case.
+	Every int
+	// Share is the part of the allocator's blocks, in percent, that may be cached blocks of windows and states
+	// when blocks are needed for something else. 0: those go first; 100: as long as others can go.
+	Share int
+}
+
+// Cache is what a prefix tree has of the blocks of several parts. An entry of the tree, which the tree takes for a
+// block, is a place on a path of tokens; with it are, for each part, the blocks that hold these tokens, or, of a part
+// that does not need them, none. Entries have owners, as in a tree of blocks, and blocks have their own:
+//
+//   - An owner of an entry owns the entries before it, and those of the blocks of Full parts that are with them.
+//   - A block that is with an entry and has no owner is cached. Those of Full parts leave with their entry;
+//     one of a window, a chunk or a state may be evicted alone, and be put there again by who computes it anew.
+//
+// A path is a hit up to where every part has what it needs: see Match.
+//
+// Methods must be called under the lock that guards the allocator.
+type Cache struct {
+	tree  *prefix.Tree
+	ids   *block.BlockAllocator // entries
+	pages *block.BlockAllocator // blocks
+	parts []Part
+	begin []int // of each part, in an entry's row
+	width int   // of a row
+	full  int   // blocks of Full parts in an entry
+	every int
+	most  int // cached blocks that can go alone, before others go
+
+	rows   []block.Block  // [entries, width]: the blocks with an entry
+	names  []block.Block  // [entries]: what an entry is called
+	short  map[uint32]int // tokens of entries that are not full and have a state
+	places []place        // by block: where it is
+	old    links          // cached blocks that can go alone, the least recently released first
+	leases []lease
+	path   []block.Block // scratch
+	wrote  []block.Block // by the last Insert
+}
+
+// New returns a cache over the blocks of an allocator that has no entries.
+func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
+	for i, p := range cfg.Parts {
+		if p.Kind != None && p.Each < 1 || p.Kind == State && p.Each > 1 {
+			return nil, prefix.ErrArgument{Op: "new", Why: fmt.Sprintf("part %d: %d blocks in an entry, need 1 or more, and 1 for states", i, p.Each)}
+		}
+	}
+	if cfg.Tree.MaxOffloaded != 0 {
+		return nil, prefix.ErrArgument{Op: "new", Why: "entries with blocks of several parts are not offloaded"}
+	}
+	ids, err := block.New(cfg.Entries)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{ids: ids, pages: pages, parts: cfg.Parts, every: cfg.Every, most: pages.Total() * cfg.Share / 100,
+		places: make([]place, pages.Total()), short: map[uint32]int{}}
+	for _, p := range cfg.Parts {
+		c.begin = append(c.begin, c.width)
+		c.width += p.Each
+		if p.Kind == Full {
+			c.full += p.Each
+		}
+	}
+	c.rows, c.names = make([]block.Block, cfg.Entries*c.width), make([]block.Block, cfg.Entries)
+	cfg.Tree.Left = c.left
+	c.tree, err = prefix.New(ids, cfg.Tree)
+	return c, err
+}
+
+// Tree finds entries. Who changes it directly knows what is with them.
+func (c *Cache) Tree() *prefix.Tree { return c.tree }
+
+// Entries is the allocator of entries.
+func (c *Cache) Entries() *block.BlockAllocator { return c.ids }
+
+// row is the blocks of a part that are with an entry.
+func (c *Cache) row(entry block.Block, part int) []block.Block {
+	at := int(entry.ID)*c.width + c.begin[part]
+	return c.rows[at:][:c.parts[part].Each]
+}
+
+// At is the blocks of a part that are with an entry; of those that are not, the zero Block.
+func (c *Cache) At(entry block.Block, part int) []block.Block { return c.row(entry, part) }
+
+// Has reports whether a block is with an entry, and whether that is the end of a path without an owner.
+func (c *Cache) Has(b block.Block) (known, end bool) {
+	if uint(b.ID) >= uint(len(c.places)) || c.places[b.ID].at == 0 || c.rows[c.places[b.ID].at-1] != b {
+		return false, false
+	}
+	e := c.entry(b)
+	_, leaf := c.tree.Has(e)
+	owners, err := c.ids.Refs(e)
+	return true, leaf && err == nil && owners == 0
+}
+
+// entry is where a block is.
+func (c *Cache) entry(b block.Block) block.Block {
+	return c.names[int(c.places[b.ID].at-1)/c.width]
+}
+
+// attach puts a block with an entry.
+func (c *Cache) attach(entry block.Block, part, i int, b block.Block) {
+	at := int(entry.ID)*c.width + c.begin[part] + i
+	c.rows[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
+}
+
+// detach takes a block away from its entry. Without an owner it is free from here on.
+func (c *Cache) detach(b block.Block) {
+	c.old.remove(c.places, b.ID)
+	p := &c.places[b.ID]
+	c.rows[p.at-1] = block.Block{}
+	p.at = 0
+	if refs, err := c.pages.Refs(b); err == nil && refs == 0 {
+		_ = c.pages.Discard(b) // it is cached: it was with an entry
+	}
+}
+
+// left is told of entries that left the tree: what is with them is of no use.
+func (c *Cache) left(entry block.Block) {
+	delete(c.short, entry.ID)
+	row := c.rows[int(entry.ID)*c.width:][:c.width]
+	for i := len(row) - 1; i >= 0; i-- {
+		if row[i] != (block.Block{}) {
+			c.detach(row[i])
+		}
+	}
+}
+
+// alone reports whether a block of a part can go without its entry.
+func (c *Cache) alone(at uint32) bool {
+	i := int(at-1) % c.width
+	part := len(c.begin) - 1
+	for c.begin[part] > i {
+		part--
+	}
+	return c.parts[part].Kind != Full
+}

@@ -1,0 +1,174 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Evictable is the number of cached blocks that Evict can free for a sequence of scope r.
+func (c *Cache) Evictable(r prefix.Root) int {
+	return min(c.tree.Evictable(r)*c.full, c.pages.Cached()-c.old.n) + c.old.n
+}
+
+// Evict makes n cached blocks free, for a sequence of scope r, or none and returns false: blocks that can go without
+// their entry while there are more of them than Config.Share, then entries in the order of the tree's policy, with what
+// is with them.
+func (c *Cache) Evict(n int, r prefix.Root) bool {
+	return n <= c.Evictable(r) && c.evict(n, func() bool { return c.tree.Evict(1, r) })
+}
+
+// EvictAny is Evict for a caller that was promised blocks before: it ignores floors.
+func (c *Cache) EvictAny(n int) bool {
+	return n <= c.pages.Cached() && c.evict(n, func() bool { return c.tree.EvictAny(1) })
+}
+
+func (c *Cache) evict(n int, entry func() bool) bool {
+	for want := c.pages.Free() + n; c.pages.Free() < want; {
+		if c.old.n > c.most {
+			c.oldest()
+		} else if !entry() {
+			if c.old.n == 0 {
+				return false
+			}
+			c.oldest()
+		}
+	}
+	return true
+}
+
+// oldest evicts the block that can go alone and was released first.
+func (c *Cache) oldest() { c.detach(c.rows[c.places[c.old.first-1].at-1]) }
+
+// Forget takes a block that is about to be written away from its entry. One of a Full part takes the entry with it, and
+// what is below.
+func (c *Cache) Forget(b block.Block) bool {
+	known, end := c.Has(b)
+	switch {
+	case !known:
+		return false
+	case end || !c.alone(c.places[b.ID].at):
+		return c.tree.Forget(c.entry(b))
+	}
+	c.detach(b)
+	return true
+}
+
+// lease is the blocks that a lease of the tree needs besides.
+type lease struct {
+	*prefix.Lease
+	blocks []block.Block
+}
+
+// Pin leases the longest known prefix of a query for the time d, with the blocks of every part that make it a hit.
+func (c *Cache) Pin(r prefix.Root, q prefix.Query, d time.Duration) (*prefix.Lease, error) {
+	path, m := c.tree.Lookup(c.path[:0], r, q)
+	c.path = path
+	size := c.tree.BlockSize()
+	n := c.longest(path, m) / size * size
+	n = min(n, c.longest(path, c.tree.First(m, n)))
+	q.Tokens = q.Tokens[:n]
+	l, err := c.tree.Pin(r, q, d)
+	if err != nil || l.Match.Tokens == 0 {
+		return l, err
+	}
+	if l.Match.Tokens < n { // as in Take
+		if err = c.tree.Unpin(l); err != nil {
+			return nil, err
+		}
+		return c.tree.Pin(r, prefix.Query{}, d)
+	}
+	with := lease{Lease: l}
+	for part := range c.parts {
+		run := c.run(part, path, l.Match.Tokens)
+		if err = c.own(run.Blocks); err != nil {
+			return nil, errors.Join(err, c.Release(with.blocks), c.tree.Unpin(l))
+		}
+		with.blocks = append(with.blocks, run.Blocks...)
+	}
+	c.leases = append(c.leases, with)
+	return l, nil
+}
+
+// Unpin ends a lease before its time.
+func (c *Cache) Unpin(l *prefix.Lease) error {
+	err := c.tree.Unpin(l)
+	c.ended()
+	return err
+}
+
+// Expire ends what has had its time.
+func (c *Cache) Expire() {
+	c.tree.Expire()
+	c.ended()
+}
+
+// ended gives back the blocks of leases that are over.
+func (c *Cache) ended() {
+	kept := c.leases[:0]
+	for _, l := range c.leases {
+		if !l.Ended() {
+			kept = append(kept, l)
+			continue
+		}
+		_ = c.Release(l.blocks) // ours
+	}
+	clear(c.leases[len(kept):])
+	c.leases = kept
+}
+
+// Leased calls visit for every block that a lease owns.
+func (c *Cache) Leased(visit func(block.Block)) {
+	for _, l := range c.leases {
+		for _, b := range l.blocks {
+			visit(b)
+		}
+	}
+}
+
+// Close ends all subscriptions.
+func (c *Cache) Close() { c.tree.Close() }
+
+// Check verifies that every block is with one entry at most, that the blocks of Full parts are with every entry that is
+// full, and that the cached blocks are those that are with entries and have no owners. owners are the references to
+// entries that are known.
+func (c *Cache) Check() error {
+	if err := errors.Join(c.tree.Check(), c.ids.Check()); err != nil {
+		return err
+	}
+	with, cached := 0, 0
+	for at, b := range c.rows {
+		if b == (block.Block{}) {
+			continue
+		}
+		with++
+		refs, err := c.pages.Refs(b)
+		if err != nil || c.places[b.ID].at != uint32(at+1) {
+			return fmt.Errorf("block %d is with an entry that it does not know of (%v)", b.ID, err)
+		}
+		if known, _ := c.tree.Has(c.names[at/c.width]); !known {
+			return fmt.Errorf("block %d is with entry %d, which the tree does not have", b.ID, at/c.width)
+		}
+		if refs == 0 {
+			cached++
+		}
+		if queued := c.places[b.ID].queued; queued != (refs == 0 && c.alone(uint32(at+1))) {
+			return fmt.Errorf("block %d with %d owners waits to be evicted: %v", b.ID, refs, queued)
+		}
+	}
+	if cached != c.pages.Cached() {
+		return fmt.Errorf("%d blocks are cached, %d of them with entries", c.pages.Cached(), cached)
+	}
+	for id := range c.places {
+		if c.places[id].at != 0 {
+			with--
+		}
+	}
+	if with != 0 {
+		return fmt.Errorf("%d blocks are with entries that do not have them", -with)
+	}
+	return nil
+}

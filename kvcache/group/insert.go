@@ -1,0 +1,136 @@
+package group
+
+import (
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Insert puts a sequence's entries into the tree behind p.Parent, for so many tokens, with the blocks that it has of
+// each part: held is where it has that of a number from the first of the tokens on, or nil. Where the tree has an entry
+// already the sequence owns that one, and blocks of it take the place of the sequence's own, which are
+// appended to old: the caller releases them when no work uses them any more. Blocks that an entry lacks are put there.
+//
+// It appends the entries that the caller owns to path: as many as Tree.Insert says, or fewer where there is no room for
+// more, where claims leave no blocks to take, where the tokens end inside of an entry that goes on, or where a block of
+// a Full part is with another entry.
+func (c *Cache) Insert(path, old []block.Block, p prefix.Path, tokens []uint32, held func(part, i int) *block.Block) (_, _ []block.Block, err error) {
+	size := c.tree.BlockSize()
+	c.wrote = c.wrote[:0]
+	ids, err := c.fresh(p.Root, (len(tokens)+size-1)/size)
+	if err != nil || len(ids) == 0 {
+		return path, old, err
+	}
+	n, unused, err := c.tree.Insert(nil, p, tokens[:min(len(tokens), len(ids)*size)], ids)
+	if err != nil {
+		_ = c.ids.ReleaseN(ids, 0) // ours
+		return path, old, err
+	}
+	known := len(unused) // the entries before are another sequence's
+	_ = c.ids.ReleaseN(append(unused, ids[n:]...), 0)
+	for i, e := range ids[:n] {
+		own := min(len(tokens)-i*size, size)
+		if i >= known && own < size {
+			c.short[e.ID] = own
+		}
+		if c.tokens(e) != own || !c.whole(i, e, held) || c.pages.Available() < c.width && !c.same(i, e, held) {
+			if n > known { // nobody finds what has no blocks
+				c.tree.Forget(ids[max(i, known)])
+			}
+			return append(path, ids[:i]...), old, c.tree.Release(ids[i:n])
+		}
+		if old, err = c.put(old, i, e, held); err != nil {
+			return append(path, ids[:i]...), old, err
+		}
+	}
+	return append(path, ids[:n]...), old, nil
+}
+
+// tokens is how many an entry has.
+func (c *Cache) tokens(e block.Block) int {
+	if n, short := c.short[e.ID]; short {
+		return n
+	}
+	return c.tree.BlockSize()
+}
+
+// whole reports whether an entry has blocks of all Full parts, or can get those of the sequence: a block is with one
+// entry at most.
+func (c *Cache) whole(i int, e block.Block, held func(part, i int) *block.Block) bool {
+	for part := range c.parts {
+		each := c.parts[part].Each
+		for j, have := range c.row(e, part) {
+			if c.parts[part].Kind != Full || have != (block.Block{}) {
+				continue
+			}
+			if own := held(part, i*each+j); own != nil && c.places[own.ID].at != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fresh is so many entries for a sequence of scope r, or as many as there are.
+func (c *Cache) fresh(r prefix.Root, n int) ([]block.Block, error) {
+	for c.ids.Free() < n && c.tree.Evict(1, r) {
+	}
+	return c.ids.AllocateN(nil, min(n, c.ids.Free()))
+}
+
+// same reports whether an entry has no blocks but those of the sequence.
+func (c *Cache) same(i int, e block.Block, held func(part, i int) *block.Block) bool {
+	for part := range c.parts {
+		each := c.parts[part].Each
+		for j, have := range c.row(e, part) {
+			if own := held(part, i*each+j); have != (block.Block{}) && own != nil && *own != have {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// put brings the blocks of an entry and those of the sequence together.
+func (c *Cache) put(old []block.Block, i int, e block.Block, held func(part, i int) *block.Block) ([]block.Block, error) {
+	wrote := false
+	for part := range c.parts {
+		each := c.parts[part].Each
+		for j, have := range c.row(e, part) {
+			own := held(part, i*each+j)
+			switch {
+			case own == nil || *own == have:
+			case have == block.Block{}:
+				if c.places[own.ID].at == 0 {
+					c.attach(e, part, j, *own)
+					wrote = true
+				}
+			default:
+				if err := c.retain(have); err != nil {
+					return old, err
+				}
+				old, *own = append(old, *own), have
+			}
+		}
+	}
+	if wrote {
+		c.wrote = append(c.wrote, e)
+	}
+	return old, nil
+}
+
+// Wrote are the entries that the last Insert put blocks of the sequence to: valid until the next one.
+func (c *Cache) Wrote() []block.Block { return c.wrote }
+
+// Checkpoint puts the states after an entry's last token with it, unless it has some. It reports whether it did.
+func (c *Cache) Checkpoint(e block.Block, part int, state block.Block) bool {
+	if known, _ := c.tree.Has(e); !known || c.row(e, part)[0] != (block.Block{}) || c.places[state.ID].at != 0 {
+		return false
+	}
+	c.attach(e, part, 0, state)
+	return true
+}
+
+// Keeps reports whether the retention wants a state after so many entries, of a prompt with ends of them.
+func (c *Cache) Keeps(entries, ends int) bool {
+	return entries == ends || c.every > 0 && entries%c.every == 0
+}

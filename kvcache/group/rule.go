@@ -1,0 +1,130 @@
+package group
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Kind says what the layers of a group read of a sequence's earlier tokens.
+type Kind uint8
+
+const (
+	Full    Kind = iota // all of them
+	Window              // the last ones, and the first ones where they are attention sinks
+	Chunked             // those of the current chunk
+	State               // a state that is computed from all of them, of a size that does not grow
+	None                // nothing: a layer without keys and values
+)
+
+func (k Kind) String() string {
+	return [...]string{"full", "window", "chunked", "state", "none", "unknown"}[min(k, None+1)]
+}
+
+// Rule says which of a sequence's blocks the layers of a group read.
+type Rule struct {
+	Kind  Kind
+	Block int // tokens of a block
+	// Window is the tokens that a query sees, its own included, and Sinks the first tokens that every query
+	// sees besides.
+	Window, Sinks int
+	// Chunk is the tokens of a chunk: the query at position p sees those from p − p%Chunk on.
+	Chunk int
+	// Back is by how many tokens a sequence may be cut without having to compute any again: those of
+	// a rejected draft.
+	Back int
+}
+
+// SinkBlocks is the number of first blocks that every query reads.
+func (r *Rule) SinkBlocks() int {
+	if r.Kind != Window {
+		return 0
+	}
+	return (r.Sinks + r.Block - 1) / r.Block
+}
+
+// First is the first block, those of sinks aside, that the query at position n reads, or a later one.
+// After n tokens, of which up to Back may be taken back, the blocks before it are of no use.
+func (r *Rule) First(n int) int {
+	n = max(n-r.Back, 0)
+	switch r.Kind {
+	case Window:
+		return max(n-(r.Window-1), 0) / r.Block
+	case Chunked:
+		return (n - n%r.Chunk) / r.Block
+	case Full:
+		return 0
+	}
+	return r.blocks(n)
+}
+
+func (r *Rule) blocks(tokens int) int { return (tokens + r.Block - 1) / r.Block }
+
+// Gone is the number of blocks that a sequence of n tokens does without: those between the sinks and First.
+func (r *Rule) Gone(n int) int {
+	if r.Kind != Window && r.Kind != Chunked {
+		return 0
+	}
+	return max(r.First(n)-r.SinkBlocks(), 0)
+}
+
+// Need is the number of blocks that a sequence of n tokens has.
+func (r *Rule) Need(n int) int {
+	switch r.Kind {
+	case State:
+		return min(n, 1)
+	case None:
+		return 0
+	}
+	return r.blocks(n) - r.Gone(n)
+}
+
+// Reaches reports whether a sequence which has all blocks from one on, those of the sinks aside, can go on
+// after its first n tokens, so that what the next tokens see is there. Back is not asked for.
+func (r *Rule) Reaches(gone, n int) bool {
+	now := *r
+	now.Back = 0
+	return gone == 0 || now.Gone(n) >= gone
+}
+
+// Resumable is the greatest length, at most n, after which a sequence that lacks as many blocks behind the sinks
+// can go on. 0 is always one.
+func (r *Rule) Resumable(gone, n int) int {
+	if r.Reaches(gone, n) {
+		return n
+	}
+	return 0 // what a shorter one would see begins further in front
+}
+
+// Reads reports whether what comes after n tokens reads a block of them.
+func (r *Rule) Reads(block, n int) bool { return block < r.blocks(n) && block >= r.First(n) }
+
+// Keeps reports whether the blocks that leave a window are to stay findable for those who share no more than the
+// tokens up to some border, of which every multiple of every blocks is one. block is the number of one of them; with 1
+// all stay, with 0 none.
+func (r *Rule) Keeps(block, every int) bool {
+	if every <= 1 {
+		return every == 1
+	}
+	border := (block/every + 1) * every // the first one after it
+	return block >= r.First(border*r.Block)
+}
+
+// MarshalText returns the kind's name.
+func (k Kind) MarshalText() ([]byte, error) {
+	if k > None {
+		return nil, prefix.ErrArgument{Op: "kind", Why: "accepts full, window, chunked, state and none"}
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText.
+func (k *Kind) UnmarshalText(text []byte) error {
+	for known := range None + 1 {
+		if known.String() == string(text) {
+			*k = known
+			return nil
+		}
+	}
+	return prefix.ErrArgument{Op: "kind", Why: fmt.Sprintf("%q: accepts full, window, chunked, state and none", text)}
+}

@@ -1,0 +1,194 @@
+package group
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Run is the blocks that a part has of a sequence: those of its sinks, and those behind the Gone ones.
+type Run struct {
+	Gone   int
+	Blocks []block.Block
+}
+
+// Found is the beginning of a prompt that its taker now owns.
+type Found struct {
+	prefix.Match
+	Path []block.Block // entries
+	Runs []Run         // of each part; of a State one the checkpoint
+}
+
+// Match is what every part has of a query: it is a hit up to where full parts have everything, windows and chunks
+// what the next tokens see, and states a checkpoint. missing is the tokens of the tree that are behind that.
+func (c *Cache) Match(r prefix.Root, q prefix.Query) (m prefix.Match, missing int) {
+	c.path, m = c.tree.Lookup(c.path[:0], r, q)
+	n := c.longest(c.path, m)
+	missing = m.Tokens - n
+	m = c.tree.First(m, n)
+	return m, missing
+}
+
+// longest is the tokens of a match after which every part can go on.
+func (c *Cache) longest(path []block.Block, m prefix.Match) int {
+	for n := m.Tokens; ; {
+		fits := n
+		for part := range c.parts {
+			fits = c.fits(part, path, fits)
+		}
+		if fits == n {
+			return n
+		}
+		n = fits
+	}
+}
+
+// fits is the greatest length, at most n, after which a part has what is read.
+func (c *Cache) fits(part int, path []block.Block, n int) int {
+	p, tokens := &c.parts[part], c.tree.BlockSize()
+	missing := func(i int) bool { return c.row(path[i/p.Each], part)[i%p.Each] == block.Block{} }
+	switch p.Kind {
+	case Window, Chunked:
+		for i := p.blocks(n) - 1; i >= p.First(n); i-- {
+			if missing(i) {
+				n = i / p.Each * tokens
+				i = p.blocks(n)
+			}
+		}
+		for i := range min(p.SinkBlocks(), p.blocks(n)) {
+			if missing(i) {
+				return i / p.Each * tokens
+			}
+		}
+	case State:
+		if n%tokens != 0 {
+			if e := path[n/tokens]; c.short[e.ID] == n%tokens && !missing(n/tokens) {
+				return n
+			}
+			n -= n % tokens
+		}
+		for n > 0 && missing(n/tokens-1) {
+			n -= tokens
+		}
+	}
+	return n
+}
+
+// Take makes the caller an owner of what Match finds: of the entries, and of the blocks that it needs with them. Where
+// claims leave too few blocks to take, nothing is found.
+func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Found, error) {
+	path, m := c.tree.Lookup(c.path[:0], r, q)
+	c.path = path
+	n := c.longest(path, m)
+	path, m, err := c.tree.TakeFirst(nil, r, q, k, m, n)
+	f := Found{Match: m, Path: path, Runs: make([]Run, len(c.parts))}
+	if err != nil || m.Tokens == 0 {
+		return f, err
+	}
+	nothing := Found{Match: c.tree.First(m, 0), Runs: make([]Run, len(c.parts))}
+	if m.Tokens < n { // the rest has had its time since: without it parts may lack what is read
+		return nothing, c.tree.Release(path)
+	}
+	for part := range c.parts {
+		f.Runs[part] = c.run(part, path, m.Tokens)
+	}
+	for part := range f.Runs {
+		if err = c.own(f.Runs[part].Blocks); err == nil {
+			continue
+		}
+		for done := range part {
+			err = errors.Join(err, c.Release(f.Runs[done].Blocks))
+		}
+		if errors.Is(err, block.ErrOutOfBlocks{}) {
+			err = nil
+		}
+		return nothing, errors.Join(err, c.tree.Release(path))
+	}
+	return f, nil
+}
+
+// run is the blocks of a part that who has n tokens of a path needs.
+func (c *Cache) run(part int, path []block.Block, n int) Run {
+	p := &c.parts[part]
+	at := func(i int) block.Block { return c.row(path[i/p.Each], part)[i%p.Each] }
+	switch p.Kind {
+	case State:
+		return Run{Blocks: []block.Block{at((n - 1) / c.tree.BlockSize())}}
+	case None:
+		return Run{}
+	}
+	run := Run{Gone: p.Gone(n)}
+	for i := range p.blocks(n) {
+		if i < p.SinkBlocks() || i >= p.SinkBlocks()+run.Gone {
+			run.Blocks = append(run.Blocks, at(i))
+		}
+	}
+	return run
+}
+
+// Fits is the greatest length, at most n tokens of a path, after which a part can go on with what is there.
+func (c *Cache) Fits(part int, path []block.Block, n int) int { return c.fits(part, path, n) }
+
+// Own makes the caller an owner of the blocks that a part needs after n tokens of a path, which Fits says are there.
+func (c *Cache) Own(part int, path []block.Block, n int) (Run, error) {
+	run := c.run(part, path, n)
+	return run, c.own(run.Blocks)
+}
+
+// own makes the caller one more owner of blocks that are with entries: of all or, with an error, of none.
+func (c *Cache) own(bs []block.Block) error {
+	for i, b := range bs {
+		if err := c.retain(b); err != nil {
+			return errors.Join(err, c.Release(bs[:i]))
+		}
+	}
+	return nil
+}
+
+func (c *Cache) retain(b block.Block) error {
+	refs, err := c.pages.Refs(b)
+	if err != nil {
+		return err
+	}
+	if refs > 0 {
+		return c.pages.Retain(b)
+	}
+	if err := c.pages.Take(b); err != nil {
+		return err
+	}
+	c.old.remove(c.places, b.ID)
+	return nil
+}
+
+// Release takes an owner from each of a part's blocks, given in their order. Those that are with entries and have no
+// other owner are cached, the others free. Either all are released or, with an error, none.
+func (c *Cache) Release(bs []block.Block) error {
+	if err := c.pages.RetainN(bs); err != nil { // each can be given up: and so it can twice
+		return err
+	}
+	for _, again := range [...]bool{false, true} {
+		for i := len(bs) - 1; i >= 0; i-- { // later ones are needed last
+			b := bs[i]
+			at := c.places[b.ID].at
+			if err := c.pages.Release(b, at != 0); err != nil {
+				return err
+			}
+			if refs, err := c.pages.Refs(b); again && at != 0 && err == nil && refs == 0 && c.alone(at) {
+				c.old.push(c.places, b.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// Drop takes a block away from its entry if the caller is its only owner and the retention does not want it, for its
+// sequence goes on without it. i is its number.
+func (c *Cache) Drop(part, i int, b block.Block) {
+	if known, _ := c.Has(b); !known || c.parts[part].Keeps(i, c.every*c.parts[part].Each) {
+		return
+	}
+	if refs, err := c.pages.Refs(b); err == nil && refs == 1 {
+		c.detach(b)
+	}
+}

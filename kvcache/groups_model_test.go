@@ -1,0 +1,163 @@
+package kvcache
+
+import (
+	"errors"
+	"flag"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// operations is how many operations the random histories of pools with groups have, for each configuration.
+var operations = flag.Int("group-operations", 150, "operations of a random history of a pool with groups")
+
+// Random histories: sequences of a few prompts with beginnings in common are opened, computed in pieces, forked, cut,
+// shifted, reserved and released, in a pool too small for all of them. Every row that is computed is compared with the
+// model, and the books are after every operation.
+func TestGroupsModel(t *testing.T) {
+	for name, cfg := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				cfg := cfg
+				cfg.Memory.Rollback = []int{-1, 3, 0}[seed]
+				cfg.Memory.RetainEvery = []int{1, 2, -1}[seed]
+				cfg.Memory.Blocks = 70
+				groupsHistory(newGrouped(t, cfg, seed), *operations)
+			}
+		})
+	}
+}
+
+func groupsHistory(w *grouped, operations int) {
+	w.t.Helper()
+	for range operations {
+		w.act()
+		require.NoError(w.t, w.pool.Check())
+	}
+	for len(w.seqs) > 0 {
+		w.drop(w.seqs[0])
+	}
+	w.close()
+}
+
+// act does something.
+func (w *grouped) act() {
+	w.t.Helper()
+	if len(w.seqs) == 0 || len(w.seqs) < 5 && w.rng.IntN(5) == 0 {
+		w.begin()
+		return
+	}
+	s := w.seqs[w.rng.IntN(len(w.seqs))]
+	switch w.rng.IntN(8) {
+	case 0:
+		w.drop(s)
+	case 1:
+		if child, err := s.seq.Fork(); len(w.seqs) < 6 {
+			require.NoError(w.t, err)
+			w.seqs = append(w.seqs, &told{child, append([]uint32(nil), s.ids...)})
+		} else if err == nil {
+			require.NoError(w.t, child.Release())
+		}
+	case 2:
+		w.cut(s)
+	case 3:
+		err := w.pool.Reserve(Reservation[buffer]{s.seq, min(len(s.ids)+w.rng.IntN(9), w.pool.cfg.Memory.Capacity)})
+		if err != nil {
+			require.ErrorIs(w.t, err, ErrOutOfBlocks{})
+		}
+	default:
+		w.grow(s)
+	}
+}
+
+// begin opens a sequence for a prompt that may begin as others did.
+func (w *grouped) begin() {
+	w.t.Helper()
+	base := uint32(100 * (1 + w.rng.IntN(2)))
+	var prompt []uint32
+	for i := range 1 + w.rng.IntN(60) {
+		prompt = append(prompt, base+uint32(i))
+	}
+	if at := w.rng.IntN(len(prompt)); w.rng.IntN(2) == 0 { // another from here on
+		for i := at; i < len(prompt); i++ {
+			prompt[i] += 1000 * uint32(1+w.rng.IntN(2))
+		}
+	}
+	before, err := w.pool.Match(prompt, OpenOptions{})
+	require.NoError(w.t, err)
+	s, m := w.open(prompt)
+	require.LessOrEqual(w.t, m.Cached, before.Cached) // reservations may leave nothing to take
+	require.Less(w.t, m.Cached, len(prompt))
+	if rest := prompt[m.Cached:]; w.rng.IntN(4) > 0 {
+		w.compute(s, rest)
+	}
+}
+
+// compute runs the tokens in pieces, as far as there is room.
+func (w *grouped) compute(s *told, ids []uint32) {
+	w.t.Helper()
+	for len(ids) > 0 {
+		n := 1 + w.rng.IntN(len(ids))
+		err := w.run(ask{s, ids[:n]})
+		if errors.Is(err, ErrOutOfBlocks{}) {
+			return
+		}
+		require.NoError(w.t, err)
+		ids = ids[n:]
+	}
+}
+
+// grow gives one or several sequences new tokens in a step.
+func (w *grouped) grow(s *told) {
+	w.t.Helper()
+	var asks []ask
+	for _, other := range w.seqs {
+		if other != s && w.rng.IntN(3) > 0 {
+			continue
+		}
+		room := w.pool.cfg.Memory.Capacity - len(other.ids)
+		ids := other.seq.text.Tokens()
+		if ids = ids[min(len(other.ids), len(ids)):]; other.seq.text.Prompt() > 0 {
+			ids = append([]uint32(nil), ids[:1+w.rng.IntN(len(ids))]...)
+		} else {
+			ids = nil
+			for range 1 + w.rng.IntN(8) {
+				ids = append(ids, uint32(w.rng.IntN(3)))
+			}
+		}
+		if ids = ids[:min(len(ids), room)]; len(ids) > 0 {
+			asks = append(asks, ask{other, ids})
+		}
+	}
+	if len(asks) == 0 {
+		return
+	}
+	if err := w.run(asks...); err != nil {
+		require.ErrorIs(w.t, err, ErrOutOfBlocks{})
+	}
+}
+
+// cut truncates a sequence: to where it can, and not to where it cannot.
+func (w *grouped) cut(s *told) {
+	w.t.Helper()
+	n := w.rng.IntN(len(s.ids) + 1)
+	at := s.seq.Resumable(n)
+	require.LessOrEqual(w.t, at, n)
+	require.Equal(w.t, at, s.seq.Resumable(at))
+	err := s.seq.Truncate(n)
+	if at < n {
+		var resume ErrResume
+		require.ErrorAs(w.t, err, &resume)
+		require.Equal(w.t, [2]int{n, at}, [2]int{resume.Tokens, resume.At})
+		require.Equal(w.t, len(s.ids), s.seq.Len())
+		if w.rng.IntN(2) == 0 {
+			return
+		}
+		err = s.seq.Truncate(at)
+	}
+	if errors.Is(err, ErrOutOfBlocks{}) {
+		return
+	}
+	require.NoError(w.t, err)
+	s.ids = s.ids[:at]
+}

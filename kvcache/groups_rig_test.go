@@ -1,0 +1,214 @@
+package kvcache
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/stretchr/testify/require"
+)
+
+// grouped is a pool with groups, whose steps are computed and compared with a naive model: every query's output with
+// attention in float64 over the tokens that its layer's group lets it see, and every state with one that is computed from
+// all tokens.
+type grouped struct {
+	*rig[buffer]
+	rng  *rand.Rand
+	seqs []*told
+}
+
+// told is a sequence and the tokens that it was told.
+type told struct {
+	seq *Sequence[buffer]
+	ids []uint32
+}
+
+// manyKinds is a configuration with groups of all kinds that the test device computes.
+func manyKinds(groups ...config.Group) Config {
+	dims := testDims()
+	layers := 0
+	for _, g := range groups {
+		if layers += len(g.Layers); g.Kind == group.State { // keys and values take the same memory then
+			dims[1] = dims[0]
+		}
+	}
+	return Config{
+		Model:   Model{Layers: layers, QHeads: 4, KVHeads: 2, HeadDim: dims[0], VHeadDim: dims[1], Groups: groups},
+		Storage: Storage{K: backend.F32},
+		Memory:  Memory{Layout: Paged, BlockSize: 4, Capacity: 200, MaxSeqs: 4, Rollback: -1},
+	}
+}
+
+func newGrouped(t testT, cfg Config, seed uint64) *grouped {
+	return &grouped{rig: deviceRig(t, cfg), rng: rand.New(rand.NewPCG(seed, 1))}
+}
+
+// groupOf is the group of a layer.
+func (w *grouped) groupOf(layer int) *config.Group {
+	for i := range w.pool.cfg.Model.Groups {
+		g := &w.pool.cfg.Model.Groups[i]
+		for _, l := range g.Layers {
+			if l == layer {
+				return g
+			}
+		}
+	}
+	return nil
+}
+
+// sees reports whether the query at a position sees a token.
+func sees(g *config.Group, query, token int) bool {
+	switch {
+	case token > query:
+		return false
+	case g.Kind == group.Window:
+		return token > query-g.Window || token < g.Sinks
+	case g.Kind == group.Chunked:
+		return token >= query-query%g.Chunk
+	}
+	return true
+}
+
+// open opens a sequence for a prompt, whose rest is left to compute.
+func (w *grouped) open(prompt []uint32) (*told, Match) {
+	w.t.Helper()
+	seq, m, err := w.pool.Open(prompt, OpenOptions{})
+	require.NoError(w.t, err)
+	s := &told{seq, append([]uint32(nil), prompt[:m.Cached]...)}
+	w.seqs = append(w.seqs, s)
+	return s, m
+}
+
+// ask is new tokens of a sequence in a step.
+type ask struct {
+	*told
+	ids []uint32
+}
+
+// run computes a step and compares what it gives with the model. An error leaves everything as it was.
+func (w *grouped) run(asks ...ask) error {
+	w.t.Helper()
+	err := w.step.Reset()
+	for _, a := range asks {
+		err = cmp.Or(err, w.step.Add(a.seq, a.ids))
+	}
+	if err = cmp.Or(err, w.step.Plan(w.s)); err != nil {
+		require.NoError(w.t, w.step.Reset())
+		return err
+	}
+	for layer := range w.pool.cfg.Model.Layers {
+		switch w.groupOf(layer).Kind {
+		case group.None:
+		case group.State:
+			w.state(layer, asks)
+		default:
+			w.layer(layer, asks)
+		}
+	}
+	for _, a := range asks {
+		a.told.ids = append(a.told.ids, a.ids...)
+	}
+	return w.step.Commit()
+}
+
+// layer appends and attends in a layer.
+func (w *grouped) layer(layer int, asks []ask) {
+	w.t.Helper()
+	st, _ := w.pool.of(layer)
+	m := &st.Config.Model
+	var ids []uint32
+	for _, a := range asks {
+		ids = append(ids, a.ids...)
+	}
+	k, v := w.vector(w.s, rows(ids, layer, m.KVHeads, m.HeadDim, false)), w.vector(w.s, rows(ids, layer, m.KVHeads, m.VHeadDim, true))
+	queries := rows(ids, layer+100, m.QHeads, m.HeadDim, false)
+	q, out := w.vector(w.s, queries), w.vector(w.s, make([]float32, len(ids)*m.QHeads*m.VHeadDim))
+	require.NoError(w.t, w.step.Append(layer, kv(k, v)))
+	require.NoError(w.t, w.step.Attend(layer, attending(q, out)))
+	require.NoError(w.t, w.s.Sync())
+	got := w.download(out)
+	row, width := 0, m.QHeads*m.VHeadDim
+	for _, a := range asks {
+		all := append(append([]uint32(nil), a.told.ids...), a.ids...)
+		for i := range a.ids {
+			query := queries[row*m.QHeads*m.HeadDim:][:m.QHeads*m.HeadDim]
+			want := w.attend(m, layer, query, all, len(a.told.ids)+i)
+			for j, x := range want {
+				require.InDelta(w.t, x, got[row*width+j], 2e-5, "layer %d, position %d, element %d", layer, len(a.told.ids)+i, j)
+			}
+			row++
+		}
+	}
+	w.free(k, v, q, out)
+}
+
+// attend is attention in float64.
+func (w *grouped) attend(m *Model, layer int, q []float32, ids []uint32, position int) []float64 {
+	g := w.groupOf(layer)
+	out := make([]float64, m.QHeads*m.VHeadDim)
+	for h := range m.QHeads {
+		kvHead, sum := h/(m.QHeads/m.KVHeads), 0.0
+		for token := range position + 1 {
+			if !sees(g, position, token) {
+				continue
+			}
+			dot := 0.0
+			for d := range m.HeadDim {
+				dot += float64(q[h*m.HeadDim+d]) * float64(element(ids[token], layer, kvHead, d, false))
+			}
+			e := math.Exp(dot * float64(m.Scale))
+			sum += e
+			for d := range m.VHeadDim {
+				out[h*m.VHeadDim+d] += e * float64(element(ids[token], layer, kvHead, d, true))
+			}
+		}
+		for d := range m.VHeadDim {
+			out[h*m.VHeadDim+d] /= sum
+		}
+	}
+	return out
+}
+
+// fold is the words of a state after tokens.
+func fold(layer int, ids []uint32, words int) []uint32 {
+	out := make([]uint32, words)
+	for _, id := range ids {
+		for i := range out {
+			out[i] = out[i]*1664525 + id + uint32(layer*1000+i)
+		}
+	}
+	return out
+}
+
+// state reads the states of a layer, compares them, and writes those after the step.
+func (w *grouped) state(layer int, asks []ask) {
+	w.t.Helper()
+	st, err := w.step.State(layer)
+	require.NoError(w.t, err)
+	require.Len(w.t, st.Offsets, len(asks))
+	words := st.Bytes / 4
+	have := make([]uint32, words)
+	for i, a := range asks {
+		at := int(st.Offsets[i] / 4)
+		require.NoError(w.t, backend.Download(w.be, w.s, have, st.Buf, at))
+		require.Equal(w.t, fold(layer, a.told.ids, words), have, "layer %d, a state after %d tokens", layer, len(a.told.ids))
+		all := append(append([]uint32(nil), a.told.ids...), a.ids...)
+		require.NoError(w.t, backend.Upload(w.be, w.s, st.Buf, at, fold(layer, all, words)))
+		require.NoError(w.t, w.s.Sync())
+	}
+}
+
+// drop releases a sequence.
+func (w *grouped) drop(s *told) {
+	w.t.Helper()
+	require.NoError(w.t, s.seq.Release())
+	for i := range w.seqs {
+		if w.seqs[i] == s {
+			w.seqs = append(w.seqs[:i], w.seqs[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package compact
+
+import (
+	"fmt"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// ErrGone is a change after which a query would see tokens that a window or chunk has given up.
+type ErrGone struct {
+	Group  group.Kind // of the layers
+	Tokens int        // that they have given up
+	Block  int        // tokens of a block of theirs
+}
+
+func (e ErrGone) Error() string {
+	return fmt.Sprintf("kvcache: the layers of a group of kind %v have given up %d tokens, some of which the next one would see; drop fewer of the last tokens, or a multiple of the %d of a block, or compute the sequence again", e.Group, e.Tokens, e.Block)
+}
+
+// Is matches the same error and the zero value.
+func (e ErrGone) Is(target error) bool {
+	t, ok := target.(ErrGone)
+	return ok && (t == e || t == ErrGone{})
+}
+
+// errState is a change that a state cannot follow.
+var errState = backend.ErrUnsupported{Package: "kvcache", Op: "drop tokens", Why: "a state is computed from all tokens, and none of them can be taken out again; compute the sequence again"}
+
+// Shift are the compactions that drop the tokens [begin, end) of a sequence and turn the keys of those after them to
+// the positions that become free.
+func Shift[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, begin, end int) ([]Compaction[B], error) {
+	cs := make([]Compaction[B], len(s.Parts))
+	for i := range cs {
+		c := &cs[i]
+		c.Body, c.Stream, c.Lists = &s.Parts[i], stream, 1
+		if err := c.shift(begin, end); err != nil {
+			return nil, err
+		}
+	}
+	return cs, nil
+}
+
+func (c *Compaction[B]) shift(begin, end int) error {
+	b, gap := c.Body, end-begin
+	if b.Stores.States != nil {
+		return errState
+	}
+	n := b.Total() - gap
+	at, from := begin, end // token at becomes what from was, in the part
+	if c.Gone = b.Gone; b.Gone > 0 {
+		sinks, gone := b.Cut()
+		switch {
+		case begin < sinks:
+			return c.gone()
+		case begin >= sinks+gone:
+			at, from = begin-gone, end-gone
+		default:
+			first := max(end, sinks+gone) // the first token after the gap that is there
+			size := b.Stores.Rule.Block
+			c.Gone = (first - gap - sinks + size - 1) / size
+			at, from = sinks, sinks+c.Gone*size+gap-gone
+		}
+		if !b.Stores.Rule.Reaches(c.Gone, n) {
+			return c.gone()
+		}
+	}
+	c.Len = n - c.Gone*b.Stores.Config.BlockTokens()
+	c.Source = func(_, i int) int {
+		if i < at {
+			return i
+		}
+		return i - at + from
+	}
+	if b.Stores.RoPE.Table.Set {
+		c.Turn = func(_, i int) int {
+			if i < at {
+				return 0
+			}
+			return -gap
+		}
+	}
+	return nil
+}
+
+func (c *Compaction[B]) gone() error {
+	_, gone := c.Body.Cut()
+	return ErrGone{Group: c.Body.Stores.Rule.Kind, Tokens: gone, Block: c.Body.Stores.Rule.Block}
+}
+
+// Retain are the compactions that drop all tokens of a sequence but those in kept: one list, or one for each layer of the
+// model. turn is by how many positions the key of a list's token i turns; nil: none does.
+func Retain[B backend.Buffer](s *store.Bodies[B], stream backend.Stream, kept [][]int, turn func(list, i int) int) ([]Compaction[B], error) {
+	cs := make([]Compaction[B], len(s.Parts))
+	for i := range cs {
+		c := &cs[i]
+		c.Body, c.Stream, c.Lists = &s.Parts[i], stream, 1
+		list := func(int) int { return 0 }
+		if len(kept) > 1 {
+			layers := s.Parts[i].Stores.Model
+			c.Lists, list = len(layers), func(l int) int { return layers[l] }
+		}
+		if err := c.retain(kept, list); err != nil {
+			return nil, err
+		}
+		if turn != nil && c.Body.Stores.RoPE.Table.Set {
+			cut := c.Len - len(kept[0]) // tokens that are cut out, below zero
+			sinks, _ := c.Body.Cut()
+			c.Turn = func(l, i int) int {
+				if i >= sinks {
+					i -= cut
+				}
+				return turn(list(l), i)
+			}
+		}
+	}
+	return cs, nil
+}
+
+// retain lays out the lists of a part.
+func (c *Compaction[B]) retain(kept [][]int, list func(l int) int) error {
+	b := c.Body
+	if b.Stores.States != nil {
+		return errState
+	}
+	n, size := len(kept[0]), b.Stores.Config.BlockTokens()
+	sinks, gone := b.Cut()
+	lost := 0
+	for l := 0; l < c.Lists && gone > 0; l++ {
+		first, not := 0, 0
+		for _, token := range kept[list(l)] {
+			if token < sinks {
+				first++
+			} else if token < sinks+gone {
+				not++
+			}
+		}
+		if not > 0 && first < sinks { // one of them would take a sink's place
+			return c.gone()
+		}
+		lost = max(lost, not)
+	}
+	c.Gone = (lost + size - 1) / size
+	if c.Gone*size > n-min(sinks, n) || c.Gone > 0 && !b.Stores.Rule.Reaches(c.Gone, n) {
+		return c.gone()
+	}
+	c.Len = n - c.Gone*size
+	c.Source = func(l, i int) int {
+		if i >= sinks {
+			i += c.Gone * size
+		}
+		token := kept[list(l)][i]
+		if token >= sinks {
+			token -= gone
+		}
+		return token
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package step
+
+import (
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
+)
+
+// Set is one step in all parts.
+type Set[B backend.Buffer] struct {
+	Parts *store.Parts[B]
+	Settings
+
+	Steps  []Step[B] // of the parts
+	bodies []*store.Bodies[B]
+	writes bool // there are new tokens
+}
+
+// Make makes b, which stays where it is, an empty step.
+func (b *Set[B]) Make(p *store.Parts[B]) {
+	b.Parts, b.Steps = p, make([]Step[B], len(p.All))
+	for i := range b.Steps {
+		b.Steps[i].Stores, b.Steps[i].Settings = p.All[i], &b.Settings
+	}
+}
+
+// Add gives a sequence so many rows: new ones or, unless write is set, its last ones. next is the position of its next
+// token.
+func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
+	b.bodies = append(b.bodies, s)
+	for i := range b.Steps {
+		t := &b.Steps[i]
+		t.Entries = append(t.Entries, Entry[B]{Body: &s.Parts[i], Tokens: tokens, Write: write, Dropped: next - s.Parts[i].Len})
+	}
+}
+
+// Tokens is the number of rows.
+func (b *Set[B]) Tokens() (n int) {
+	for i := range b.Steps[0].Entries {
+		n += b.Steps[0].Entries[i].Tokens
+	}
+	return n
+}
+
+// Of is the step of a layer's part, and which of its layers it is.
+func (b *Set[B]) Of(layer int) (*Step[B], int) {
+	at := b.Parts.Layers[layer]
+	return &b.Steps[at.Part], at.Layer
+}
+
+// Writes reports whether the planned step has new tokens.
+func (b *Set[B]) Writes() bool { return b.writes }
+
+// Plan takes the blocks that the new tokens need, copies shared ones that
+// the step writes into, divides the attention over the device and uploads the index
+// vectors, all on stream. Whatever fails, the sequences are as before and the step can be planned again.
+// Once the blocks are taken it does so without the pool's lock.
+func (b *Set[B]) Plan(stream backend.Stream) error {
+	b.Stream = stream
+	if err := b.take(); err != nil {
+		return err
+	}
+	b.writes = false
+	for i := range b.Steps[0].Entries {
+		b.writes = b.writes || b.Steps[0].Entries[i].Write
+	}
+	fences := &b.Parts.Fences
+	if err := b.order(); err != nil {
+		return errors.Join(fences.Observe(err), b.giveBack(nil))
+	}
+	enqueued := false
+	err := fences.Apart(func() error {
+		for i := range b.Steps {
+			t := &b.Steps[i]
+			t.writes = b.writes
+			if t.Stores.States != nil {
+				continue
+			}
+			t.Lay()
+			if err := t.Divide(); err != nil {
+				return err
+			}
+		}
+		enqueued = true
+		for i := range b.Steps {
+			if err := b.Steps[i].enqueue(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !enqueued: // nothing uses the blocks
+		return errors.Join(fences.Observe(err), b.giveBack(nil))
+	}
+	return errors.Join(fences.Observe(err), b.Abandon())
+}
+
+// take takes what the entries need in all parts, or nothing.
+func (b *Set[B]) take() error {
+	if err := b.fits(); err != nil {
+		return err
+	}
+	for i := range b.Steps {
+		t := &b.Steps[i]
+		if err := t.take(); err != nil {
+			for j := range i {
+				err = errors.Join(err, b.Steps[j].giveBack(nil))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// fits reports, where parts have their blocks in common, whether there are enough for all of them, before any is evicted.
+func (b *Set[B]) fits() error {
+	if len(b.Steps) == 1 || !b.Parts.Common() {
+		return nil
+	}
+	_, err := b.Parts.Blocks.Fits(func() (need, promised int, err error) {
+		for i := range b.Steps {
+			t := &b.Steps[i]
+			t.stage()
+			n, of, err := t.countBlocks()
+			if err == nil && t.Stores.Windowed() {
+				n, of, err = t.countSeals()
+			}
+			if err != nil {
+				return 0, 0, err
+			}
+			need, promised = need+n, promised+of
+		}
+		return need, promised, nil
+	})
+	return err
+}
+
+// order puts the step's stream behind the steps that used the same memory on others.
+func (b *Set[B]) order() error {
+	for i := range b.Steps {
+		if err := b.Steps[i].fence.Order(b.Stream); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.bodies {
+		if err := s.Order(b.Stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abandon gives back what a planned step took, once the device is past what was
+// enqueued for it.
+func (b *Set[B]) Abandon() error {
+	fences := &b.Parts.Fences
+	f, err := fences.Record(b.Parts.BE, b.Stream)
+	if err != nil {
+		return errors.Join(fences.Observe(residency.Drain(b.Stream)), b.giveBack(nil))
+	}
+	err = b.giveBack(f.Hold())
+	b.Used(f)
+	for _, s := range b.bodies {
+		s.Used(f) // it may have written behind the tokens of the last block
+	}
+	fences.Drop(f)
+	return err
+}
+
+func (b *Set[B]) giveBack(f *residency.Fence) (err error) {
+	for i := range b.Steps {
+		err = errors.Join(err, b.Steps[i].giveBack(f))
+	}
+	return err
+}
+
+// Commit hands the blocks of the step's entry i to its sequence, behind the step's fence. They are the sequence's also
+// with an error.
+func (b *Set[B]) Commit(i int, f *residency.Fence) (err error) {
+	for j := range b.Steps {
+		if failed := b.Steps[j].Entries[i].Commit(f); err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.
+func (b *Set[B]) Publishes(i int) int {
+	if b.Parts.Blocks.Groups() == nil {
+		return b.Steps[0].Entries[i].Publishes()
+	}
+	size := b.Parts.Config.EntryTokens()
+	n := b.bodies[i].Len()
+	if b.Writing(i) {
+		n += b.Steps[0].Entries[i].Tokens
+	}
+	n /= size
+	for j := range b.Steps {
+		if e := &b.Steps[j].Entries[i]; e.Body.Stores.States == nil {
+			n = min(n, (e.Publishes()+e.Body.Gone)*e.Body.Stores.Rule.Block/size)
+		}
+	}
+	return n
+}
+
+// Writing reports whether the rows of entry i are new, and Restores whether the step reads, as they were computed,
+// tokens of it that were brought back.
+func (b *Set[B]) Writing(i int) bool { return b.Steps[0].Entries[i].Write }
+func (b *Set[B]) Restores(i int) bool {
+	for j := range b.Steps {
+		if b.Steps[j].Entries[i].restores() {
+			return true
+		}
+	}
+	return false
+}
+
+// Long reports whether the layers of a part of the planned step use one cache in turn.
+func (b *Set[B]) Long() bool {
+	for i := range b.Steps {
+		if b.Steps[i].staging.on {
+			return true
+		}
+	}
+	return false
+}
+
+// Leave brings the last blocks of layers that use one cache in turn where they belong.
+func (b *Set[B]) Leave() error {
+	for i := range b.Steps {
+		if err := b.Steps[i].leave(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Used replaces the step's fence by that of a later one.
+func (b *Set[B]) Used(f *residency.Fence) {
+	for i := range b.Steps {
+		t := &b.Steps[i]
+		t.Stores.Fences.Replace(&t.fence, f)
+	}
+}
+
+// Own enters what the step holds in the books of each part, and what it took, if it is open.
+func (b *Set[B]) Own(books []store.Books, open bool) {
+	for i := range b.Steps {
+		b.Steps[i].own(books[i].Kept, books[i].Fresh, open)
+	}
+}
+
+// Clear forgets the entries, whose blocks were given back or committed.
+func (b *Set[B]) Clear() {
+	clear(b.bodies)
+	b.bodies = b.bodies[:0]
+	for i := range b.Steps {
+		b.Steps[i].clear()
+	}
+}
+
+// Free ends the lives of the step's vectors.
+func (b *Set[B]) Free() {
+	for i := range b.Steps {
+		b.Steps[i].free()
+	}
+}

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
+)
+
+// Parts are the stores of a pool: one part of all layers, or with groups the parts that config.Config.Parts lists.
+type Parts[B backend.Buffer] struct {
+	BE         backend.Backend[B]
+	Config     config.Config
+	Fences     residency.Fences
+	All        []*Stores[B]
+	Blocks     *residency.Blocks // of all parts; in the contiguous layout of the first
+	Layers     []Place           // of the model
+	BlockBytes int64             // of a block in all lanes
+
+	apart bool // every part has blocks of its own
+	owned []B  // what parts have in common
+}
+
+// Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
+type Place struct{ Part, Layer int }
+
+// New allocates the parts of a configuration that is filled in. undefined is told of entries of the prefix tree, which
+// are blocks but with groups, whose content a device failed to write. With an error nothing is left allocated.
+func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined func(block.Block, error)) (*Parts[B], error) {
+	p := &Parts[B]{BE: be, Config: cfg, Layers: make([]Place, cfg.Model.Layers)}
+	err := p.allocate()
+	if err == nil { // not before: the device says whether so many blocks are reasonable
+		err = p.settleIn(undefined)
+	}
+	if err != nil {
+		p.free()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Parts[B]) allocate() error {
+	parts := p.Config.Parts()
+	var err error
+	if p.BlockBytes, err = p.Config.BytesPerBlock(); err != nil {
+		return err
+	}
+	in, err := p.lanes()
+	if err != nil {
+		return err
+	}
+	p.apart = in == nil && len(parts) > 1
+	for l := range p.Layers {
+		p.Layers[l].Part = -1
+	}
+	for i := range parts {
+		var st *Stores[B]
+		if parts[i].State > 0 {
+			st = newStates(p.BE, &parts[i], &p.Fences, in)
+		} else if st, err = newStores(p.BE, &parts[i], &p.Fences, in); err != nil {
+			return err
+		}
+		st.Number, st.Model = i, parts[i].Layers
+		p.All = append(p.All, st)
+		for j, l := range parts[i].Layers {
+			p.Layers[l] = Place{i, j}
+		}
+	}
+	return nil
+}
+
+// lanes is what parts have in common; nil: they have nothing.
+func (p *Parts[B]) lanes() (*lanes[B], error) {
+	if n, _, _, _ := p.Config.Lanes(); n == 0 {
+		return nil, nil
+	}
+	stream, err := p.BE.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	in, err := newLanes(memory[B]{p.BE, stream, &p.owned}, &p.Config)
+	return in, errors.Join(err, stream.Sync())
+}
+
+func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
+	c := &p.Config
+	var tree *prefix.Config
+	if c.Memory.Prefix != prefix.Off {
+		tree = &prefix.Config{BlockSize: c.EntryTokens(), Policy: c.Memory.Prefix}
+	}
+	if !c.Grouped() || p.apart {
+		for _, st := range p.All {
+			if err := st.settleIn(tree, undefined); err != nil {
+				return err
+			}
+		}
+		p.Blocks = p.All[0].Kept.Blocks
+		return nil
+	}
+	if tree == nil {
+		p.Blocks, err = residency.New(&p.Fences, c.Memory.Blocks, nil, nil)
+	} else {
+		p.Blocks, err = residency.NewGrouped(&p.Fences, c.Memory.Blocks, p.groups(*tree), undefined)
+	}
+	for _, st := range p.All {
+		if err == nil {
+			st.Kept.Blocks = p.Blocks
+			err = st.settleFresh()
+		}
+	}
+	return err
+}
+
+// groups is what the tree has of the parts.
+func (p *Parts[B]) groups(tree prefix.Config) group.Config {
+	c := &p.Config
+	g := group.Config{Tree: tree}
+	g.Every, g.Share = c.Memory.Retention()
+	full := 0
+	for _, st := range p.All {
+		each := 1
+		if st.Rule.Kind != group.State {
+			each = tree.BlockSize / st.Rule.Block
+		}
+		if st.Rule.Kind == group.Full {
+			full += each
+		}
+		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each})
+	}
+	// Without layers that keep everything most entries of a long path have no blocks.
+	g.Entries = c.Memory.Blocks
+	if full == 0 {
+		g.Entries += 2 * c.Memory.MaxSeqs * c.MostEntries()
+	}
+	return g
+}
+
+// Buffers is how many buffers the pool owns.
+func (p *Parts[B]) Buffers() int {
+	n := len(p.owned)
+	for _, st := range p.All {
+		n += len(st.owned)
+	}
+	return n
+}
+
+// Reclaim gives up what the device has finished with.
+func (p *Parts[B]) Reclaim() (err error) {
+	for i, st := range p.All {
+		if i == 0 || p.apart {
+			err = cmp.Or(err, st.Kept.Reclaim())
+		}
+		if st.Windowed() {
+			err = cmp.Or(err, st.Fresh.Reclaim())
+		}
+	}
+	return err
+}
+
+// Close waits for the device and frees everything.
+func (p *Parts[B]) Close() error {
+	err := p.Fences.Close()
+	for _, st := range p.All {
+		st.closeBlocks()
+	}
+	p.free()
+	return err
+}
+
+func (p *Parts[B]) free() {
+	for _, st := range p.All {
+		st.free()
+	}
+	for i := len(p.owned) - 1; i >= 0; i-- { // views before what they are views of
+		_ = p.BE.Free(p.owned[i]) // the buffer is ours and live: a failure means the device is gone
+	}
+	p.All, p.owned = nil, nil
+}
+
+// Common reports whether parts have their blocks in common.
+func (p *Parts[B]) Common() bool { return !p.apart }
+
+// Stats are the numbers of the blocks.
+func (p *Parts[B]) Stats() residency.Stats {
+	all := p.Blocks.Stats()
+	for _, st := range p.All[1:] {
+		if p.apart { // each sequence has one of each part, which count as one
+			all.Retired = max(all.Retired, st.Kept.Stats().Retired)
+		}
+	}
+	return all
+}
+
+// Logical is the blocks of all sequences, shared ones counted for each owner.
+func (p *Parts[B]) Logical() (n int) {
+	for i, st := range p.All {
+		if i == 0 || !p.apart {
+			n += st.Kept.Logical
+		}
+	}
+	return n
+}

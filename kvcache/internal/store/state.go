@@ -1,0 +1,54 @@
+package store
+
+import (
+	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
+)
+
+// A part of layers with a state (Mamba, linear attention, convolutions) has one block of each sequence: in every lane
+// the state of a layer after all of the sequence's tokens. A step reads it and writes it there. Whoever shares it with
+// others, or with the prefix tree, which has it as a checkpoint, gets a copy first.
+
+// States is where the states of a part's layers lie.
+type States[B backend.Buffer] struct {
+	Layers []B // of each layer the memory that its states are in, as 4-byte words
+	Bytes  int // of a state
+	Stride int // bytes from the state of a block to that of the next
+}
+
+// newStates are the stores of a part with states, which has nothing but those.
+func newStates[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) *Stores[B] {
+	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Kept: &Store[B]{}, Fences: fences,
+		States: &States[B]{Bytes: part.State, Stride: int(in.keys + in.vals)}}
+	p.Fresh = p.Kept
+	for l := range part.Layers {
+		p.States.Layers = append(p.States.Layers, in.lanes[l].keys)
+	}
+	return p
+}
+
+// words is where the state of a block begins, and how long it is, in the words of a layer's memory.
+func (t *States[B]) words(b block.Block) (at, n int) {
+	return int(b.ID) * t.Stride / 4, (t.Bytes + 3) / 4
+}
+
+// CopyState copies the state of every layer from one block to another; from none: it becomes zero.
+func (p *Stores[B]) CopyState(s backend.Stream, from, to block.Block) error {
+	t := p.States
+	at, n := t.words(to)
+	for _, mem := range t.Layers {
+		var err error
+		if from == (block.Block{}) {
+			err = p.BE.Fill(s, mem, at, n, 0)
+		} else {
+			was, _ := t.words(from)
+			err = p.BE.Copy(s, mem, at, mem, was, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
