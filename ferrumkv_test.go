@@ -108,7 +108,7 @@ func TestTwoRequests(t *testing.T) {
 	for i := range prompt {
 		prompt[i] = uint32(i)
 	}
-	for _, cached := range []int{0, 32} {
+	for _, cached := range []int{0, 39} {
 		seq, match, err := kv.Pool.Open(prompt, kvcache.OpenOptions{})
 		require.NoError(t, err)
 		require.Equal(t, cached, match.Cached)

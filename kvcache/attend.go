@@ -115,8 +115,9 @@ type StateView[B backend.Buffer] struct {
 }
 
 // State returns where the states of a layer of a state group lie in the planned step, valid until its Commit or Reset.
-// The pool gives a sequence whose state others share, forks or the prefix tree, a copy on the device, in Plan. A step that
-// is reset must not have written states: Plan copies only what is shared.
+// The pool gives a sequence whose state others share, forks or the prefix tree, a copy on the device, in Plan. A step whose
+// states were told and that is then reset leaves sequences whose state was their own unusable (Sequence.Err), for it may
+// have been written: to try something out Fork the sequence.
 func (b *Batch[B]) State(layer int) (_ StateView[B], err error) {
 	defer naming("Batch.State", &err)
 	if err := b.want(stepPlanned); err != nil {

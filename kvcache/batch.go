@@ -320,17 +320,18 @@ func (b *Batch[B]) complete() error {
 
 // commit makes the step's tokens of entry i the sequence's.
 func (s *Sequence[B]) commit(b *step.Set[B], i int, f *residency.Fence) error {
-	restores, n := b.Restores(i), s.Len()
-	err := b.Commit(i, f)
+	tokens, restores, err := b.Commit(i, f)
 	if restores {
 		s.text.Requantize()
 	}
-	if b.Writing(i) {
-		s.text.Positions.Grow(s.Len() - n)
+	if tokens > 0 {
+		s.text.Positions.Grow(tokens)
 		if failed := s.publish(f); err == nil {
 			err = failed
 		}
-		err = cmp.Or(err, s.body.Slide(f))
+		if failed := s.body.Slide(f); err == nil {
+			err = failed
+		}
 	}
 	s.text.Computed(s.Len())
 	s.body.Used(f)

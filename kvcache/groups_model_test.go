@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"testing"
@@ -8,21 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operations is how many operations the random histories of pools with groups have, for each configuration.
-var operations = flag.Int("group-operations", 150, "operations of a random history of a pool with groups")
+// operations is how many operations the random histories of pools with groups have; 0: as many as there is time for.
+var operations = flag.Int("group-operations", 0, "operations of a random history of a pool with groups")
 
 // Random histories: sequences of a few prompts with beginnings in common are opened, computed in pieces, forked, cut,
 // shifted, reserved and released, in a pool too small for all of them. Every row that is computed is compared with the
 // model, and the books are after every operation.
 func TestGroupsModel(t *testing.T) {
+	n := cmp.Or(*operations, 150)
+	if *operations == 0 && testDevice().HeadDims != nil { // a GPU, or what stands in for one
+		n = 15
+	}
 	for name, cfg := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
 				cfg := cfg
 				cfg.Memory.Rollback = []int{-1, 3, 0}[seed]
 				cfg.Memory.RetainEvery = []int{1, 2, -1}[seed]
-				cfg.Memory.Blocks = 70
-				groupsHistory(newGrouped(t, cfg, seed), *operations)
+				if cfg.Memory.Layout == Paged {
+					cfg.Memory.Blocks = 70
+				}
+				groupsHistory(newGrouped(t, cfg, seed), n)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,7 +15,22 @@ func kinds() map[string]Config {
 	window := config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9}
 	sinks := config.Group{Kind: group.Window, Layers: []int{0, 1, 2, 4}, Window: 7, Sinks: 5}
 	chunked := config.Group{Kind: group.Chunked, Layers: []int{0, 1}, Chunk: 12}
+	int8 := func(c Config) Config {
+		c.Storage.K, c.Model.Act = backend.Int8, backend.F32
+		return c
+	}
+	residual := int8(manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 20, Sinks: 3}, config.Group{Layers: []int{1}}, config.Group{Kind: group.Window, Layers: []int{3}, Window: 6}))
+	residual.Storage.Residual = 7
+	skipped := int8(manyKinds(window, config.Group{Layers: []int{1, 3}}))
+	skipped.Storage.SkipLayers = []int{0, 3}
+	heads := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9, KVHeads: 4}, config.Group{Layers: []int{1, 3}, QHeads: 8, KVHeads: 2}, config.Group{Kind: group.Window, Layers: []int{4}, Window: 3, KVHeads: 1})
+	apart := manyKinds(window, config.Group{Layers: []int{1}}, config.Group{Kind: group.None, Layers: []int{3}})
+	apart.Memory.Layout, apart.Memory.BlockSize = Contiguous, 0
 	return map[string]Config{
+		"residual":     residual,
+		"skipped":      skipped,
+		"heads":        heads,
+		"contiguous":   apart,
 		"window":       manyKinds(window, config.Group{Layers: []int{1, 3}}),
 		"sinks":        manyKinds(sinks, config.Group{Layers: []int{3}}),
 		"chunked":      manyKinds(chunked, config.Group{Layers: []int{2}}),
@@ -44,7 +60,7 @@ func TestGroupsSee(t *testing.T) {
 					require.NoError(t, w.pool.Check())
 					for i := range s.seq.body.Parts {
 						b := &s.seq.body.Parts[i]
-						require.Len(t, b.Kept.Blocks, b.Stores.Rule.Need(s.seq.Len()), "part %d after %d tokens", i, s.seq.Len())
+						require.Equal(t, b.Stores.Rule.Need(s.seq.Len()), b.Fresh().End(), "part %d after %d tokens", i, s.seq.Len())
 					}
 				}
 				w.drop(s)
@@ -109,4 +125,144 @@ func TestGroupsDropTokens(t *testing.T) {
 	require.ErrorIs(t, s.seq.Truncate(18), ErrResume{Tokens: 18, At: 16, Group: group.State})
 	w.drop(s)
 	w.close()
+}
+
+// Steps of one shape, captured once where the device can, see what other steps see.
+func TestGroupsInStepsOfOneShape(t *testing.T) {
+	for name, cfg := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			w := newGrouped(t, cfg, 5)
+			a, _ := w.open(nil)
+			b, _ := w.open(nil)
+			require.NoError(t, w.run(ask{a, sequence(1, 30)}, ask{b, sequence(50, 3)}))
+			require.NoError(t, w.step.Reset())
+			require.NoError(t, w.step.FixShape(3, 1))
+			for i := range uint32(9) {
+				require.NoError(t, w.run(ask{a, []uint32{100 + i}}, ask{b, []uint32{200 + i}}))
+			}
+			require.NoError(t, w.step.Reset())
+			if err := w.step.FixShape(2, 2); w.pool.chunked() {
+				require.ErrorIs(t, err, backend.ErrUnsupported{})
+			} else {
+				require.NoError(t, err)
+				require.NoError(t, w.run(ask{a, []uint32{7, 8}}))
+			}
+			w.drop(a)
+			w.drop(b)
+			require.NoError(t, w.step.Close())
+			w.close()
+		})
+	}
+}
+
+// What a layer still has of a sequence can be read, and the scores of its tokens, where they are in the sequence.
+func TestGroupsAreRead(t *testing.T) {
+	cfg := manyKinds(config.Group{Kind: group.Window, Layers: []int{0}, Window: 9, Sinks: 2}, config.Group{Layers: []int{1}}, config.Group{Kind: group.None, Layers: []int{2}})
+	cfg.Attention.Scores = true
+	w := newGrouped(t, cfg, 7)
+	s, _ := w.open(nil)
+	require.NoError(t, w.run(ask{s, sequence(1, 30)}))
+	require.NoError(t, w.run(ask{s, sequence(31, 1)}))
+	held := append(sequence(1, 4), sequence(21, 11)...) // sinks, and from the block of the 22nd on
+	require.Equal(t, len(held), s.seq.body.Parts[0].Len)
+	m := &w.pool.cfg.Model
+	for layer, ids := range [][]uint32{held, s.ids} {
+		k, v := w.vector(w.s, make([]float32, len(ids)*m.KVHeads*m.HeadDim)), w.vector(w.s, make([]float32, len(ids)*m.KVHeads*m.VHeadDim))
+		require.NoError(t, s.seq.Gather(w.s, layer, k, v))
+		got := w.download(k)
+		for h := range m.KVHeads {
+			for i, id := range ids {
+				for d := range m.HeadDim {
+					require.Equal(t, element(id, layer, h, d, false), got[(h*len(ids)+i)*m.HeadDim+d])
+				}
+			}
+		}
+		w.free(k, v)
+	}
+	n := len(s.ids)
+	scores := make([]float32, 2*m.KVHeads*n)
+	require.NoError(t, s.seq.Scores(w.s, 0, scores))
+	for layer := range 2 {
+		for h := range m.KVHeads {
+			row := scores[(layer*m.KVHeads+h)*n:][:n]
+			for i, score := range row {
+				gone := layer == 0 && i >= 4 && i < 20
+				require.Equal(t, gone, score == 0, "layer %d, token %d: %v", layer, i, score)
+			}
+		}
+	}
+	require.ErrorIs(t, s.seq.Scores(w.s, 2, scores[:0]), backend.ErrArgument{})
+	require.ErrorIs(t, s.seq.Scores(w.s, 0, append(scores, scores...)), backend.ErrArgument{}, "the third layer has none")
+	require.NoError(t, s.seq.ClearScores(w.s))
+	layers, err := s.seq.Layers(w.s)
+	require.NoError(t, err)
+	require.Equal(t, [3]int{15, 31, 0}, [3]int{layers[0].Len, layers[1].Len, layers[2].Len})
+	w.drop(s)
+	w.close()
+}
+
+// Whoever watches a pool knows what every group has: what is stored of a group is removed, by itself or with its entry, and
+// at any moment it is what the prefix tree has.
+func TestGroupsAreTold(t *testing.T) {
+	for name, cfg := range kinds() {
+		if cfg.Memory.Layout == Contiguous {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			cfg.Memory.Blocks, cfg.Memory.RetainEvery = 70, 2
+			w := newGrouped(t, cfg, 11)
+			sub, have, err := w.pool.Watch(1 << 16)
+			require.NoError(t, err)
+			require.Empty(t, have)
+			type place struct {
+				key   prefix.Key
+				group int
+			}
+			known := map[place]bool{}
+			apply := func(known map[place]bool, e prefix.Event) {
+				for _, k := range e.Keys {
+					if e.Kind == prefix.Stored {
+						require.False(t, known[place{k, e.Group}], "stored twice")
+						require.True(t, e.Group == 0 || known[place{k, 0}], "an entry is told before its groups")
+						known[place{k, e.Group}] = true
+						continue
+					}
+					require.True(t, known[place{k, e.Group}], "removed, but never stored")
+					delete(known, place{k, e.Group})
+					for g := 1; e.Group == 0 && g <= len(cfg.Model.Groups); g++ {
+						delete(known, place{k, g})
+					}
+				}
+			}
+			groups := map[int]bool{}
+			for range 60 {
+				w.act()
+				for len(sub.C) > 0 {
+					e := <-sub.C
+					apply(known, e)
+					groups[e.Group] = true
+				}
+				late, now, err := w.pool.Watch(1)
+				require.NoError(t, err)
+				w.pool.Unwatch(late)
+				fresh := map[place]bool{}
+				for _, e := range now {
+					apply(fresh, e)
+				}
+				require.Equal(t, fresh, known)
+			}
+			told := 1
+			for _, g := range cfg.Model.Groups {
+				if g.Kind != group.Full && g.Kind != group.None {
+					told++
+				}
+			}
+			require.Len(t, groups, told)
+			w.pool.Unwatch(sub)
+			for len(w.seqs) > 0 {
+				w.drop(w.seqs[0])
+			}
+			w.close()
+		})
+	}
 }

@@ -46,10 +46,10 @@ type OpenOptions struct {
 //
 // Where prefixes are reused (Memory.Prefix; the paged layout only), every full block of
 // a committed step is offered to sequences that are opened after its Commit; on the device
-// they wait for the step that writes it. Tokens after a sequence's last full block are not
-// offered: the next turn of a conversation computes them again. Blocks of uncommitted steps
-// are not offered either: to share with a prompt that is being computed, open the second
-// one after the first was committed.
+// they wait for the step that writes it. The tokens after a sequence's last full block are
+// offered when it is released, so that the next turn of a conversation computes only what is
+// new; with Storage.Residual they are not. Blocks of uncommitted steps are not offered: to
+// share with a prompt that is being computed, open the second one after the first was committed.
 func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Match, err error) {
 	defer naming("Pool.Open", &err)
 	if len(prompt) > p.cfg.Memory.Capacity {

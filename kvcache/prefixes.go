@@ -77,7 +77,8 @@ func (p *Pool[B]) Clear(force bool) (err error) {
 
 // Watch returns a subscription to what enters and leaves the prefix tree, with a buffer of room
 // events (at most prefix.MaxEventBuffer), and what is in the tree now, as events. It is for a
-// router that sends each request to a machine that has its prefix. It never blocks the pool.
+// router that sends each request to a machine that has its prefix. With Model.Groups those that give blocks up are told
+// by their number in Model.Groups plus 1 (prefix.Event.Group). It never blocks the pool.
 // Unwatch or Close ends it.
 func (p *Pool[B]) Watch(room int) (_ *prefix.Subscription, _ []prefix.Event, err error) {
 	defer naming("Pool.Watch", &err)
@@ -90,6 +91,9 @@ func (p *Pool[B]) Watch(room int) (_ *prefix.Subscription, _ []prefix.Event, err
 		return nil, nil, argument("room for %d events: accepts up to %d", room, prefix.MaxEventBuffer)
 	}
 	sub, have := p.tree.Subscribe(room)
+	if groups := p.parts.Blocks.Groups(); groups != nil {
+		have = append(have, groups.Events()...)
+	}
 	return sub, have, nil
 }
 

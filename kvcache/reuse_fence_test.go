@@ -79,11 +79,12 @@ func TestReleasedInFlight(t *testing.T) {
 	require.Equal(t, [3]int{3, 3, 0}, [3]int{st.Held, st.Retired, st.Cached}, "the first of two steps is done")
 	b, m := r.read(sequence(1, 9), OpenOptions{})
 	require.Equal(t, 8, m.Cached, "also while it is on its way")
+	require.Equal(t, 9, r.matched(sequence(1, 10), OpenOptions{}), "to its end")
 	require.NoError(t, r.prefill(s2, b))
 	r.check(s2, b)
 	require.NoError(t, errors.Join(b.seq.Release(), s2.Sync()))
 	st = r.stats()
-	require.Equal(t, [3]int{0, 2, 1}, [3]int{st.Held, st.Cached, st.Free})
+	require.Equal(t, [3]int{0, 3, 0}, [3]int{st.Held, st.Cached, st.Free})
 	c, _ := r.serve(sequence(50, 12), OpenOptions{}) // nothing in flight: all can go at once
 	r.check(r.s, c)
 	require.Zero(t, r.matched(sequence(1, 9), OpenOptions{}))

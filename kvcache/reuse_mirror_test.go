@@ -1,6 +1,8 @@
 package kvcache
 
 import (
+	"slices"
+
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
@@ -42,7 +44,7 @@ func (m *mirror) apply(e prefix.Event) {
 		}
 		for i, k := range e.Keys {
 			require.NotContains(m.t, m.blocks, k, "stored twice")
-			b := stored{parent: parent, tokens: e.Tokens[i*m.slots : (i+1)*m.slots]}
+			b := stored{parent: parent, tokens: e.Tokens[i*m.slots : min((i+1)*m.slots, len(e.Tokens))]}
 			if e.Extra != nil {
 				b.extra, b.fidelity = e.Extra[i], e.Fidelity[i]
 			}
@@ -75,6 +77,21 @@ func (m *mirror) follow() {
 	}
 }
 
+// apart checks that no block is the beginning of another one: of two that begin alike, the longer one
+// takes the place of the other.
+func (m *mirror) apart() {
+	for k, b := range m.blocks {
+		if len(b.tokens) == m.slots {
+			continue
+		}
+		for other, o := range m.blocks {
+			require.NotEqual(m.t, k, o.parent, "behind a block that is not full")
+			same := k != other && b.parent == o.parent && b.extra == o.extra && b.fidelity == o.fidelity
+			require.False(m.t, same && len(o.tokens) >= len(b.tokens) && slices.Equal(o.tokens[:len(b.tokens)], b.tokens), "%v has %v", o.tokens, b.tokens)
+		}
+	}
+}
+
 // longest is the longest prefix of a query, tried against every block.
 func (m *mirror) longest(root prefix.Root, q prefix.Query) int {
 	best := map[prefix.Key]int{root.Key: 0}
@@ -87,11 +104,11 @@ func (m *mirror) longest(root prefix.Root, q prefix.Query) int {
 				continue
 			}
 			shared := 0
-			for shared < m.slots && n+shared < len(q.Tokens) && b.tokens[shared] == q.Tokens[n+shared] {
+			for shared < len(b.tokens) && n+shared < len(q.Tokens) && b.tokens[shared] == q.Tokens[n+shared] {
 				shared++
 			}
 			most = max(most, n+shared)
-			if shared == m.slots {
+			if shared == m.slots { // nothing is behind a block that is not full
 				ends[k] = n + shared
 			}
 		}

@@ -26,6 +26,7 @@ type reuseMachine[B backend.Buffer] struct {
 	shadow  map[uint32][]token
 	limited bool // there are limits, or were: what is published cannot be foretold
 	quiet   map[*reader[B]]bool
+	silent  map[*reader[B]]bool // readers of those that offer nothing
 	// refused is readers whose full blocks may not all have been wanted when the last one was: what
 	// the tree refuses is offered again with the next full block.
 	refused map[*reader[B]]bool
@@ -123,6 +124,7 @@ func (m *reuseMachine[B]) Open(t *rapid.T) {
 	}
 	m.xs = append(m.xs, x)
 	m.quiet[x] = o.NoReuse || o.NoPublish || o.Accept != prefix.Exact
+	m.silent[x] = o.NoPublish
 }
 
 // Step computes tokens of some sequences, those of their prompts first, and commits
@@ -248,6 +250,7 @@ func (m *reuseMachine[B]) after(t *rapid.T) {
 	m.mirror.follow()
 	require.Equal(t, st.Blocks, st.Free+st.Cached+st.Held)
 	require.Len(t, m.mirror.blocks, st.Prefix.Blocks)
+	m.mirror.apart()
 }
 
 func (m *reuseMachine[B]) finish(t *rapid.T) {
@@ -273,7 +276,7 @@ func (m *reuseMachine[B]) finish(t *rapid.T) {
 
 func runReuse[B backend.Buffer](t *rapid.T, be backend.Backend[B], cfg Config, streams int) {
 	cfg.Memory.Prefix = prefix.Policy(rapid.IntRange(int(prefix.Adaptive), int(prefix.Priority)).Draw(t, "policy"))
-	m := &reuseMachine[B]{rig: newRig(t, be, cfg), shadow: map[uint32][]token{}, quiet: map[*reader[B]]bool{}, refused: map[*reader[B]]bool{}}
+	m := &reuseMachine[B]{rig: newRig(t, be, cfg), shadow: map[uint32][]token{}, quiet: map[*reader[B]]bool{}, silent: map[*reader[B]]bool{}, refused: map[*reader[B]]bool{}}
 	m.mirror = newMirror(t, m.pool)
 	m.streams = []backend.Stream{m.s}
 	for len(m.streams) < streams {

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ func (m *reuseMachine[B]) Fork(t *rapid.T) {
 	child.seq, err = x.seq.Fork()
 	require.NoError(t, err)
 	m.xs = append(m.xs, &child)
-	m.quiet[&child], m.refused[&child] = m.quiet[x], m.refused[x]
+	m.quiet[&child], m.silent[&child], m.refused[&child] = m.quiet[x], m.silent[x], m.refused[x]
 }
 
 func (m *reuseMachine[B]) Truncate(t *rapid.T) {
@@ -39,8 +40,9 @@ func (m *reuseMachine[B]) Truncate(t *rapid.T) {
 // changed is for a reader whose prompt is not what it was from a token on.
 func (m *reuseMachine[B]) changed(x *reader[B], from int) {
 	for _, item := range x.items {
-		m.quiet[x] = m.quiet[x] || from < item.End
+		m.silent[x] = m.silent[x] || from < item.End
 	}
+	m.quiet[x] = m.quiet[x] || m.silent[x]
 	x.rest, x.cut = nil, min(x.cut, from)
 }
 
@@ -92,7 +94,7 @@ func (m *reuseMachine[B]) Keep(t *rapid.T) {
 		return
 	}
 	x.want, x.tokens = want, ids
-	m.quiet[x] = true
+	m.quiet[x], m.silent[x] = true, true
 	m.changed(x, same)
 	m.note(x)
 }
@@ -120,15 +122,39 @@ func (m *reuseMachine[B]) KeepPromise(t *rapid.T) {
 		}
 		require.NoError(t, m.run(m.stream(t), part[B]{x, ids}))
 		m.note(x)
+		m.refused[x] = m.refused[x] || len(x.tokens)%m.pool.cfg.Memory.BlockSize == 0 // there is a promise
 	}
 }
 
+// Release offers the end of a sequence to others, to its last token, and nothing else: where it is offered, its
+// content is what the tokens alone say, or is marked.
 func (m *reuseMachine[B]) Release(t *rapid.T) {
 	x := m.pick(t)
+	m.mirror.follow()
+	st, alone, had, slots := m.stats(), m.alone(x), maps.Clone(m.mirror.blocks), m.pool.cfg.Memory.BlockSize
 	require.NoError(t, x.seq.Release())
 	require.ErrorIs(t, x.seq.Release(), ErrReleased)
+	m.mirror.follow()
+	for k, b := range m.mirror.blocks {
+		if _, known := had[k]; known {
+			continue
+		}
+		require.True(t, alone && !m.silent[x], "%v was offered", b.tokens)
+		require.Equal(t, x.tokens[len(x.tokens)/slots*slots:], b.tokens)
+		require.True(t, b.fidelity != prefix.Exact || x.exact(), "%v is not what its tokens say", b.tokens)
+		require.Less(t, len(b.tokens), slots)
+		require.LessOrEqual(t, len(m.mirror.blocks), len(had)+1)
+	}
+	sure := alone && !m.quiet[x] && !m.refused[x] && !m.limited && st.Reserved == 0
+	if o := (OpenOptions{Scope: x.scope, Items: x.items}); sure && (len(x.items) == 0 || len(x.tokens) >= x.cut) {
+		whole := append(slices.Clip(x.tokens), 9)
+		require.Equal(t, len(x.tokens), m.known(whole, o), "the end is offered")
+		require.Equal(t, len(x.tokens), m.matched(whole, o))
+	}
 	m.xs = slices.DeleteFunc(m.xs, func(o *reader[B]) bool { return o == x })
 	delete(m.quiet, x)
+	delete(m.silent, x)
+	delete(m.refused, x)
 }
 
 func (m *reuseMachine[B]) Pin(t *rapid.T) {
@@ -165,7 +191,8 @@ func (m *reuseMachine[B]) Clear(t *rapid.T) {
 	m.mirror.follow()
 	require.Empty(t, m.mirror.blocks)
 	for _, x := range m.xs {
-		m.quiet[x] = m.quiet[x] || len(x.tokens) > 0
+		m.silent[x] = m.silent[x] || len(x.tokens) > 0
+		m.quiet[x] = m.quiet[x] || m.silent[x]
 	}
 }
 

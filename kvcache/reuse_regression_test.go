@@ -78,7 +78,7 @@ func TestRegressionF18HashIsNotEnough(t *testing.T) {
 		for _, later := range prompts[i+1:] {
 			require.Less(t, r.matched(later, OpenOptions{}), 4)
 		}
-		r.cache(p, OpenOptions{})
+		r.cache(p[:4], OpenOptions{})
 		require.Equal(t, 4, r.matched(p, OpenOptions{}))
 	}
 	hot, _ := r.read(prompts[0], OpenOptions{})

@@ -94,13 +94,16 @@ func TestB1SharedPrefixAndOrderOfEviction(t *testing.T) {
 	require.Equal(t, 3*st.BytesPerBlock, st.BytesShared)
 	r.drop(a)
 	st = r.idle()
-	require.Equal(t, [2]int{4, 0}, [2]int{st.Held, st.Cached}, "the unfilled block is free, the others are in use")
+	require.Equal(t, [2]int{4, 1}, [2]int{st.Held, st.Cached}, "the unfilled block is cached, the others are in use")
 	r.drop(b)
-	c, _ := r.serve(sequence(200, 28), OpenOptions{})
-	require.Equal(t, 12, r.matched(sequence(1, 13), OpenOptions{}), "what is free goes before what is cached")
-	for left := 8; left >= 0; left -= 4 { // the tail goes before the head
-		require.NoError(t, r.run(r.s, part[buffer]{c, sequence(300+left, 4)}))
-		require.Equal(t, left, r.matched(sequence(1, 13), OpenOptions{}))
+	found := func() [2]int {
+		return [2]int{r.matched(sequence(1, 15), OpenOptions{}), r.matched(append(sequence(1, 12), 90, 91, 92), OpenOptions{})}
+	}
+	c, _ := r.serve(sequence(200, 20), OpenOptions{})
+	require.Equal(t, [2]int{14, 14}, found(), "what is free goes before what is cached")
+	for i, left := range [][2]int{{12, 14}, {12, 12}, {8, 8}, {4, 4}, {0, 0}} { // the tails go before the head, the first one first
+		require.NoError(t, r.run(r.s, part[buffer]{c, sequence(300+4*i, 4)}))
+		require.Equal(t, left, found())
 	}
 	r.drop(c)
 	r.close()
@@ -187,10 +190,12 @@ func TestB6LogitsOfThePromptAreComputed(t *testing.T) {
 func TestB7OneTokenIsLeft(t *testing.T) {
 	r := reuseRig(t, 20)
 	for n := 1; n < 13; n++ {
-		r.cache(sequence(1, n), OpenOptions{})
-		a, m := r.read(sequence(1, n), OpenOptions{})
-		require.Equal(t, max(n%4, 1), m.Uncached, "of %d tokens", n)
-		require.NoError(t, a.seq.Release())
+		a, _ := r.serve(sequence(1, n), OpenOptions{})
+		require.Equal(t, n-max(n%4, 1), r.matched(sequence(1, n), OpenOptions{}), "of %d tokens, while the last ones may be followed by others in their block", n)
+		r.drop(a)
+		b, m := r.read(sequence(1, n), OpenOptions{})
+		require.Equal(t, 1, m.Uncached, "of %d tokens", n)
+		require.NoError(t, b.seq.Release())
 		require.NoError(t, r.pool.Clear(false))
 	}
 	r.close()
@@ -202,10 +207,12 @@ func TestB8ClearIsRefusedWhileInUse(t *testing.T) {
 	watch := newMirror(t, r.pool)
 	require.ErrorIs(t, r.pool.Clear(false), prefix.ErrInUse{Blocks: 2})
 	r.drop(a)
-	require.NoError(t, r.pool.Clear(false))
 	e := <-watch.sub.C
+	require.Equal(t, [2]any{prefix.Stored, sequence(9, 1)}, [2]any{e.Kind, e.Tokens}, "the end of what was released")
+	require.NoError(t, r.pool.Clear(false))
+	e = <-watch.sub.C
 	require.Equal(t, prefix.Cleared, e.Kind)
-	watch.follow() // and nothing else
+	require.Empty(t, watch.sub.C)
 	require.Zero(t, r.idle().Prefix.Blocks)
 
 	a, _ = r.serve(sequence(1, 9), OpenOptions{})
@@ -220,7 +227,10 @@ func TestB8ClearIsRefusedWhileInUse(t *testing.T) {
 	c, m := r.serve(sequence(1, 9), OpenOptions{})
 	require.Zero(t, m.Cached)
 	require.Equal(t, 2, r.idle().Prefix.Blocks)
-	r.drop(a, b, c, short)
+	r.drop(a, b, short)
+	require.Equal(t, 2, r.idle().Prefix.Blocks, "nor are the ends of those")
+	r.drop(c)
+	require.Equal(t, 3, r.idle().Prefix.Blocks)
 	r.close()
 }
 

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -194,7 +195,8 @@ func (s *Sequence[B]) Piece(n int) int {
 	return s.body.Piece(n)
 }
 
-// Release gives the sequence's blocks back. Its steps may still be running on the
+// Release gives the sequence's blocks back. Where prefixes are reused the last one, which may not be full, is offered to
+// others like the full ones before: the next turn of a conversation goes on where this one ended. Its steps may still be running on the
 // device: the blocks stay held until those are done. If Release returns an error of
 // the device, the sequence is released all the same.
 func (s *Sequence[B]) Release() (err error) {
@@ -205,13 +207,17 @@ func (s *Sequence[B]) Release() (err error) {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	if s.body.Parts != nil && s.body.Failed() != nil && !s.released && p.shut() == nil && !s.busy {
+	failed := s.body.Parts != nil && s.body.Failed() != nil
+	if failed && !s.released && p.shut() == nil && !s.busy {
 		s.body.Fail(nil) // a failed sequence can still be released
 	}
 	if err := s.idle(); err != nil {
 		return err
 	}
-	err = s.alone(s.body.Release)
+	if !failed {
+		err = s.publishEnd()
+	}
+	err = cmp.Or(err, s.alone(s.body.Release))
 	s.drop()
 	s.layers, s.released = nil, true
 	return err
@@ -308,4 +314,20 @@ func (s *Sequence[B]) publish(f *residency.Fence) error {
 	}
 	s.text.Published(n, full)
 	return err
+}
+
+// publishEnd offers what the sequence ends with: nothing is written behind it any more.
+func (s *Sequence[B]) publishEnd() error {
+	p := s.pool
+	if p.tree == nil || p.parts.Fences.Lost() != nil {
+		return nil
+	}
+	at, tokens, ok := s.text.End(s.body.Entries(), s.Len())
+	if !ok {
+		return nil
+	}
+	if err := s.body.PublishEnd(at, tokens); !errors.Is(err, prefix.ErrDetached) {
+		return err
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ type doctorFlags struct {
 	backend                          string
 	layers, qHeads, kvHeads, headDim int
 	cache                            cacheFlags
+	file                             string // of the configuration; empty: flags make one
 	json                             bool
 }
 
@@ -71,7 +72,10 @@ lower the capacity too.`,
   ferrumkv doctor --backend metal:0
 
   # how large is the cache of a model with 32 layers and 8 KV heads of 128?
-  ferrumkv doctor --layers 32 --q-heads 32 --kv-heads 8 --head-dim 128`,
+  ferrumkv doctor --layers 32 --q-heads 32 --kv-heads 8 --head-dim 128
+
+  # what becomes of a configuration whose layers are of several kinds?
+  ferrumkv doctor --config gemma.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -82,6 +86,7 @@ lower the capacity too.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "key and value heads (default: the embedded model's)")
 	flags.IntVar(&f.headDim, "head-dim", 0, "elements of a head (default: the embedded model's)")
 	f.cache.register(cmd)
+	flags.StringVar(&f.file, "config", "", "`FILE` with a configuration as JSON (kvcache.ParseConfig), in place of the model and flags")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }

@@ -27,6 +27,8 @@ type cacheStatus struct {
 	// ByType is the bytes of a token in the types that the device has, all scales included;
 	// those of int4channel, one for each channel of a block, as a share.
 	ByType []typeStatus `json:"bytes_by_type,omitempty"`
+	// Groups are the kinds of layers, where not all are alike.
+	Groups []config.GroupSize `json:"groups,omitempty"`
 }
 
 type typeStatus struct {
@@ -54,6 +56,9 @@ func (s *cacheStatus) on(f doctorFlags, given func(flag string) bool) (problems 
 // configure resolves what the flags leave open, and finds what keeps the device
 // from holding the result.
 func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be anyBackend) (problems []error, err error) {
+	if f.file != "" {
+		return s.read(given, f.file, be)
+	}
 	cfg, err := f.cache.config()
 	if err != nil {
 		return nil, err
@@ -86,6 +91,33 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if err != nil {
 		return nil, asFlag(err)
 	}
+	return s.tell(problems, cfg, lowered, be)
+}
+
+// read resolves the configuration that is in a file.
+func (s *cacheStatus) read(given func(flag string) bool, file string, be anyBackend) ([]error, error) {
+	for _, flag := range [...]string{"layers", "q-heads", "kv-heads", "head-dim", "layout", "block-size", "prefix", "kv-dtype", "residual", "hadamard"} {
+		if given(flag) {
+			return nil, fmt.Errorf("--%s goes without --config: say it in the file", flag)
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	cfg, err := config.Parse(data)
+	if err == nil {
+		cfg, err = cfg.Within(be.Info().FreeMemory)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", file, err)
+	}
+	s.Model = count(cfg.Model.Layers, "layer") + " of " + file
+	return s.tell(nil, cfg, false, be)
+}
+
+// tell lists what a configuration became, and what keeps the device from holding it.
+func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, lowered bool, be anyBackend) (_ []error, err error) {
 	for _, set := range cfg.Settings() {
 		source := set.Source.String()
 		switch {
@@ -103,6 +135,9 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 		return nil, err
 	}
 	s.ByType = byType(cfg, be.Caps())
+	if s.Groups, err = cfg.GroupSizes(); err != nil {
+		return nil, err
+	}
 	var size kvcache.ErrPoolSize
 	if info := be.Info(); errors.As(cfg.Fits(info.FreeMemory, be.Caps()), &size) {
 		problems = append(problems, tooLarge(size, info.Name))
@@ -212,4 +247,16 @@ func (c cacheStatus) write(w *strings.Builder) {
 		types[i] = fmt.Sprintf("%s %d", t.Type, t.BytesPerToken)
 	}
 	fmt.Fprintf(w, "  %-16s %s\n", "bytes by type", strings.Join(types, ", "))
+	for _, g := range c.Groups {
+		fmt.Fprintf(w, "  %-16s %s\n", "group", describe(g))
+	}
+}
+
+// describe says what a group is like.
+func describe(g config.GroupSize) string {
+	of := fmt.Sprintf("blocks of %s", count(g.BlockTokens, "token"))
+	if g.BlockTokens == 0 {
+		of = "one block for a state"
+	}
+	return fmt.Sprintf("%v: %s in %s, %s, %s for a sequence of full capacity, %.1f %% unused", g.Kind, count(g.Layers, "layer"), count(g.Parts, "part"), of, count(g.Blocks, "block"), 100*g.Unused)
 }

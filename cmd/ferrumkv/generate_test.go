@@ -145,11 +145,11 @@ func TestGenerateReusesPrefixes(t *testing.T) {
 	second, third := turns[0].(map[string]any), turns[1].(map[string]any)
 	require.Equal(t, text, lines[0]["text"])
 	require.Equal(t, []any{17., 0.}, []any{lines[0]["prompt_tokens"], lines[0]["reused_tokens"]})
-	// Behind an answer the cache has all but its last token, and offers whole blocks.
-	require.Equal(t, []any{" Then", 42., 32., "length"}, []any{second["prompt"], second["prompt_tokens"], second["reused_tokens"], second["stop"]})
-	require.Equal(t, []any{" The end", 70., 56., "length"}, []any{third["prompt"], third["prompt_tokens"], third["reused_tokens"], third["stop"]})
+	// Behind an answer the cache has all but its last token.
+	require.Equal(t, []any{" Then", 42., 36., "length"}, []any{second["prompt"], second["prompt_tokens"], second["reused_tokens"], second["stop"]})
+	require.Equal(t, []any{" The end", 70., 61., "length"}, []any{third["prompt"], third["prompt_tokens"], third["reused_tokens"], third["stop"]})
 	report := lines[1]["report"].(map[string]any)
-	require.Equal(t, []any{2., 129., 88., 41., "adaptive"}, []any{report["turns"], report["prompt_tokens"], report["reused_tokens"], report["prefill_tokens"], report["prefix_reuse"]})
+	require.Equal(t, []any{2., 129., 97., 32., "adaptive"}, []any{report["turns"], report["prompt_tokens"], report["reused_tokens"], report["prefill_tokens"], report["prefix_reuse"]})
 
 	shown := "Once upon a time" + text + " Then" + second["text"].(string) + " The end" + third["text"].(string) + "\n"
 	require.Equal(t, shown, succeeds(t, conversation...).stdout, "as one text")

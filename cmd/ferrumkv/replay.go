@@ -14,12 +14,13 @@ import (
 type replayFlags struct {
 	traces, capacities, policies []string
 	synthesis                    replay.Synthesis
+	parts                        partsFlags
 	json                         bool
 	html                         string
 }
 
 func newReplay() *cobra.Command {
-	f := replayFlags{synthesis: replay.DefaultSynthesis}
+	f := replayFlags{synthesis: replay.DefaultSynthesis, parts: newPartsFlags()}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Replay serving traces through the prefix cache and compare policies",
@@ -38,7 +39,17 @@ between them scans, long prompts that nobody sends again.
 A capacity of N% is rounded down to whole blocks. --json says of each run its trace,
 policy, capacity in blocks, references to blocks, hits and seconds: a line for each
 capacity and policy of --policy, and a single one for infinite, which has room for
-all blocks whatever --capacity says. The table and the page always show both ends.`,
+all blocks whatever --capacity says. The table and the page always show both ends.
+
+With --window or --state-parts the model has layers that do not keep everything. Each
+part, that of full attention included, has blocks of its own, which are blocks of the
+capacity; N% is then a share of what the trace's different blocks take in all parts. A
+request finds no more than where every part has what it needs: of a window the last
+blocks, of a state a checkpoint. The report says what full attention alone would have
+found, and how many blocks there are of each kind. --retain says which blocks that leave
+a window, and which states, stay findable: all; ends, for what is read at the end of a
+prompt; or N, for what is also read at every N-th block, which is all of a window that
+is no shorter than N blocks.`,
 		Example: `  # policies on the generated trace
   ferrumkv replay
 
@@ -47,6 +58,9 @@ all blocks whatever --capacity says. The table and the page always show both end
 
   # twenty sessions at once, as a page with plots
   ferrumkv replay --trace traces/agentic --html replay.html
+
+  # a model with five layers of a window for each of full attention
+  ferrumkv replay --window 1024 --window-parts 5 --retain ends
 
   # more users than prompts that they share, and no scans
   ferrumkv replay --conversations 5000 --system-prompts 10 --scans 0`,
@@ -59,6 +73,7 @@ all blocks whatever --capacity says. The table and the page always show both end
 	flags.StringSliceVar(&f.policies, "policy", withEnds(replay.Compared()), "policies, each a `NAME`: "+strings.Join(withEnds(replay.Policies()), ", "))
 	flags.BoolVar(&f.json, "json", false, "print a line of JSON for each run")
 	flags.StringVar(&f.html, "html", "", "write a page with plots to `FILE`; it needs no network")
+	f.parts.add(cmd)
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "generated trace: seed `N`")
 	flags.IntVar(&s.Requests, "requests", s.Requests, "generated trace: `N` requests")
 	flags.IntVar(&s.SystemPrompts, "system-prompts", s.SystemPrompts, "generated trace: `N` system prompts, popular by Zipf's law")
@@ -80,6 +95,13 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	parts, err := f.parts.parts(cmd)
+	if err == nil && parts.Any() {
+		asked, err = withoutOptimum(cmd, asked)
+	}
+	if err != nil {
+		return err
+	}
 	if err := checkOutput("html", f.html); err != nil { // rather than after the replay
 		return err
 	}
@@ -89,7 +111,7 @@ func (f replayFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := newReplayReport(trace, capacities, f.replayed(asked))
+	r := newReplayReport(trace, capacities, f.replayed(asked, parts), parts)
 	show := replayTable{out: cmd.OutOrStdout(), report: r}.write
 	if f.json {
 		show = func(run replay.Run) error {
@@ -146,9 +168,12 @@ func (f replayFlags) names() ([]string, error) {
 
 // replayed are the policies to replay, of those that were asked for. The infinite
 // cache is counted without a replay; the optimum, which takes one, comes last, and
-// also where it was not asked for but is shown.
-func (f replayFlags) replayed(asked []string) []string {
+// also where it was not asked for but is shown. With parts there is none.
+func (f replayFlags) replayed(asked []string, parts replay.Parts) []string {
 	out := slices.DeleteFunc(slices.Clone(asked), func(name string) bool { return name == infinite || name == replay.Optimum })
+	if parts.Any() {
+		return out
+	}
 	if !f.json || f.html != "" || slices.Contains(asked, replay.Optimum) {
 		out = append(out, replay.Optimum)
 	}

@@ -49,9 +49,15 @@ type chartMark struct {
 }
 
 func (r *replayReport) hitRates() chart {
-	top := r.rate(r.infinite)
-	c := r.chart("Hit rate", top, func(run replay.Run, _ []replay.Run) float64 { return r.rate(run) })
+	c := r.rates("Hit rate", func(run replay.Run) int { return run.Hits })
 	c.About = "Share of the blocks named by prompts that were cached, over the capacity in blocks (on a logarithmic axis). Where lines meet, the first policy is on top."
+	return c
+}
+
+// rates draws a share of the references under that of the infinite cache.
+func (r *replayReport) rates(title string, hits func(replay.Run) int) chart {
+	top := r.rate(r.infinite)
+	c := r.chart(title, top, func(run replay.Run, _ []replay.Run) float64 { return r.share(hits(run)) })
 	c.Limit = infinite
 	y := c.y(top, axisTop(top))
 	ends := fmt.Sprintf("%g,%.1f %g,%.1f", plotLeft, y, plotRight, y)

@@ -23,6 +23,7 @@ type page struct {
 	Series                                 []series
 	Charts                                 []chart
 	Rows                                   []pageRow
+	Parts                                  *pageParts // nil: full attention only
 }
 
 // series is a policy and how it is drawn.
@@ -56,6 +57,10 @@ func (r *replayReport) page() page {
 		Infinite: grouped(r.infinite.Hits), InfiniteRate: percent(r.rate(r.infinite)), BlockTokens: fmt.Sprint(t.BlockTokens),
 		Series: r.series(),
 		Charts: []chart{r.hitRates(), r.ofOptimum()},
+		Parts:  r.pageParts(),
+	}
+	if p.Parts != nil {
+		p.Charts[1] = r.fullHitRates()
 	}
 	for _, row := range r.rows {
 		line := pageRow{Capacity: row[0].Capacity.String(), Blocks: grouped(row[0].Blocks)}

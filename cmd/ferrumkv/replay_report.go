@@ -10,18 +10,19 @@ import (
 const infinite = "infinite"
 
 // replayReport is a sweep: a row for each capacity, with a run for each policy, the
-// optimum at the end. Only lines of JSON, which do not compare, do without it.
+// optimum at the end; with parts there is none. Only lines of JSON, which do not compare, do without it.
 type replayReport struct {
 	trace      *replay.Trace
 	capacities []replay.Capacity
 	policies   []string
+	parts      replay.Parts
 	infinite   replay.Run
 	rows       [][]replay.Run
 }
 
-func newReplayReport(t *replay.Trace, capacities []replay.Capacity, policies []string) *replayReport {
-	return &replayReport{trace: t, capacities: capacities, policies: policies,
-		infinite: replay.Run{Policy: infinite, Blocks: t.Unique(), Hits: t.InfiniteHits()}}
+func newReplayReport(t *replay.Trace, capacities []replay.Capacity, policies []string, parts replay.Parts) *replayReport {
+	return &replayReport{trace: t, capacities: capacities, policies: policies, parts: parts,
+		infinite: replay.Run{Policy: infinite, Blocks: parts.All(t), Hits: t.InfiniteHits(), Full: t.InfiniteHits()}}
 }
 
 // measure replays, and shows each run as it ends, the infinite cache first.
@@ -34,7 +35,7 @@ func (r *replayReport) measure(ctx context.Context, bar *progressBar, show func(
 		return err
 	}
 	bar.total = r.trace.Requests() * len(r.capacities) * len(r.policies)
-	return r.trace.Sweep(ctx, r.capacities, r.policies, bar.step, func(run replay.Run) error {
+	return r.trace.Sweep(ctx, r.capacities, r.policies, r.parts, bar.step, func(run replay.Run) error {
 		if run.Policy == r.policies[0] {
 			r.rows = append(r.rows, nil)
 		}
@@ -45,9 +46,10 @@ func (r *replayReport) measure(ctx context.Context, bar *progressBar, show func(
 }
 
 // rate is the share of the references that were hits.
-func (r *replayReport) rate(run replay.Run) float64 {
-	return float64(run.Hits) / float64(r.trace.References())
-}
+func (r *replayReport) rate(run replay.Run) float64 { return r.share(run.Hits) }
+
+// share is that of so many references.
+func (r *replayReport) share(n int) float64 { return float64(n) / float64(r.trace.References()) }
 
 // best reports whether run has the most hits of its row, the optimum's aside.
 func (r *replayReport) best(run replay.Run, row []replay.Run) bool {
@@ -73,9 +75,10 @@ type replayRow struct {
 	Hits       int     `json:"hits"`
 	HitRate    float64 `json:"hit_rate"`
 	Seconds    float64 `json:"seconds"` // of the replay; infinite is counted without one
+	*partsRow
 }
 
 func (r *replayReport) row(run replay.Run) replayRow {
 	return replayRow{Trace: r.trace.Name, Policy: run.Policy, Capacity: run.Blocks, Asked: run.Capacity.String(), Unique: r.trace.Unique(),
-		References: r.trace.References(), Hits: run.Hits, HitRate: r.rate(run), Seconds: run.Seconds}
+		References: r.trace.References(), Hits: run.Hits, HitRate: r.rate(run), Seconds: run.Seconds, partsRow: newPartsRow(r.parts, run)}
 }

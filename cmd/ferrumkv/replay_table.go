@@ -33,6 +33,9 @@ func (t replayTable) head() error {
 	fmt.Fprintf(&w, "requests    %s\n", grouped(trace.Requests()))
 	fmt.Fprintf(&w, "references  %s to blocks of %d tokens, %s different ones\n", grouped(trace.References()), trace.BlockTokens, grouped(trace.Unique()))
 	fmt.Fprintf(&w, "infinite    %.2f%% hits, %s: a cache that keeps everything\n", 100*r.rate(r.infinite), grouped(r.infinite.Hits))
+	if r.parts.Any() {
+		return t.partsHead(&w)
+	}
 	fmt.Fprintf(&w, "%-11s the optimum, which knows the future; * is the best of the others\n\n", replay.Optimum)
 	fmt.Fprintf(&w, "%-9s %11s", "capacity", "blocks")
 	for _, p := range r.policies {
@@ -46,6 +49,9 @@ func (t replayTable) head() error {
 func (t replayTable) row() error {
 	r := t.report
 	row := r.rows[len(r.rows)-1]
+	if r.parts.Any() {
+		return t.partsRows(row)
+	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "%-9s %11s", row[0].Capacity, grouped(row[0].Blocks))
 	for _, run := range row {

@@ -52,11 +52,11 @@ func Example() {
 	// Output:
 	// ann        has 50 tokens, computes 50
 	// ben        has 60 tokens, computes 20
-	// ann again  has 66 tokens, computes 18
+	// ann again  has 66 tokens, computes 16
 	// acme       has 50 tokens, computes 50
-	// acme again has 50 tokens, computes 2
+	// acme again has 50 tokens, computes 1
 	// pinned 32 tokens
-	// 0 blocks held, 8 cached; 136 tokens were not computed
+	// 0 blocks held, 11 cached; 139 tokens were not computed
 }
 
 // serve computes what the pool does not have of a prompt, in one step.

@@ -35,7 +35,7 @@ func Example() {
 	}
 	// Output:
 	// computed 40 of 40 tokens
-	// computed 8 of 40 tokens
+	// computed 1 of 40 tokens
 }
 
 func check(err error) {

@@ -48,12 +48,14 @@ func (c Capacity) String() string {
 
 // Blocks is the capacity for a trace, at least one block: a share is rounded
 // down, and unlimited is all that the trace names.
-func (c Capacity) Blocks(t *Trace) int {
+func (c Capacity) Blocks(t *Trace) int { return c.of(t.unique) }
+
+func (c Capacity) of(all int) int {
 	switch {
 	case c.blocks > 0:
 		return c.blocks
 	case c.percent > 0:
-		return max(int(float64(t.unique)*c.percent/100), 1)
+		return max(int(float64(all)*c.percent/100), 1)
 	}
-	return t.unique
+	return all
 }

@@ -70,7 +70,7 @@ func at(file, place string, err error) error {
 	case errors.As(err, &field):
 		e.Field, e.Why = field.field, errors.New(field.why)
 	case errors.As(err, &mistyped):
-		e.Field, e.Why = mistyped.Field, fmt.Errorf("%s is not %s", mistyped.Value, kindOf(mistyped))
+		e.Field, e.Why = mistyped.Field, fmt.Errorf("%s is not %s", mistyped.Value, wordOf(mistyped))
 	case errors.As(err, &syntax):
 		e.Why = fmt.Errorf("not JSON at byte %d: %w", syntax.Offset, err)
 	case errors.As(err, &path):
@@ -79,8 +79,8 @@ func at(file, place string, err error) error {
 	return e
 }
 
-// kindOf says in words what a field should have held.
-func kindOf(e *json.UnmarshalTypeError) string {
+// wordOf says in words what a field should have held.
+func wordOf(e *json.UnmarshalTypeError) string {
 	switch name := e.Type.String(); name {
 	case "uint64":
 		return "a whole number from 0 to 2^64−1"

@@ -73,5 +73,9 @@ func addMooncake(b *builder, text []byte) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	return b.add(*l.Timestamp/1000, l.HashIDs)
+	if err := b.add(*l.Timestamp/1000, l.HashIDs); err != nil {
+		return err
+	}
+	b.fills(*l.InputLength / mooncakeTokens)
+	return nil
 }

@@ -47,6 +47,7 @@ func TestReadMooncake(t *testing.T) {
 	trace, err := Read(t.Context(), path)
 	require.NoError(t, err)
 	require.Equal(t, [][]uint32{{}, {0, 1, 2}, {0, 3}}, paths(trace), "in the order of time")
+	require.Equal(t, []int{0, 2, 1}, []int{trace.Full(0), trace.Full(1), trace.Full(2)}, "of 1,025 tokens two blocks are full")
 	require.Equal(t, 512, trace.BlockTokens)
 	require.Equal(t, path, trace.Name)
 }
@@ -55,6 +56,7 @@ func TestReadAgentic(t *testing.T) {
 	trace, err := Read(t.Context(), write(t, "s.json", session))
 	require.NoError(t, err)
 	require.Equal(t, [][]uint32{{0, 1}, {3}, {0, 1, 2}, {3, 4}, {}}, paths(trace), "a sub-agent's times count from its start")
+	require.Equal(t, 3, trace.Full(2), "only full blocks are named")
 	require.Equal(t, 64, trace.BlockTokens)
 	require.Equal(t, 3, trace.InfiniteHits(), "the sub-agent's second request hits, too")
 }

@@ -23,6 +23,11 @@ type Run struct {
 	Blocks   int // of the capacity
 	Hits     int // of the trace's references
 	Seconds  float64
+
+	// With Parts: the hits if a request needed the blocks of full attention alone, of the same tree, and
+	// the blocks by kind of part.
+	Full int
+	Uses [kinds]Use
 }
 
 // Replay replays the trace once. Of a path the cached beginning counts as hits
@@ -30,11 +35,14 @@ type Run struct {
 // and left out from where nothing is left to evict; then the request ends. step
 // is told now and then of requests replayed since it was last called. ErrSetting
 // when there is no such policy.
-func (t *Trace) Replay(ctx context.Context, policy string, capacity Capacity, step func(requests int)) (Run, error) {
-	r := Run{Policy: policy, Capacity: capacity, Blocks: capacity.Blocks(t)}
+//
+// With parts a request finds what group.Cache finds: less, where a block of a window
+// or a state is missing. It is computed in steps, and each part has the blocks that it
+// needs meanwhile.
+func (t *Trace) Replay(ctx context.Context, policy string, capacity Capacity, parts Parts, step func(requests int)) (Run, error) {
+	r := Run{Policy: policy, Capacity: capacity, Blocks: parts.Blocks(capacity, t)}
 	start := time.Now()
-	// More than all blocks makes no difference, and costs memory.
-	c, err := newCache(policy, t, min(r.Blocks, t.unique))
+	c, err := newCache(policy, t, parts, r.Blocks)
 	if err != nil {
 		return r, err
 	}
@@ -55,11 +63,18 @@ func (t *Trace) Replay(ctx context.Context, policy string, capacity Capacity, st
 	}
 	step(done)
 	r.Seconds = time.Since(start).Seconds()
+	if g, ok := c.(*grouped); ok {
+		r.Full, r.Uses = g.full, g.uses.all()
+	}
 	return r, nil
 }
 
-func newCache(policy string, t *Trace, capacity int) (cache, error) {
-	if policy == Optimum {
+func newCache(policy string, t *Trace, parts Parts, capacity int) (cache, error) {
+	capacity = min(capacity, parts.room(t)) // more makes no difference, and costs memory
+	switch {
+	case parts.Any():
+		return newGrouped(policy, t, parts, capacity)
+	case policy == Optimum:
 		return newOptimum(t, capacity), nil
 	}
 	return newTree(policy, capacity)
@@ -67,10 +82,10 @@ func newCache(policy string, t *Trace, capacity int) (cache, error) {
 
 // Sweep replays the trace for every capacity under every policy, in this order,
 // and hands over each run as it ends.
-func (t *Trace) Sweep(ctx context.Context, capacities []Capacity, policies []string, step func(requests int), done func(Run) error) error {
+func (t *Trace) Sweep(ctx context.Context, capacities []Capacity, policies []string, parts Parts, step func(requests int), done func(Run) error) error {
 	for _, c := range capacities {
 		for _, p := range policies {
-			r, err := t.Replay(ctx, p, c, step)
+			r, err := t.Replay(ctx, p, c, parts, step)
 			if err != nil {
 				return err
 			}

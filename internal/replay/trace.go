@@ -33,6 +33,7 @@ type Trace struct {
 type request struct {
 	at         float64 // seconds since the trace began
 	start, end int
+	full       int // blocks that its prompt fills: all of them, or all but the last
 }
 
 // Requests is the number of requests.
@@ -43,6 +44,9 @@ func (t *Trace) Path(i int) []uint32 {
 	r := t.requests[i]
 	return t.blocks[r.start:r.end:r.end]
 }
+
+// Full is how many blocks the prompt of request i fills.
+func (t *Trace) Full(i int) int { return t.requests[i].full }
 
 // References is the number of blocks that all requests name. The last block of a
 // prompt counts like any other, also where it is not full.
@@ -97,7 +101,7 @@ func newBuilder() *builder {
 // newSpace forgets the ids: those that follow are other blocks.
 func (b *builder) newSpace() { clear(b.others) }
 
-// add appends a request that came at a time in seconds.
+// add appends a request that came at a time in seconds, and fills its blocks.
 func (b *builder) add(at float64, ids []uint64) error {
 	t := &b.trace
 	if len(ids) > b.limits.references-len(t.blocks) || len(t.requests) == b.limits.references {
@@ -115,8 +119,14 @@ func (b *builder) add(at float64, ids []uint64) error {
 		t.blocks = append(t.blocks, node)
 		parent = node
 	}
-	t.requests = append(t.requests, request{at, start, len(t.blocks)})
+	t.requests = append(t.requests, request{at, start, len(t.blocks), len(ids)})
 	return nil
+}
+
+// fills says that the last request fills no more than n blocks.
+func (b *builder) fills(n int64) {
+	r := &b.trace.requests[len(b.trace.requests)-1]
+	r.full = int(min(n, int64(r.full)))
 }
 
 func (b *builder) find(parent uint32, id uint64) (node uint32, known bool) {

@@ -104,3 +104,48 @@ func (c *Config) largestParts() (all []int64) {
 	}
 	return all
 }
+
+// GroupSize is what the blocks of a group are like.
+type GroupSize struct {
+	Kind   group.Kind `json:"kind"`
+	Layers int        `json:"layers"`
+	// Parts is how many lists of blocks a sequence has in the group: each of so many layers as lie beside each other.
+	Parts int `json:"parts"`
+	// BlockTokens is the tokens of a block; 0: a sequence has one, with its state.
+	BlockTokens int `json:"block_tokens"`
+	// Blocks is what a sequence of Memory.Capacity tokens has in all parts.
+	Blocks int `json:"blocks"`
+	// Unused is the share of the blocks' memory that has no layer, or is left of a state.
+	Unused float64 `json:"unused"`
+}
+
+// GroupSizes are those of Model.Groups that keep something; nil without groups.
+func (c Config) GroupSizes() ([]GroupSize, error) {
+	c, err := c.Resolve()
+	if err != nil || c.memory == nil {
+		return nil, err
+	}
+	var all []GroupSize
+	at, m := map[int]int{}, c.memory
+	used := map[int]int64{}
+	for i := range m.parts {
+		p := &m.parts[i]
+		n, known := at[p.Of]
+		if !known {
+			n = len(all)
+			at[p.Of], all = n, append(all, GroupSize{Kind: c.Model.Groups[p.Of].Kind})
+		}
+		g := &all[n]
+		g.Layers, g.Parts, g.Blocks = g.Layers+len(p.Layers), g.Parts+1, g.Blocks+p.Rule.Need(c.Memory.Capacity)
+		if g.BlockTokens = p.BlockTokens(); p.State > 0 {
+			g.BlockTokens = 0
+			used[n] += int64(len(p.Layers)) * int64(p.State)
+		} else {
+			used[n] += int64(len(p.Layers)) * (m.keys + m.vals)
+		}
+		if lanes := int64(g.Parts) * int64(m.lanes) * (m.keys + m.vals); lanes > 0 {
+			g.Unused = 1 - float64(used[n])/float64(lanes)
+		}
+	}
+	return all, nil
+}

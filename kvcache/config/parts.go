@@ -94,7 +94,11 @@ func (c *Config) divide() error {
 		}
 	}
 	for i := range m.parts {
-		if p := &m.parts[i]; p.State > 0 {
+		p := &m.parts[i]
+		if p.State == 0 && p.Storage.Residual > 0 && p.Stride() > 1 {
+			return badConfig("Storage.Residual", p.Storage.Residual, fmt.Sprintf("does not go with blocks of several blocks of a kernel, as those of Model.Groups[%d] have to be here for blocks of all groups to take the same memory", p.Of))
+		}
+		if p.State > 0 {
 			p.Rule.Block = m.entry
 		} else if p.Rule.Kind == group.Chunked && p.Rule.Chunk%p.BlockTokens() != 0 {
 			return badConfig(fmt.Sprintf("Model.Groups[%d].Chunk", p.Of), p.Rule.Chunk, fmt.Sprintf("must be a multiple of the tokens of a block, %d", p.BlockTokens()))
@@ -210,6 +214,9 @@ func lanes(classes []class) int {
 	return n
 }
 
+// mostKernelTokens is the tokens of the largest block that a part makes its kernels take.
+const mostKernelTokens = 256
+
 // mostEach is the most blocks of a kernel that make one block.
 const mostEach = 1 << 12
 
@@ -265,6 +272,9 @@ func (m *memory) part(c *Config, k class, layers []int) Part {
 	}
 	p.Config = c.of(g, layers)
 	p.Config.each = int(m.keys / k.keys)
+	for p.Config.each%2 == 0 && p.Memory.BlockSize < mostKernelTokens { // one larger block of a kernel will do
+		p.Config.each, p.Memory.BlockSize = p.Config.each/2, p.Memory.BlockSize*2
+	}
 	p.Config.stride = p.Config.each
 	if m.interleaved {
 		p.Config.stride *= 2

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -11,6 +12,10 @@ import (
 type Part struct {
 	Rule
 	Each int // blocks in an entry of the tree; of a State one
+	// Group is what events call the part's group. Parts of one group are told together: Stored when an entry has the blocks of
+	// all of them, Removed when it has no longer. 0: they are not told, as those of Full parts, which are where their
+	// entry is.
+	Group int
 }
 
 // Config configures a Cache.
@@ -124,10 +129,32 @@ func (c *Cache) entry(b block.Block) block.Block {
 func (c *Cache) attach(entry block.Block, part, i int, b block.Block) {
 	at := int(entry.ID)*c.width + c.begin[part] + i
 	c.rows[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
+	if g := c.parts[part].Group; g > 0 && c.complete(entry, g) {
+		c.tree.Tell(prefix.Stored, entry, g)
+	}
 }
 
-// detach takes a block away from its entry. Without an owner it is free from here on.
+// complete reports whether an entry has the blocks of all parts of a group.
+func (c *Cache) complete(entry block.Block, g int) bool {
+	for part := range c.parts {
+		if c.parts[part].Group == g && slices.Contains(c.row(entry, part), block.Block{}) {
+			return false
+		}
+	}
+	return true
+}
+
+// detach takes a block away from its entry, which stays. Without an owner it is free from here on.
 func (c *Cache) detach(b block.Block) {
+	entry := c.entry(b)
+	if g := c.parts[c.part(c.places[b.ID].at)].Group; g > 0 && c.complete(entry, g) {
+		c.tree.Tell(prefix.Removed, entry, g)
+	}
+	c.remove(b)
+}
+
+// remove is detach without a word.
+func (c *Cache) remove(b block.Block) {
 	c.old.remove(c.places, b.ID)
 	p := &c.places[b.ID]
 	c.rows[p.at-1] = block.Block{}
@@ -143,17 +170,37 @@ func (c *Cache) left(entry block.Block) {
 	row := c.rows[int(entry.ID)*c.width:][:c.width]
 	for i := len(row) - 1; i >= 0; i-- {
 		if row[i] != (block.Block{}) {
-			c.detach(row[i])
+			c.remove(row[i]) // the event of the entry says it all
 		}
 	}
 }
 
-// alone reports whether a block of a part can go without its entry.
-func (c *Cache) alone(at uint32) bool {
+// part is whose a place in the rows is.
+func (c *Cache) part(at uint32) int {
 	i := int(at-1) % c.width
 	part := len(c.begin) - 1
 	for c.begin[part] > i {
 		part--
 	}
-	return c.parts[part].Kind != Full
+	return part
+}
+
+// alone reports whether a block at a place in the rows can go without its entry.
+func (c *Cache) alone(at uint32) bool { return c.parts[c.part(at)].Kind != Full }
+
+// Events describes the groups that are told and are with entries now, as Subscribe describes the entries.
+func (c *Cache) Events() (all []prefix.Event) {
+	for id, e := range c.names {
+		if known, _ := c.tree.Has(e); !known || e.ID != uint32(id) {
+			continue
+		}
+		told := 0 // parts of a group follow each other
+		for _, p := range c.parts {
+			if p.Group > told && c.complete(e, p.Group) {
+				all = append(all, c.tree.Describe(e, p.Group))
+			}
+			told = max(told, p.Group)
+		}
+	}
+	return all
 }

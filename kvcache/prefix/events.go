@@ -1,6 +1,10 @@
 package prefix
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
+)
 
 // EventKind says what happened to blocks, as in vLLM's KV cache events.
 type EventKind uint8
@@ -26,6 +30,11 @@ type Event struct {
 	// Lost is the number of events that were dropped just before this one because the channel was
 	// full.
 	Lost uint64
+
+	// Group is 0 for the blocks of a tree, and for entries whose blocks are of several groups of layers: those of layers
+	// that keep everything come and go with them. Another number is a group whose blocks come and go alone, with
+	// entries that are stored (package group). What is removed without a group is removed for all of them.
+	Group int
 
 	Keys []Key // of the blocks, in the order of their path
 	// The rest is set for stored blocks only.
@@ -187,6 +196,36 @@ func (t *Tree) removed(n *node, i int) {
 	if t.hub.active() && !t.hub.mute {
 		t.hub.send(Event{Kind: Removed, Root: n.root.Key, Keys: []Key{t.keysOf(n)[i]}})
 	}
+}
+
+// Tell sends an event of a group's blocks with an entry of the tree. The caller must hold the lock that guards the
+// allocator.
+func (t *Tree) Tell(kind EventKind, b block.Block, group int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.at(b)
+	if e == nil || !t.hub.active() {
+		return
+	}
+	told := Event{Kind: kind, Root: e.node.root.Key, Keys: []Key{t.keysOf(e.node)[e.index()]}}
+	if kind == Stored {
+		told = t.event(e.node, e.index(), e.index()+1)
+	}
+	told.Group = group
+	t.hub.send(told)
+}
+
+// Describe is the event that says that a group's blocks are with an entry of the tree.
+func (t *Tree) Describe(b block.Block, group int) Event {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.at(b)
+	if e == nil {
+		return Event{}
+	}
+	told := t.event(e.node, e.index(), e.index()+1)
+	told.Group, told.Seq = group, t.hub.seq
+	return told
 }
 
 // each visits a node and everything below it, parents first.

@@ -130,9 +130,6 @@ func (e *Entry[B]) Publishes() int {
 	return e.context() / e.Body.Stores.Config.BlockTokens()
 }
 
-// restores reports whether the step reads, as they were computed, tokens that were brought back.
-func (e *Entry[B]) restores() bool { return e.Write && e.restored > 0 }
-
 // Commit hands the step's blocks to the sequence, behind the step's fence. They are the sequence's also
 // with an error.
 func (e *Entry[B]) Commit(f *residency.Fence) error {

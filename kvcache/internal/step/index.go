@@ -40,17 +40,20 @@ type division[B backend.Buffer] struct {
 // Lay computes the host side for the step's entries, whose blocks are taken.
 func (b *Step[B]) Lay() {
 	ix, p := &b.Index, b.Stores
-	slots := p.Config.BlockTokens()
+	slots, kernel, chunked := p.Config.BlockTokens(), p.Config.KernelTokens(), p.Rule.Kind == group.Chunked
 	ix.Slots.Host, ix.Positions.Host = ix.Slots.Host[:0], ix.Positions.Host[:0]
 	ix.Lens.Host, ix.queries = ix.Lens.Host[:0], ix.queries[:0]
 	ix.Offsets.Host = append(ix.Offsets.Host[:0], 0)
 	most := p.Config.KernelBlocksOf(p.MostTokens(b.Size.Tokens))
 	stride := min(2, most) // a device finds one block and many in different ways: a pool's steps in one of them
-	seqs := 0
+	longest, seqs := 0, len(b.Entries)
 	for i := range b.Entries {
-		stride = max(stride, p.Config.KernelBlocksOf(b.Entries[i].context()))
-		seqs += b.Entries[i].pieces()
+		longest = max(longest, b.Entries[i].context())
+		if chunked {
+			seqs += b.Entries[i].pieces() - 1
+		}
 	}
+	stride = max(stride, p.Config.KernelBlocksOf(longest))
 	if b.Size.Seqs > 0 {
 		seqs, stride = b.Size.Seqs, most
 	}
@@ -63,12 +66,12 @@ func (b *Step[B]) Lay() {
 		e := &b.Entries[i]
 		context := e.context()
 		ix.fillRows(e, context, slots)
-		if p.Rule.Kind == group.Chunked {
+		if chunked {
 			rows = b.layChunks(e, rows)
 			continue
 		}
 		ix.piece(context, e.Tokens)
-		row, used := ix.Fresh.row(rows), p.Config.KernelBlocksOf(context)
+		row, used := ix.Fresh.row(rows), (context+kernel-1)/kernel
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
 		if p.Windowed() {
@@ -91,12 +94,10 @@ func (ix *Index[B]) piece(context, tokens int) {
 	ix.Offsets.Host = append(ix.Offsets.Host, ix.Offsets.Host[len(ix.Offsets.Host)-1]+uint32(tokens))
 }
 
-// pieces is the number of sequences that attention takes an entry for: one for each chunk that its rows are in.
+// pieces is the number of sequences that attention takes an entry for in a part with chunks: one for each that its rows are
+// in.
 func (e *Entry[B]) pieces() int {
 	r := &e.Body.Stores.Rule
-	if r.Kind != group.Chunked {
-		return 1
-	}
 	end := e.context() + e.Body.Gone*r.Block
 	return (end-1)/r.Chunk - (end-e.Tokens)/r.Chunk + 1
 }

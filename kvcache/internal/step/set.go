@@ -107,6 +107,7 @@ func (b *Set[B]) take() error {
 	}
 	for i := range b.Steps {
 		t := &b.Steps[i]
+		t.handed = false
 		if err := t.take(); err != nil {
 			for j := range i {
 				err = errors.Join(err, b.Steps[j].giveBack(nil))
@@ -158,6 +159,9 @@ func (b *Set[B]) order() error {
 // Abandon gives back what a planned step took, once the device is past what was
 // enqueued for it.
 func (b *Set[B]) Abandon() error {
+	for i := range b.Steps {
+		b.Steps[i].spoil()
+	}
 	fences := &b.Parts.Fences
 	f, err := fences.Record(b.Parts.BE, b.Stream)
 	if err != nil {
@@ -180,19 +184,24 @@ func (b *Set[B]) giveBack(f *residency.Fence) (err error) {
 }
 
 // Commit hands the blocks of the step's entry i to its sequence, behind the step's fence. They are the sequence's also
-// with an error.
-func (b *Set[B]) Commit(i int, f *residency.Fence) (err error) {
+// with an error. It returns how many tokens are new, and whether the step read, as they were computed, tokens that were
+// brought back.
+func (b *Set[B]) Commit(i int, f *residency.Fence) (tokens int, restores bool, err error) {
 	for j := range b.Steps {
-		if failed := b.Steps[j].Entries[i].Commit(f); err == nil {
+		e := &b.Steps[j].Entries[i]
+		if e.Write {
+			tokens, restores = e.Tokens, restores || e.restored > 0
+		}
+		if failed := e.Commit(f); err == nil {
 			err = failed
 		}
 	}
-	return err
+	return tokens, restores, err
 }
 
 // Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.
 func (b *Set[B]) Publishes(i int) int {
-	if b.Parts.Blocks.Groups() == nil {
+	if !b.Parts.Grouped() {
 		return b.Steps[0].Entries[i].Publishes()
 	}
 	size := b.Parts.Config.EntryTokens()
@@ -209,17 +218,8 @@ func (b *Set[B]) Publishes(i int) int {
 	return n
 }
 
-// Writing reports whether the rows of entry i are new, and Restores whether the step reads, as they were computed,
-// tokens of it that were brought back.
+// Writing reports whether the rows of entry i are new.
 func (b *Set[B]) Writing(i int) bool { return b.Steps[0].Entries[i].Write }
-func (b *Set[B]) Restores(i int) bool {
-	for j := range b.Steps {
-		if b.Steps[j].Entries[i].restores() {
-			return true
-		}
-	}
-	return false
-}
 
 // Long reports whether the layers of a part of the planned step use one cache in turn.
 func (b *Set[B]) Long() bool {

@@ -1,6 +1,8 @@
 package step
 
 import (
+	"errors"
+
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 )
@@ -64,11 +66,24 @@ func (e *Entry[B]) commitState(f *residency.Fence) (err error) {
 	return err
 }
 
-// Offsets is where the states of the step's sequences begin, in bytes.
+// Offsets is where the states of the step's sequences begin, in bytes. From here on they may be written.
 func (b *Step[B]) Offsets() []int64 {
+	b.handed = true
 	all := make([]int64, len(b.Entries))
 	for i := range b.Entries {
 		all[i] = int64(b.Entries[i].state().ID) * int64(b.Stores.States.Stride)
 	}
 	return all
 }
+
+// spoil notes that an abandoned step may have written the states of its sequences in their place.
+func (b *Step[B]) spoil() {
+	for i := range b.Entries {
+		if e := &b.Entries[i]; b.handed && e.Write && e.Body.Len > 0 && len(e.fresh.Blocks) == 0 {
+			e.Body.Failed = errSpoiled
+		}
+	}
+	b.handed = false
+}
+
+var errSpoiled = errors.New("the states that a step was given were its own, and the step was reset: what they are now is not known")

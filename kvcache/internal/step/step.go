@@ -21,6 +21,7 @@ type Step[B backend.Buffer] struct {
 	fence   *residency.Fence // of the last step: its index vectors may still be read
 	taken   []block.Block    // of the fresh store, by all entries
 	writes  bool             // there are new tokens
+	handed  bool             // the runner was told where states are
 	sealing sealing[B]
 	staging staging[B]
 	none    none[B]

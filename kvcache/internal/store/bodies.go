@@ -62,7 +62,14 @@ func (s *Bodies[B]) Len() int {
 }
 
 // Failed is the device's error that left the content undefined.
-func (s *Bodies[B]) Failed() error { return s.Parts[0].Failed }
+func (s *Bodies[B]) Failed() error {
+	for i := range s.Parts {
+		if err := s.Parts[i].Failed; err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Fail notes an error that left the content undefined; nil: none has.
 func (s *Bodies[B]) Fail(err error) {
@@ -80,7 +87,7 @@ func (s *Bodies[B]) Reads(entry block.Block) bool {
 }
 
 // grouped reports whether an entry of the prefix tree is not a block.
-func (s *Bodies[B]) grouped() bool { return s.all.Blocks.Groups() != nil }
+func (s *Bodies[B]) grouped() bool { return s.all.grouped }
 
 // Blocks appends the numbers of the first part's blocks.
 func (s *Bodies[B]) Blocks(dst []uint32) []uint32 {
@@ -184,10 +191,13 @@ func (s *Bodies[B]) release(parts int) (err error) {
 
 // Used replaces the sequence's fence by that of a later step.
 func (s *Bodies[B]) Used(f *residency.Fence) {
+	fences := &s.all.Fences
 	for i := range s.Parts {
-		s.Parts[i].Used(f)
+		fences.Replace(&s.Parts[i].Fence, f)
 	}
-	s.forgetBehind()
+	if len(s.Behind) > 0 {
+		s.forgetBehind()
+	}
 }
 
 func (s *Bodies[B]) forgetBehind() {
@@ -228,7 +238,14 @@ func (s *Bodies[B]) Touched(stream backend.Stream) error {
 }
 
 // Slide gives up, behind f, what no later query reads in any part.
-func (s *Bodies[B]) Slide(f *residency.Fence) (err error) {
+func (s *Bodies[B]) Slide(f *residency.Fence) error {
+	if !s.all.slides {
+		return nil
+	}
+	return s.slide(f)
+}
+
+func (s *Bodies[B]) slide(f *residency.Fence) (err error) {
 	for i := range s.Parts {
 		err = cmp.Or(err, s.Parts[i].Slide(f, s.Found, s.Ends*s.all.Config.EntryTokens()))
 	}
@@ -274,6 +291,24 @@ func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32,
 		s.checkpoint(f)
 	}
 	return len(path) - had, err
+}
+
+// PublishEnd is Publish of the tokens that the sequence ends with, fewer than fill an entry, and none after them: the states
+// after the last one stay with them.
+func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
+	f, full := s.Parts[0].Fence, s.Len()/s.all.Config.EntryTokens()
+	sealed := func(b Body[B]) bool { return b.Stores.Windowed() } // in whole blocks
+	if len(tokens) > 0 {
+		if slices.ContainsFunc(s.Parts, sealed) || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
+			return nil // or it is the beginning of what is there
+		}
+		_, err = s.Publish(f, at, tokens, full+1)
+		full++
+	}
+	if err == nil && s.grouped() && len(s.Path) == full {
+		s.checkpoint(f)
+	}
+	return err
 }
 
 // Piece is how many of the next n tokens there are up to where a state is kept.

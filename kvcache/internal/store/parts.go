@@ -22,8 +22,10 @@ type Parts[B backend.Buffer] struct {
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
 
-	apart bool // every part has blocks of its own
-	owned []B  // what parts have in common
+	apart   bool // every part has blocks of its own
+	grouped bool // an entry of the prefix tree is not a block
+	slides  bool // some part gives up blocks in front as a sequence grows
+	owned   []B  // what parts have in common
 }
 
 // Place is where a layer is: in which part, and which of its layers it is. Part −1: it keeps nothing.
@@ -108,7 +110,9 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 	} else {
 		p.Blocks, err = residency.NewGrouped(&p.Fences, c.Memory.Blocks, p.groups(*tree), undefined)
 	}
+	p.grouped = tree != nil
 	for _, st := range p.All {
+		p.slides = p.slides || st.Rule.Kind == group.Window || st.Rule.Kind == group.Chunked
 		if err == nil {
 			st.Kept.Blocks = p.Blocks
 			err = st.settleFresh()
@@ -131,7 +135,11 @@ func (p *Parts[B]) groups(tree prefix.Config) group.Config {
 		if st.Rule.Kind == group.Full {
 			full += each
 		}
-		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each})
+		told := 0
+		if st.Rule.Kind != group.Full {
+			told = p.Config.Parts()[st.Number].Of + 1
+		}
+		g.Parts = append(g.Parts, group.Part{Rule: st.Rule, Each: each, Group: told})
 	}
 	// Without layers that keep everything most entries of a long path have no blocks.
 	g.Entries = c.Memory.Blocks
@@ -182,6 +190,9 @@ func (p *Parts[B]) free() {
 	}
 	p.All, p.owned = nil, nil
 }
+
+// Grouped reports whether an entry of the prefix tree is not a block.
+func (p *Parts[B]) Grouped() bool { return p.grouped }
 
 // Common reports whether parts have their blocks in common.
 func (p *Parts[B]) Common() bool { return !p.apart }

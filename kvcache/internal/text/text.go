@@ -79,6 +79,11 @@ func (t *Text) Pending(blocks []block.Block, full int) (prefix.Path, []uint32) {
 	if !t.Publishes(full) {
 		return prefix.Path{}, nil
 	}
+	return t.path(blocks), t.tokens[t.published*t.blockTokens : full*t.blockTokens]
+}
+
+// path is where what the sequence publishes next belongs.
+func (t *Text) path(blocks []block.Block) prefix.Path {
 	at := prefix.Path{Root: t.Root, RetentionHint: t.Keep, Fidelity: t.Fidelity, Private: t.Private}
 	if t.Fidelity != prefix.Exact { // equal tokens do not make lossy content equal
 		at.Private = true
@@ -89,7 +94,17 @@ func (t *Text) Pending(blocks []block.Block, full int) (prefix.Path, []uint32) {
 	if t.published < len(t.Extra) {
 		at.Extra = t.Extra[t.published:]
 	}
-	return at, t.tokens[t.published*t.blockTokens : full*t.blockTokens]
+	return at
+}
+
+// End is what a sequence of so many tokens, which are all that it will have, ends with: its place in the tree and the
+// tokens of its last block, which is not full, and whether all before them are there.
+func (t *Text) End(blocks []block.Block, have int) (at prefix.Path, tokens []uint32, ok bool) {
+	if !t.found() || t.Silent || have == 0 || t.published != have/t.blockTokens {
+		return at, nil, false
+	}
+	at = t.path(blocks)
+	return at, t.tokens[t.published*t.blockTokens : have], true
 }
 
 // Offered are those of a sequence's full blocks that Pending speaks of.
