@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -52,6 +53,35 @@ func TestNextTurnFindsAll(t *testing.T) {
 		}
 	}
 	r.close()
+}
+
+// So it is where layers are of several kinds: each has what the next turn reads, a state that after the last token.
+func TestNextTurnFindsAllInGroups(t *testing.T) {
+	for name, cfg := range endingKinds() {
+		t.Run(name, func(t *testing.T) {
+			w := newGrouped(t, cfg, 1)
+			for _, first := range []int{1, 4, 7, 8, 21} {
+				prompt, known := sequence(1, first), 0
+				for turn := range 3 {
+					s, m := w.open(prompt)
+					require.Equal(t, known, m.Cached, "turn %d of %d tokens", turn, len(prompt))
+					require.NoError(t, errors.Join(w.run(ask{s, prompt[known:]}), w.run(ask{s, []uint32{500}})))
+					known = len(s.ids)
+					prompt = append(slices.Clone(s.ids), sequence(100*turn+100, 3)...)
+					w.drop(s)
+				}
+				require.NoError(t, w.pool.Clear(false))
+			}
+			w.close()
+		})
+	}
+}
+
+// endingKinds are pools with groups that offer ends of sequences.
+func endingKinds() map[string]Config {
+	all := kinds()
+	maps.DeleteFunc(all, func(_ string, cfg Config) bool { return cfg.Memory.Layout == Contiguous || cfg.Storage.Residual > 0 })
+	return all
 }
 
 // A sequence that is released in the middle of its prompt leaves what it has of it.
@@ -200,8 +230,8 @@ func TestTailIsHeldWhileCopied(t *testing.T) {
 	done()
 }
 
-// An end that steps on other streams still write is found at once, and read behind them, also by who was a reader
-// of the same end before.
+// An end that steps on other streams still write is found at once, and read behind them; so is the copy that a reader
+// of it leaves.
 func TestReaderWaitsForTheWriterOfATail(t *testing.T) {
 	for seed := range uint64(20) {
 		r, _, s2, done := reuseLate(t, 40, seed)
@@ -209,7 +239,7 @@ func TestReaderWaitsForTheWriterOfATail(t *testing.T) {
 		other := r.on(s2)
 		require.NoError(t, other.run(s2, part[buffer]{a, sequence(6, 1)}))
 		require.NoError(t, a.seq.Release())
-		require.Equal(t, 3, r.stats().Retired+1)
+		require.Equal(t, 2, r.stats().Retired)
 		b, m := r.read(append(sequence(1, 6), 70), OpenOptions{})
 		require.Equal(t, 6, m.Cached)
 		c, m := r.read(append(sequence(1, 6), 80), OpenOptions{})
@@ -376,6 +406,22 @@ func TestResidualOffersWholeBlocks(t *testing.T) {
 	r.close()
 }
 
+// An end with an image in it is found with that image only, in its place.
+func TestEndWithAnImage(t *testing.T) {
+	r := reuseRig(t, 40)
+	image := func(hash byte, begin int) OpenOptions {
+		return OpenOptions{Items: []prefix.Item{{Begin: begin, End: begin + 2, Hash: []byte{hash}}}}
+	}
+	r.cache(sequence(1, 7), image(1, 5))
+	for _, o := range []OpenOptions{{}, image(2, 5), image(1, 4)} {
+		require.Equal(t, 4, r.matched(sequence(1, 8), o))
+	}
+	x, m := r.read(sequence(1, 8), image(1, 5))
+	require.Equal(t, 7, m.Cached)
+	r.drop(x)
+	r.close()
+}
+
 // Of several who have a block the last one to go offers it.
 func TestLastOwnerOffersTheEnd(t *testing.T) {
 	r := reuseRig(t, 40)
@@ -478,4 +524,38 @@ func TestTailGivesWayInAFullPool(t *testing.T) {
 	require.NoError(t, r.prefill(r.s, b))
 	r.drop(b)
 	r.close()
+}
+
+// So it is with groups: a turn that fits the pool without reuse fits it with it, where each part would need a copy.
+func TestTailGivesWayInAFullPoolOfGroups(t *testing.T) {
+	for name, cfg := range endingKinds() {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{1, 6, 21, 22} {
+				plain := cfg
+				plain.Memory.Prefix = prefix.Off
+				w := newGrouped(t, plain, 1)
+				s, _ := w.open(nil)
+				require.NoError(t, errors.Join(w.run(ask{s, sequence(1, n)}), w.run(ask{s, sequence(n+1, 1)})))
+				full := cfg
+				full.Memory.Blocks = w.stats().Peak
+				w.drop(s)
+				w.close()
+
+				for _, reserve := range []bool{false, true} {
+					w = newGrouped(t, full, 1)
+					s, _ = w.open(nil)
+					require.NoError(t, w.run(ask{s, sequence(1, n)}))
+					w.drop(s)
+					s, m := w.open(sequence(1, n+1))
+					require.Equal(t, n, m.Cached)
+					if reserve {
+						require.NoError(t, w.pool.Reserve(Reservation[buffer]{s.seq, n + 1}))
+					}
+					require.NoError(t, w.run(ask{s, sequence(n+1, 1)}))
+					w.drop(s)
+					w.close()
+				}
+			}
+		})
+	}
 }

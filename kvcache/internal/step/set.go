@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/kvcache/block"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/residency"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 )
@@ -102,7 +103,11 @@ func (b *Set[B]) Plan(stream backend.Stream) error {
 
 // take takes what the entries need in all parts, or nothing.
 func (b *Set[B]) take() error {
-	if err := b.fits(); err != nil {
+	err := b.fits()
+	if err != nil && b.Parts.Blocks.Unpublish(err, b.tails()) { // and fewer are needed now
+		err = b.fits()
+	}
+	if err != nil {
 		return err
 	}
 	for i := range b.Steps {
@@ -139,6 +144,16 @@ func (b *Set[B]) fits() error {
 		return need, promised, nil
 	})
 	return err
+}
+
+// tails are the blocks that the step's sequences write next, of those that parts have in common.
+func (b *Set[B]) tails() (blocks []block.Block) {
+	for i := range b.Steps {
+		if t := &b.Steps[i]; !t.Stores.Windowed() {
+			blocks = append(blocks, t.tails()...)
+		}
+	}
+	return blocks
 }
 
 // order puts the step's stream behind the steps that used the same memory on others.

@@ -188,7 +188,7 @@ func (p *Parts[B]) free() {
 	for i := len(p.owned) - 1; i >= 0; i-- { // views before what they are views of
 		_ = p.BE.Free(p.owned[i]) // the buffer is ours and live: a failure means the device is gone
 	}
-	p.All, p.owned = nil, nil
+	p.owned = nil // the parts stay: who was told that the pool is closed may still look at them
 }
 
 // Grouped reports whether an entry of the prefix tree is not a block.
