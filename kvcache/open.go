@@ -113,8 +113,9 @@ func query(prompt []uint32, o OpenOptions) prefix.Query {
 }
 
 // Match says what Open would find of a prompt now, without opening a sequence: for a
-// scheduler that wants to know what a request costs. It does not wait for other calls,
-// and Stats does not count it as a lookup.
+// scheduler that wants to know what a request costs. It does not wait for other calls, but
+// in a pool with Model.Groups for those that hold its lock, none of which waits for a device;
+// Stats does not count it as a lookup.
 func (p *Pool[B]) Match(prompt []uint32, o OpenOptions) (_ Match, err error) {
 	defer naming("Pool.Match", &err)
 	if err := o.check(); err != nil {

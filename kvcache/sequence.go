@@ -167,7 +167,8 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 // there. A runner that is given an edited prompt calls it with the number of tokens that are equal in both. It is n, or
 // Len if that is less, unless layers have given something up (Model.Groups): a window goes back by Memory.Rollback
 // tokens, or to where its blocks are still with the prefix tree; a state to a checkpoint. It is 0 while the sequence
-// cannot be changed (see Err). n counts the tokens that the sequence has: a runner that dropped some by Shift or Retain compares what is left of its text.
+// cannot be changed (see Err). n counts the tokens that the sequence has: a runner that dropped some by Shift or Retain
+// compares what is left of its text.
 func (s *Sequence[B]) Resumable(n int) int {
 	s.pool.lock()
 	defer s.pool.unlock()
@@ -196,7 +197,8 @@ func (s *Sequence[B]) Piece(n int) int {
 }
 
 // Release gives the sequence's blocks back. Where prefixes are reused the last one, which may not be full, is offered to
-// others like the full ones before: the next turn of a conversation goes on where this one ended. Its steps may still be running on the
+// others like the full ones before: the next turn of a conversation goes on where this one ended. Its steps may still be
+// running on the
 // device: the blocks stay held until those are done. If Release returns an error of
 // the device, the sequence is released all the same.
 func (s *Sequence[B]) Release() (err error) {

@@ -52,8 +52,7 @@ func (c *Cache) fits(part int, path []block.Block, n int) int {
 	case Window, Chunked:
 		for i := p.blocks(n) - 1; i >= p.First(n); i-- {
 			if missing(i) {
-				n = i / p.Each * tokens
-				i = p.blocks(n)
+				n = i / p.Each * tokens // and First with it
 			}
 		}
 		for i := range min(p.SinkBlocks(), p.blocks(n)) {

@@ -51,33 +51,15 @@ func (e *Entry[B]) block(i int) uint32 {
 	return fresh[i-g.End()].ID
 }
 
-// slot is where token i of the entry's block n is written.
-func (e *Entry[B]) slot(n, i int) int64 {
-	if e.staged.long {
-		return int64(e.block(n))*int64(e.Body.Stores.Config.BlockTokens()) + int64(i)
-	}
-	return e.Body.Stores.Fresh.Slot(e.block(n), i)
-}
-
 // places writes the numbers of len(row) blocks of a kernel from the entry's block first on.
 func (e *Entry[B]) places(row []uint32, first int) {
 	each, stride := e.Body.Stores.Config.Each(), e.Body.Stores.Config.Stride()
-	if e.staged.long || e.Body.Stores.Windowed() { // there they are the blocks
-		each, stride = 1, 1
-	}
 	for i := 0; i < len(row); first++ {
 		number := e.block(first) * uint32(stride)
 		for j := 0; j < each && i < len(row); i, j = i+1, j+1 {
 			row[i] = number + uint32(j)
 		}
 	}
-}
-
-// olderPlaces writes the entry's blocks of the kept store from one on, and returns how many there are.
-func (e *Entry[B]) olderPlaces(row []uint32, first int) int {
-	had := e.Body.Kept.Blocks[:e.full]
-	n := ids(row, had[min(first, len(had)):])
-	return n + ids(row[n:], e.kept.Blocks[min(max(first-len(had), 0), len(e.kept.Blocks)):])
 }
 
 // table writes the numbers of the entry's first len(row) blocks, as block has them; 0 for those

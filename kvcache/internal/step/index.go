@@ -75,7 +75,7 @@ func (b *Step[B]) Lay() {
 		e.table(row[:used])
 		clear(row[used:]) // never read: the context ends before it
 		if p.Windowed() {
-			e.olderTable(ix.Older.row(rows))
+			e.olderTable(ix.Older.row(rows), 0)
 		}
 		rows++
 	}
@@ -116,8 +116,7 @@ func (b *Step[B]) layChunks(e *Entry[B], rows int) int {
 		e.places(row[:used], (begin-gone)/r.Block)
 		clear(row[used:])
 		if p.Windowed() {
-			older := ix.Older.row(rows)
-			clear(older[e.olderPlaces(older, (begin-gone)/r.Block):])
+			e.olderTable(ix.Older.row(rows), (begin-gone)/r.Block)
 		}
 		at = to
 	}
@@ -136,7 +135,7 @@ func (t *partial[B]) row(i int) []uint32 { return t.Tables.Host[i*t.Stride:][:t.
 func (ix *Index[B]) fillRows(e *Entry[B], context, slots int) {
 	for pos := context - e.Tokens; pos < context; { // a block at a time
 		end := min(context, pos-pos%slots+slots)
-		slot := e.slot(pos/slots, pos%slots)
+		slot := e.Body.Stores.Fresh.Slot(e.block(pos/slots), pos%slots)
 		for i := range end - pos {
 			ix.Positions.Host = append(ix.Positions.Host, uint32(pos+e.Dropped+i))
 			ix.Slots.Host = append(ix.Slots.Host, slot+int64(i))

@@ -85,10 +85,11 @@ func (b *Step[B]) countSeals() (need, promised int, err error) {
 	return need, promised, nil
 }
 
-// olderTable writes the entry's blocks of the kept store, as they will be once the step is committed.
-func (e *Entry[B]) olderTable(row []uint32) {
-	n := ids(row, e.Body.Kept.Blocks[:e.full])
-	n += ids(row[n:], e.kept.Blocks)
+// olderTable writes the entry's blocks of the kept store from one on, as they will be once the step is committed.
+func (e *Entry[B]) olderTable(row []uint32, first int) {
+	had := e.Body.Kept.Blocks[:e.full]
+	n := ids(row, had[min(first, len(had)):])
+	n += ids(row[n:], e.kept.Blocks[min(max(first-len(had), 0), len(e.kept.Blocks)):])
 	clear(row[n:])
 }
 

@@ -17,6 +17,8 @@ type Bodies[B backend.Buffer] struct {
 	Parts []Body[B]
 	// Path is, in a pool with groups, the entries of the prefix tree that the sequence owns; else those are its first blocks.
 	Path []block.Block
+	// Tail is the entry whose beginning a sequence has that found it, until its first step.
+	Tail block.Block
 	// Behind are steps of others that write what the sequence reads, besides its fence.
 	Behind []*residency.Fence
 	// Ends is the entries that the sequence's prompt fills, what comes next aside: what is read there stays findable.
@@ -81,7 +83,7 @@ func (s *Bodies[B]) Fail(err error) {
 // Reads reports whether an entry of the prefix tree is the sequence's.
 func (s *Bodies[B]) Reads(entry block.Block) bool {
 	if s.grouped() {
-		return slices.Contains(s.Path, entry)
+		return entry == s.Tail || slices.Contains(s.Path, entry)
 	}
 	return slices.Contains(s.Parts[0].Kept.Blocks, entry)
 }
@@ -125,11 +127,7 @@ func (s *Bodies[B]) Full() int {
 // Reuse gives an empty sequence the blocks of an entry each, of so many tokens: a pool without groups.
 func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
 	b := &s.Parts[0]
-	b.Kept.Blocks, b.Len = blocks, tokens
-	if b.Stores.Windowed() {
-		b.Recent.Gone = len(blocks)
-	}
-	b.Stores.Kept.Logical += len(blocks)
+	b.Reuse(blocks, 0, tokens)
 	if n := len(blocks); n > 0 { // the step that wrote the last one came after the others'
 		b.Fence = b.Stores.Kept.Writer(blocks[n-1]).Hold()
 	}
@@ -141,9 +139,10 @@ func (s *Bodies[B]) ReuseFound(f group.Found) {
 	for i := range s.Parts {
 		s.Parts[i].Reuse(f.Runs[i].Blocks, f.Runs[i].Gone, f.Tokens)
 	}
-	if f.Tokens > 0 && s.Path != nil && f.Tail > 0 { // its owner is not full: what comes next is this sequence's
-		_ = s.all.Blocks.RetirePath(nil, s.Path[len(s.Path)-1:])
-		s.Path = s.Path[:len(s.Path)-1]
+	if last := len(s.Path) - 1; f.Tail > 0 { // what comes next is this sequence's own
+		s.Tail = s.Path[last]
+		_ = s.all.Blocks.RetirePath(nil, s.Path[last:]) // taken a moment ago
+		s.Path = s.Path[:last]
 	}
 	for _, e := range f.Path {
 		if w := s.all.Blocks.Writer(e); !w.Reached() && !slices.Contains(s.Behind, w) {
@@ -165,6 +164,7 @@ func (s *Bodies[B]) Fork(child *Bodies[B]) error {
 			return errors.Join(err, child.release(i))
 		}
 	}
+	child.Tail, child.Ends, child.Found = s.Tail, s.Ends, s.Found
 	for _, f := range s.Behind {
 		child.Behind = append(child.Behind, f.Hold())
 	}
@@ -195,6 +195,7 @@ func (s *Bodies[B]) Used(f *residency.Fence) {
 	for i := range s.Parts {
 		fences.Replace(&s.Parts[i].Fence, f)
 	}
+	s.Tail = block.Block{}
 	if len(s.Behind) > 0 {
 		s.forgetBehind()
 	}
@@ -440,6 +441,7 @@ func (s *Bodies[B]) Truncate(n int) (err error) {
 		err = cmp.Or(err, b.keep(0))
 		b.Reuse(found[i].Blocks, found[i].Gone, n)
 	}
+	s.Found = min(s.Found, n)
 	if keep := n / s.all.Config.EntryTokens(); s.grouped() && keep < len(s.Path) {
 		err = cmp.Or(err, s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path[keep:]))
 		s.Path = s.Path[:keep]

@@ -175,9 +175,6 @@ func (s *Body[B]) Release() error {
 	return err
 }
 
-// Used replaces the sequence's fence by that of a later step.
-func (s *Body[B]) Used(f *residency.Fence) { s.Stores.Fences.Replace(&s.Fence, f) }
-
 // Check reports what does not fit together in the sequence's segments.
 func (s *Body[B]) Check(kept, fresh *residency.Books) error {
 	kept.Own(s.Kept.Blocks)
