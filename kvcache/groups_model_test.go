@@ -6,6 +6,7 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,7 +56,9 @@ func (w *grouped) act() {
 		return
 	}
 	s := w.seqs[w.rng.IntN(len(w.seqs))]
-	switch w.rng.IntN(8) {
+	switch w.rng.IntN(9) {
+	case 4:
+		w.thin(s)
 	case 0:
 		w.drop(s)
 	case 1:
@@ -142,6 +145,32 @@ func (w *grouped) grow(s *told) {
 	if err := w.run(asks...); err != nil {
 		require.ErrorIs(w.t, err, ErrOutOfBlocks{})
 	}
+}
+
+// thin drops some tokens of a sequence, if its groups allow it: most of its last ones stay.
+func (w *grouped) thin(s *told) {
+	w.t.Helper()
+	if len(s.ids) == 0 || w.rng.IntN(2) == 0 {
+		return
+	}
+	var kept []int
+	var ids []uint32
+	drop := 1 + w.rng.IntN(4)
+	for i, id := range s.ids {
+		if i < len(s.ids)-w.rng.IntN(30) && w.rng.IntN(4) < drop {
+			continue
+		}
+		kept, ids = append(kept, i), append(ids, id)
+	}
+	err := s.seq.Retain(w.s, [][]int{kept}, RetainOptions{})
+	switch {
+	case err == nil:
+		s.ids = ids
+	case errors.Is(err, ErrGone{}) || errors.Is(err, backend.ErrUnsupported{}) || errors.Is(err, ErrOutOfBlocks{}):
+	default:
+		require.NoError(w.t, err)
+	}
+	require.Equal(w.t, len(s.ids), s.seq.Len())
 }
 
 // cut truncates a sequence: to where it can, and not to where it cannot.

@@ -45,7 +45,7 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int) error {
 		return err
 	}
 	s.text.Shift(begin, end-begin, s.Len(), p.cfg.Storage.K.Quantized())
-	return nil
+	return s.body.Leave(begin)
 }
 
 // compact drops tokens in the middle of the sequence.
@@ -111,9 +111,9 @@ func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOption
 	if err := s.compact(stream, cs); err != nil {
 		return err
 	}
-	from := s.Len()
+	from := moved(kept)
 	for i := range cs {
-		from = min(from, cs[i].From)
+		from = min(from, cs[i].From) // of a part that has cut tokens out a lower one
 	}
 	if o.Reposition {
 		s.text.Positions = text.Positions{Next: s.Len()}
@@ -121,7 +121,21 @@ func (s *Sequence[B]) retain(stream backend.Stream, kept [][]int, o RetainOption
 		s.text.Positions.Keep(kept)
 	}
 	s.text.Evict(from, s.Len())
-	return nil
+	return s.body.Leave(from)
+}
+
+// moved is the first token that is another than before in some list.
+func moved(kept [][]int) int {
+	from := len(kept[0])
+	for _, list := range kept {
+		for i := range from {
+			if list[i] != i {
+				from = i
+				break
+			}
+		}
+	}
+	return from
 }
 
 // spread is one list for n layers.

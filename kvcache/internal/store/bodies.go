@@ -441,9 +441,14 @@ func (s *Bodies[B]) Truncate(n int) (err error) {
 		err = cmp.Or(err, b.keep(0))
 		b.Reuse(found[i].Blocks, found[i].Gone, n)
 	}
+	return cmp.Or(err, s.Leave(n))
+}
+
+// Leave notes that only the first n tokens are what the sequence's path says.
+func (s *Bodies[B]) Leave(n int) (err error) {
 	s.Found = min(s.Found, n)
-	if keep := n / s.all.Config.EntryTokens(); s.grouped() && keep < len(s.Path) {
-		err = cmp.Or(err, s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path[keep:]))
+	if keep := n / s.all.Config.EntryTokens(); keep < len(s.Path) {
+		err = s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path[keep:])
 		s.Path = s.Path[:keep]
 	}
 	return err
