@@ -167,3 +167,26 @@ func TestDoctorConditions(t *testing.T) {
 	(&diagnosis{Backends: []backendStatus{{Name: "cpu"}}}).readConditions(t.Context())
 	require.NoFileExists(t, filepath.Join(dir, "asked"))
 }
+
+// A configuration from a file is shown with what its groups become; what is wrong with it, or goes without it, is said. Of a window of 64 tokens the last 63
+// are read after 1024: four blocks.
+func TestDoctorReadsAConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "model.json")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+	write(`{"model": {"layers": 7, "q_heads": 4, "kv_heads": 1, "head_dim": 256, "groups": [
+		{"kind": "window", "window": 64, "layers": [0, 1, 2, 4, 5]}, {"layers": [3]}, {"kind": "none", "layers": [6]}]},
+		"memory": {"layout": "paged", "capacity": 1024, "rollback": -1}}`)
+	r := succeeds(t, "doctor", "--backend", "cpu", "--config", file)
+	require.Contains(t, r.stdout, "cache, for 7 layers of "+file)
+	require.Contains(t, r.stdout, "  group            window: 5 layers in 5 parts, blocks of 16 tokens, 20 blocks for a sequence of full capacity, 0.0 % unused\n")
+	require.Contains(t, r.stdout, "  group            full: 1 layer in 1 part, blocks of 16 tokens, 64 blocks for a sequence of full capacity, 0.0 % unused\n")
+	require.NotContains(t, r.stdout, "none:")
+	groups := jsonLines(t, succeeds(t, "doctor", "--backend", "cpu", "--json", "--config", file).stdout)[0]["cache"].(map[string]any)["groups"].([]any)
+	require.Len(t, groups, 2)
+	require.Equal(t, "window", groups[0].(map[string]any)["kind"])
+
+	fails(t, []string{"doctor", "--backend", "cpu", "--config", file, "--layers", "3"}, "--layers goes without --config")
+	write(`{"model": {"layers": 2, "kv_heads": 1, "head_dim": 4, "groups": [{"layers": [0]}]}}`)
+	fails(t, []string{"doctor", "--backend", "cpu", "--config", file}, "layer 1 is in none")
+	fails(t, []string{"doctor", "--backend", "cpu", "--config", file + "x"}, "--config")
+}

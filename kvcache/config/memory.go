@@ -95,13 +95,16 @@ func (m *Memory) rollback() int { return max(cmp.Or(m.Rollback, DefaultRollback)
 
 // Retention is RetainEvery, 0 where nothing is kept, and RetainShare, with their defaults.
 func (m *Memory) Retention() (every, share int) {
-	return max(cmp.Or(m.RetainEvery, DefaultRetainEvery), 0), min(cmp.Or(m.RetainShare, DefaultRetainShare), 100)
+	return max(cmp.Or(m.RetainEvery, DefaultRetainEvery), 0), cmp.Or(m.RetainShare, DefaultRetainShare)
 }
 
 // check checks what no default repairs.
 func (m *Memory) check() error {
 	if m.Layout > Paged {
 		return badConfig("Memory.Layout", int(m.Layout), "accepts Contiguous and Paged")
+	}
+	if m.RetainShare > 100 {
+		return badConfig("Memory.RetainShare", m.RetainShare, "is a percentage: accepts 0 to 100")
 	}
 	return checkRanges("Memory", []bounded{
 		{"BlockSize", m.BlockSize, 0}, {"Capacity", m.Capacity, 0}, {"MaxSeqs", m.MaxSeqs, 0},

@@ -76,6 +76,9 @@ func (c *Config) divide() error {
 	if err != nil {
 		return err
 	}
+	if len(classes) == 0 {
+		return badConfig("Model.Groups", len(c.Model.Groups), "no group keeps anything: a pool needs one that does")
+	}
 	if c.Memory.Layout == Contiguous {
 		return c.apart(classes)
 	}
@@ -124,7 +127,7 @@ func (c *Config) apart(classes []class) error {
 // settleParts gives the parts what was decided after they were.
 func (c *Config) settleParts() {
 	for i := range c.memory.parts {
-		c.memory.parts[i].Memory.Blocks = c.Memory.Blocks
+		c.memory.parts[i].Memory.Blocks, c.memory.parts[i].resolved = c.Memory.Blocks, true
 	}
 }
 
@@ -197,9 +200,6 @@ func lanes(classes []class) int {
 	n := math.MaxInt
 	for _, k := range classes {
 		n = min(n, len(k.layers))
-	}
-	if len(classes) == 0 {
-		return 1
 	}
 	for ; n > 1; n-- {
 		ok := true
