@@ -70,6 +70,7 @@ func TestNextTurnFindsAllInGroups(t *testing.T) {
 					prompt = append(slices.Clone(s.ids), sequence(100*turn+100, 3)...)
 					w.drop(s)
 				}
+				w.idle()
 				require.NoError(t, w.pool.Clear(false))
 			}
 			w.close()
@@ -509,6 +510,7 @@ func TestTailGivesWayInAFullPool(t *testing.T) {
 	b, _ := r.read(append(sequence(1, 6), 80), OpenOptions{})
 	require.ErrorIs(t, r.prefill(r.s, a, b), nil)
 	require.NotEqual(t, a.numbers()[1], b.numbers()[1])
+	r.idle() // while a copy is made, what it is made of has an owner more, and is no end
 	r.drop(a, b)
 	require.Equal(t, 3, r.idle().Prefix.Blocks)
 	r.close()
