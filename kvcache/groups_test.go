@@ -117,7 +117,7 @@ func TestGroupsDropTokens(t *testing.T) {
 	w.close()
 
 	w = newGrouped(t, manyKinds(config.Group{Kind: group.State, Layers: []int{0}, StateBytes: 8}, config.Group{Layers: []int{1}}), 3)
-	s, _ = w.open(nil)
+	s, _ = w.open(sequence(1, 17))
 	require.NoError(t, w.run(ask{s, sequence(1, 16)}))
 	require.NoError(t, w.run(ask{s, sequence(17, 4)}))
 	require.Equal(t, 16, s.seq.Resumable(18))

@@ -78,7 +78,7 @@ func (p *Pool[B]) Open(prompt []uint32, o OpenOptions) (seq *Sequence[B], m Matc
 		}
 	}
 	s.text.Expect(prompt, s.Len())
-	s.body.Ends = max(len(prompt)-1, 0) / p.cfg.EntryTokens()
+	s.body.Marks.End = max(len(prompt)-1, 0)
 	return s, m, nil
 }
 

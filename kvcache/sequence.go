@@ -180,7 +180,7 @@ func (s *Sequence[B]) Resumable(n int) int {
 }
 
 // Piece is how many of the sequence's next n tokens to give a step so that it ends where the pool keeps a checkpoint of
-// the layers' states (Memory.RetainEvery, and the end of the prompt): a prompt that is computed over such a place cannot
+// the layers' states (Memory.RetainEvery, and group.Marks): a prompt that is computed over such a place cannot
 // be found there again. Where no layers have states, or nothing is kept of them, it is n; 0 while the sequence cannot be
 // changed.
 func (s *Sequence[B]) Piece(n int) int {

@@ -78,6 +78,31 @@ func TestNextTurnFindsAllInGroups(t *testing.T) {
 	}
 }
 
+// Where a prompt leaves what the tree has, what is read there stays: what two prompts begin with the third finds, whatever
+// of it windows gave up meanwhile and though nobody ended there.
+func TestThirdOfASharedBeginning(t *testing.T) {
+	for name, cfg := range endingKinds() {
+		t.Run(name, func(t *testing.T) {
+			w := newGrouped(t, cfg, 1)
+			size := w.pool.cfg.EntryTokens()
+			common, found := sequence(1, (48+size-1)/size*size), []int(nil)
+			for i := range 4 {
+				prompt := append(slices.Clone(common), sequence(100*(i+1), 40)...)
+				s, m := w.open(prompt)
+				found = append(found, m.Cached)
+				for len(s.ids) < len(prompt) {
+					n := s.seq.Piece(min(len(prompt)-len(s.ids), 12))
+					require.NoError(t, w.run(ask{s, prompt[len(s.ids):][:n]}))
+				}
+				w.drop(s)
+				w.idle()
+			}
+			require.Equal(t, []int{0, len(common), len(common)}, []int{found[0], found[2], found[3]}, "the second finds %d", found[1])
+			w.close()
+		})
+	}
+}
+
 // endingKinds are pools with groups that offer ends of sequences.
 func endingKinds() map[string]Config {
 	all := kinds()

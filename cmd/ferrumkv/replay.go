@@ -47,9 +47,9 @@ capacity; N% is then a share of what the trace's different blocks take in all pa
 request finds no more than where every part has what it needs: of a window the last
 blocks, of a state a checkpoint. The report says what full attention alone would have
 found, and how many blocks there are of each kind. --retain says which blocks that leave
-a window, and which states, stay findable: all; ends, for what is read at the end of a
-prompt; or N, for what is also read at every N-th block, which is all of a window that
-is no shorter than N blocks.`,
+a window, and which states, stay findable: all; ends, for what is read where prompts
+end and where two of them part; or N, for what is also read at every N-th block, which is
+all of a window that is no shorter than N blocks.`,
 		Example: `  # policies on the generated trace
   ferrumkv replay
 

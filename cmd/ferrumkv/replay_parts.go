@@ -27,7 +27,7 @@ func (f *partsFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.Window, "window", 0, "the model has layers with a sliding window of so many `TOKENS`, too")
 	flags.IntVar(&f.Windows, "window-parts", f.Windows, "`N` parts of layers with a window, for one of full attention")
 	flags.IntVar(&f.States, "state-parts", 0, "`N` parts of layers with a recurrent state, for one of full attention")
-	flags.StringVar(&f.retain, "retain", f.retain, "what stays findable of windows and states: `all`, ends, or what is read at every N-th block of a prompt")
+	flags.StringVar(&f.retain, "retain", f.retain, "what stays findable of windows and states: all, `ends`, or what is read at every N-th block of a prompt")
 	flags.IntVar(&f.Share, "retain-share", f.Share, "`PERCENT` of the blocks that those may take before they are evicted first")
 }
 
@@ -84,9 +84,9 @@ func describeRetention(p replay.Parts) string {
 	case "all":
 		return "all"
 	case "ends":
-		return "at the ends of prompts"
+		return "where prompts end, and where they part"
 	default:
-		return "every " + name + " blocks, and at the ends of prompts"
+		return "every " + name + " blocks, where prompts end, and where they part"
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // and drops two of the window; the fourth finds 0 and 1, of which it needs 1; the last finds all that it asks for.
 //
 // With seven blocks, two of which may be cached of the window before those go: the third prompt needs six, and takes
-// the window's 1 and 0, then 1 and 2. So 0 is of no use to the fourth, which drops it when it has computed it anew, and
-// to the fifth.
+// the window's 1 and 0, then 1 and 2. So 0 is of no use to the fourth, which computes it anew; since it leaves there what
+// the tree has, the window's 0 stays, and the fifth finds it.
 func TestReplayPartsTable(t *testing.T) {
 	path := writeTrace(t, "small.jsonl")
 	r := succeeds(t, "replay", "--trace", path, "--capacity", "7,unlimited", "--policy", "lru,infinite,slru",
@@ -26,13 +26,13 @@ requests    5
 references  12 to blocks of 512 tokens, 7 different ones
 infinite    41.67% hits, 5: a cache that keeps everything
 parts       1 of full attention, 1 with a window of 513 tokens; a block of the capacity is one of any part
-retention   at the ends of prompts; evicted first above 25% of the blocks
+retention   where prompts end, and where they part; evicted first above 25% of the blocks
 full alone  hits if only blocks of full attention were needed; * is the most hits
 blocks      mean/peak, held by a request while it is computed and cached between requests
 
 capacity       blocks  policy       hits   full alone        full held             cached     windows held             cached
-7                   7  lru         8.33%*      25.00%              2/3                3/4              2/3                2/3
-7                   7  slru        8.33%*      25.00%              2/3                2/4              2/3                2/3
+7                   7  lru        16.67%*      25.00%              2/3                3/4              2/3                2/3
+7                   7  slru        8.33%       25.00%              2/3                2/4              2/3                2/3
 unlimited          30  lru        41.67%*      41.67%              2/3                5/7              2/3                4/5
 unlimited          30  slru       41.67%*      41.67%              2/3                5/7              2/3                4/5
 `, r.stdout)
@@ -57,8 +57,8 @@ func TestReplayPartsJSON(t *testing.T) {
 	}
 	require.Equal(t, []map[string]any{
 		row(map[string]any{"policy": "infinite", "capacity": 14., "asked": "unlimited", "hits": 5., "full_hits": 5., "hit_rate": 5. / 12, "seconds": 0.}),
-		row(map[string]any{"policy": "lru", "capacity": 7., "asked": "50%", "hits": 1., "full_hits": 3., "hit_rate": 1. / 12,
-			"full": use(2.4, 3.2, 3, 4), "windows": use(2.4, 2, 3, 3)}),
+		row(map[string]any{"policy": "lru", "capacity": 7., "asked": "50%", "hits": 2., "full_hits": 3., "hit_rate": 2. / 12,
+			"full": use(2.4, 3.4, 3, 4), "windows": use(2.4, 2.4, 3, 3)}),
 	}, lines)
 
 	lines = jsonLines(t, succeeds(t, "replay", "--trace", path, "--policy", "lru", "--capacity", "5", "--json", "--state-parts", "2", "--retain", "all").stdout)
@@ -89,7 +89,7 @@ func TestReplayPartsPage(t *testing.T) {
 	require.NotContains(t, html, "belady")
 	require.NotContains(t, html, "ZgotmplZ")
 	for _, want := range []string{
-		"1 of full attention, 1 with a window of 513 tokens, 2 with a state", "every 3 blocks, and at the ends of prompts; evicted first above 25% of the blocks",
+		"1 of full attention, 1 with a window of 513 tokens, 2 with a state", "every 3 blocks, where prompts end, and where they part; evicted first above 25% of the blocks",
 		"lru at unlimited (60 blocks): 41.67%", "Hit rate of full attention alone", "<th scope=\"col\">states held</th>",
 		`<tr><th scope="row">unlimited</th><td>slru</td><td>41.67%</td><td>2/3</td><td>5/7</td><td>2/3</td><td>4/5</td><td>2/2</td><td>8/10</td></tr>`,
 	} {

@@ -54,15 +54,14 @@ func newGrouped(policy string, t *Trace, p Parts, blocks int) (*grouped, error) 
 }
 
 func (g *grouped) request(path []uint32) (hits int, err error) {
-	ends := g.trace.Full(g.next)
-	g.next++
 	q := prefix.Query{Tokens: path}
-	_, missing := g.cache.Match(g.root, q)
 	f, err := g.cache.Take(g.root, q, prefix.RetentionHint{})
 	if err != nil {
 		return 0, err
 	}
-	g.full += f.Tokens + missing
+	g.full += f.Known
+	marks := group.Marks{Found: f.Tokens, Branch: f.Known, End: g.trace.Full(g.next)}
+	g.next++
 	g.path = append(g.path[:0], f.Path...)
 	for part, run := range f.Runs {
 		l := &g.lists[part]
@@ -70,7 +69,7 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 	}
 	g.uses.holds(g.lists)
 	for n := f.Tokens; n < len(path); n = len(g.path) {
-		next, err := g.take(n, g.border(n, len(path), ends))
+		next, err := g.take(n, g.border(n, len(path), marks))
 		if err != nil {
 			return 0, err
 		}
@@ -78,13 +77,13 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 			break
 		}
 		g.uses.holds(g.lists)
-		if err = g.publish(path[n:next], ends, len(path)); err != nil {
+		if err = g.publish(path[n:next], marks, len(path)); err != nil {
 			return 0, err
 		}
 		if len(g.path) < next { // so it is
 			break
 		}
-		if err = g.slide(next, ends); err != nil {
+		if err = g.slide(next, marks); err != nil {
 			return 0, err
 		}
 	}
@@ -101,13 +100,13 @@ func (g *grouped) request(path []uint32) (hits int, err error) {
 }
 
 // border is how far the next step goes behind n blocks: no further than to where a state is to stay.
-func (g *grouped) border(n, all, ends int) int {
+func (g *grouped) border(n, all int, m group.Marks) int {
 	next := min(n+piece, all)
 	if g.parts[len(g.parts)-1].Kind != group.State {
 		return next
 	}
 	for b := n + 1; b < next; b++ {
-		if g.cache.Keeps(b, ends) {
+		if g.cache.Keeps(b, m) {
 			return b
 		}
 	}

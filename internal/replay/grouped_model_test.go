@@ -14,7 +14,10 @@ type groupModel struct {
 	next  int // request
 	full  int
 	free  int
-	most  int // blocks that may wait before entries go
+	// Of the request: blocks that are full, that were found and that were known.
+	ends, hits, branch int
+
+	most int // blocks that may wait before entries go
 
 	known map[uint32]*entry
 	lru   *list.List // of uint32: entries that nobody has
@@ -77,16 +80,19 @@ func (m *groupModel) found(path []uint32) (hits, known int) {
 }
 
 // wants reports whether the retention is about those who share no more than n blocks.
-func (m *groupModel) wants(n, ends int) bool { return n == ends || m.Every > 0 && n%m.Every == 0 }
+func (m *groupModel) wants(n int) bool {
+	return n == m.ends || n == m.branch || m.Every > 0 && n%m.Every == 0
+}
 
 // kept reports whether block i of a path stays findable when it leaves a window: somebody may come who shares no more
-// than up to the prompt's end, or up to the next border behind it that is wanted.
-func (m *groupModel) kept(part, i, ends int) bool {
+// than up to the prompt's end, or up to where it left what was known, or up to the next border behind it that is wanted. What
+// was found stays.
+func (m *groupModel) kept(part, i int) bool {
 	border := i + 1
 	for m.Every > 0 && border%m.Every != 0 {
 		border++
 	}
-	return m.Every == 1 || m.sees(part, i, ends) || m.Every > 0 && m.sees(part, i, border)
+	return i < m.hits || m.Every == 1 || m.sees(part, i, m.ends) || m.sees(part, i, m.branch) || m.Every > 0 && m.sees(part, i, border)
 }
 
 // drop takes a block away from its entry.
@@ -130,9 +136,10 @@ func (m *groupModel) give(b uint32, part int) {
 
 // request does what grouped does.
 func (m *groupModel) request(path []uint32) (hits int, err error) {
-	ends := m.trace.Full(m.next)
+	m.ends = m.trace.Full(m.next)
 	m.next++
 	hits, known := m.found(path)
+	m.hits, m.branch = hits, known
 	m.full += known
 	for i, b := range path[:hits] {
 		m.hold(b)
@@ -149,7 +156,7 @@ func (m *groupModel) request(path []uint32) (hits int, err error) {
 	n := hits
 	for n < len(path) {
 		next, each := n+1, 1+m.Windows
-		for next < min(n+piece, len(path)) && (m.States == 0 || !m.wants(next, ends)) {
+		for next < min(n+piece, len(path)) && (m.States == 0 || !m.wants(next)) {
 			next++
 		}
 		room := m.free + m.lru.Len() + m.old.Len() - len(shared)
@@ -169,13 +176,13 @@ func (m *groupModel) request(path []uint32) (hits int, err error) {
 			break
 		}
 		for part := m.Windows + 1; part < m.count(); part++ {
-			if with := m.known[path[n-1]].with; with[part] == nil && (n == len(path) || m.wants(n, ends)) {
+			if with := m.known[path[n-1]].with; with[part] == nil && (n == len(path) || m.wants(n)) {
 				with[part], shared[part] = &own{}, true
 			}
 		}
-		m.leave(path, n, func(part, i int) bool { return m.sees(part, i, n) }, ends)
+		m.leave(path, n, func(part, i int) bool { return m.sees(part, i, n) }, false)
 	}
-	m.leave(path, n, func(int, int) bool { return false }, -1)
+	m.leave(path, n, func(int, int) bool { return false }, true)
 	if n > 0 {
 		m.giveStates(path[n-1])
 	}
@@ -222,15 +229,15 @@ func (m *groupModel) insert(path []uint32, n, next int) int {
 	return next
 }
 
-// leave gives up the blocks of windows that the request has no more use for. Of a prompt with so many ends some stay
-// findable; −1: all, since the request is over.
-func (m *groupModel) leave(path []uint32, n int, stays func(part, i int) bool, ends int) {
+// leave gives up the blocks of windows that the request has no more use for. Some stay findable; all, when the request
+// is over.
+func (m *groupModel) leave(path []uint32, n int, stays func(part, i int) bool, over bool) {
 	for part := 1; part <= m.Windows; part++ {
 		for i := n - 1; i >= 0; i-- {
 			o := m.known[path[i]].with[part]
 			switch {
 			case o == nil || o.place != nil || stays(part, i):
-			case ends < 0 || m.kept(part, i, ends):
+			case over || m.kept(part, i):
 				m.give(path[i], part)
 			default:
 				m.drop(path[i], part)

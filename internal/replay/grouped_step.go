@@ -58,7 +58,7 @@ func (g *grouped) copies(part int) bool {
 }
 
 // publish puts what a step computed into the tree.
-func (g *grouped) publish(tokens []uint32, ends, all int) (err error) {
+func (g *grouped) publish(tokens []uint32, m group.Marks, all int) (err error) {
 	n := len(g.path)
 	where := prefix.Path{Root: g.root}
 	if n > 0 {
@@ -74,7 +74,7 @@ func (g *grouped) publish(tokens []uint32, ends, all int) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(g.path) == n+len(tokens) && (len(g.path) == all || g.cache.Keeps(len(g.path), ends)) {
+	if len(g.path) == n+len(tokens) && (len(g.path) == all || g.cache.Keeps(len(g.path), m)) {
 		for part := range g.parts {
 			if g.parts[part].Kind == group.State {
 				g.cache.Checkpoint(g.path[len(g.path)-1], part, g.lists[part].blocks[0])
@@ -84,8 +84,8 @@ func (g *grouped) publish(tokens []uint32, ends, all int) (err error) {
 	return g.cache.Release(g.old)
 }
 
-// slide gives up what no later query reads. What is read after the first ends blocks stays findable.
-func (g *grouped) slide(n, ends int) error {
+// slide gives up what no later query reads.
+func (g *grouped) slide(n int, m group.Marks) error {
 	for part := range g.parts {
 		r, l := &g.parts[part].Rule, &g.lists[part]
 		more := r.Gone(n) - l.gone
@@ -93,9 +93,7 @@ func (g *grouped) slide(n, ends int) error {
 			continue
 		}
 		for i, b := range l.blocks[:more] {
-			if !r.Reads(l.gone+i, ends) {
-				g.cache.Drop(part, l.gone+i, b)
-			}
+			g.cache.Drop(part, l.gone+i, b, m)
 		}
 		if err := g.cache.Release(l.blocks[:more]); err != nil {
 			return err

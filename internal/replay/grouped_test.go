@@ -73,16 +73,18 @@ func TestGroupedByHand(t *testing.T) {
 
 // Of the same, with what is kept at ends. A has at once 6 blocks of full attention and, as it is computed in one step,
 // 6 of the window; B, which finds nothing, 5 and 5; C 7 and 2+1; D 7 and 2. After A there are 6 blocks of full
-// attention, and 5 and 6 of the window; B adds 7, and of the window 4 and 7; C adds 8 in both and drops 5 of the window.
-// A state is kept behind 6, 7 and 8, and D computes nothing.
+// attention, and 5 and 6 of the window; B adds 7, and of the window 3 and 4, which are read where it leaves what is known, and
+// 7; C adds 8 in both. A state is kept behind 6, 4, 7 and 8, and D computes nothing.
 func TestGroupedUses(t *testing.T) {
 	trace := traceOf(t, [][]uint64{{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 7}, {1, 2, 3, 4, 5, 6, 8}, {1, 2, 3, 4, 5, 6, 8}})
 	full := Use{Amount{25. / 4, 7}, Amount{29. / 4, 8}}
-	window, states := Use{Amount{16. / 4, 6}, Amount{14. / 4, 4}}, Use{Amount{3, 3}, Amount{3 * 9. / 4, 9}}
+	window, states := Use{Amount{16. / 4, 6}, Amount{19. / 4, 6}}, Use{Amount{3, 3}, Amount{3 * 12. / 4, 12}}
+	piecewise := window // B has a step that ends behind 4, where its state stays, and never holds more of the window
+	piecewise.Held.Mean = 15. / 4
 	for want, p := range map[[kinds]Use]Parts{
-		{full, window, {}}:     {Window: 33, Windows: 1},
-		{full, {}, states}:     {States: 3},
-		{full, window, states}: {Window: 33, Windows: 1, States: 3},
+		{full, window, {}}:        {Window: 33, Windows: 1},
+		{full, {}, states}:        {States: 3},
+		{full, piecewise, states}: {Window: 33, Windows: 1, States: 3},
 	} {
 		r, err := trace.Replay(t.Context(), "lru", Capacity{}, p, func(int) {})
 		require.NoError(t, err)
@@ -146,13 +148,13 @@ func TestGroupedMooncake(t *testing.T) {
 	for _, retain := range []string{"all", "32", "ends"} {
 		every, err := ParseRetention(retain)
 		require.NoError(t, err)
-		p := Parts{Window: 4096, Windows: 6, Every: every, Share: 25}
+		p := Parts{Window: 4096, Windows: 6, Every: every, Share: 75}
 		r, err := trace.Replay(t.Context(), "lru", Capacity{percent: 10}, p, func(int) {})
 		require.NoError(t, err)
 		require.Equal(t, 127_953, r.Blocks)
 		got[retain] = []int{r.Hits, r.Full}
 	}
-	require.Equal(t, map[string][]int{"all": {51_522, 104_867}, "32": {67_173, 104_867}, "ends": {72_458, 104_867}}, got)
+	require.Equal(t, map[string][]int{"all": {78_331, 95_679}, "32": {94_739, 97_411}, "ends": {97_760, 101_596}}, got)
 }
 
 func partial(trace *Trace) (n int) {

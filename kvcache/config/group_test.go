@@ -35,7 +35,7 @@ func TestGroupsAreChecked(t *testing.T) {
 		"Model.Groups[1].KVHeads":     withGroups(full(0, 1, 2), Group{Layers: []int{3}, KVHeads: -1}),
 		"Model.Groups[0].Layers[0]":   withGroups(full(-1, 1, 2, 3)),
 		"Memory.Rollback":             {Model: Model{Layers: 1, KVHeads: 1, HeadDim: 4}, Memory: Memory{Rollback: -2}},
-		"Memory.RetainEvery":          {Model: Model{Layers: 1, KVHeads: 1, HeadDim: 4}, Memory: Memory{RetainEvery: -2}},
+		"Memory.RetainEvery":          {Model: Model{Layers: 1, KVHeads: 1, HeadDim: 4}, Memory: Memory{RetainEvery: -1}},
 		"Memory.RetainShare":          {Model: Model{Layers: 1, KVHeads: 1, HeadDim: 4}, Memory: Memory{RetainShare: 101}},
 		"Storage.Residual":            {Model: withGroups(full(0, 1, 2), Group{Kind: group.State, Layers: []int{3}, StateBytes: 1}).Model, Storage: Storage{K: backend.Int8, Residual: 16}, Memory: Memory{Layout: Paged}},
 		"Model.Groups[1].Kind":        {Model: withGroups(full(0, 1, 2), Group{Kind: group.Chunked, Layers: []int{3}, Chunk: 64}).Model},

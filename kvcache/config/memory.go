@@ -49,8 +49,7 @@ const (
 	DefaultDType     = backend.F16
 	// Of pools with groups.
 	DefaultRollback    = 16
-	DefaultRetainEvery = 1
-	DefaultRetainShare = 25
+	DefaultRetainShare = 75
 )
 
 // Memory is how much device memory the cache takes, how it is divided, and what is kept in it.
@@ -77,11 +76,11 @@ type Memory struct {
 	// before a draft.
 	Rollback int `json:"rollback,omitzero"`
 	// RetainEvery says, with Model.Groups, which blocks of windows and chunks, and which states, stay findable when their
-	// sequence goes on: those that are read at every so many-th entry of the prefix tree. 0: DefaultRetainEvery, 1: all,
-	// −1: none. Those at the ends of prompts and sequences stay in any case, until memory is needed.
+	// sequence goes on, besides those that are read where others are likely to go on (group.Marks): those that are read at
+	// every so many-th entry of the prefix tree. 1: all, 0: no others.
 	RetainEvery int `json:"retain_every,omitzero"`
-	// RetainShare is how much of the memory, in percent, those blocks may take before they are evicted first; 0:
-	// DefaultRetainShare.
+	// RetainShare is how much of the memory, in percent, cached blocks of windows, chunks and states may take before they
+	// are evicted first; below that entries of the tree are, with all that is with them. 0: DefaultRetainShare.
 	RetainShare int `json:"retain_share,omitzero"`
 	// Prefix is the policy by which blocks of earlier sequences are kept for later ones;
 	// prefix.Off keeps nothing. It needs the paged layout, where unset is
@@ -93,9 +92,9 @@ type Memory struct {
 // rollback is Rollback with its default.
 func (m *Memory) rollback() int { return max(cmp.Or(m.Rollback, DefaultRollback), 0) }
 
-// Retention is RetainEvery, 0 where nothing is kept, and RetainShare, with their defaults.
+// Retention is RetainEvery and RetainShare, with their defaults.
 func (m *Memory) Retention() (every, share int) {
-	return max(cmp.Or(m.RetainEvery, DefaultRetainEvery), 0), cmp.Or(m.RetainShare, DefaultRetainShare)
+	return m.RetainEvery, cmp.Or(m.RetainShare, DefaultRetainShare)
 }
 
 // check checks what no default repairs.
@@ -108,7 +107,7 @@ func (m *Memory) check() error {
 	}
 	return checkRanges("Memory", []bounded{
 		{"BlockSize", m.BlockSize, 0}, {"Capacity", m.Capacity, 0}, {"MaxSeqs", m.MaxSeqs, 0},
-		{"Blocks", m.Blocks, 0}, {"StepTokens", m.StepTokens, 0}, {"Rollback", m.Rollback, -1}, {"RetainEvery", m.RetainEvery, -1}, {"RetainShare", m.RetainShare, 0},
+		{"Blocks", m.Blocks, 0}, {"StepTokens", m.StepTokens, 0}, {"Rollback", m.Rollback, -1}, {"RetainEvery", m.RetainEvery, 0}, {"RetainShare", m.RetainShare, 0},
 	})
 }
 

@@ -129,8 +129,3 @@ func (c *Cache) Checkpoint(e block.Block, part int, state block.Block) bool {
 	c.attach(e, part, 0, state)
 	return true
 }
-
-// Keeps reports whether the retention wants a state after so many entries, of a prompt with ends of them.
-func (c *Cache) Keeps(entries, ends int) bool {
-	return entries == ends || c.every > 0 && entries%c.every == 0
-}

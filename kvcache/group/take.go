@@ -16,8 +16,9 @@ type Run struct {
 // Found is the beginning of a prompt that its taker now owns.
 type Found struct {
 	prefix.Match
-	Path []block.Block // entries
-	Runs []Run         // of each part; of a State one the checkpoint
+	Known int           // tokens that the tree has entries for: Tokens, or more
+	Path  []block.Block // entries
+	Runs  []Run         // of each part; of a State one the checkpoint
 }
 
 // Match is what every part has of a query: it is a hit up to where full parts have everything, windows and chunks
@@ -80,12 +81,13 @@ func (c *Cache) Take(r prefix.Root, q prefix.Query, k prefix.RetentionHint) (Fou
 	path, m := c.tree.Lookup(c.path[:0], r, q)
 	c.path = path
 	n := c.longest(path, m)
+	known := m.Tokens
 	path, m, err := c.tree.TakeFirst(nil, r, q, k, m, n)
-	f := Found{Match: m, Path: path, Runs: make([]Run, len(c.parts))}
+	f := Found{Match: m, Known: known, Path: path, Runs: make([]Run, len(c.parts))}
 	if err != nil || m.Tokens == 0 {
 		return f, err
 	}
-	nothing := Found{Match: c.tree.First(m, 0), Runs: make([]Run, len(c.parts))}
+	nothing := Found{Match: c.tree.First(m, 0), Known: known, Runs: make([]Run, len(c.parts))}
 	if m.Tokens < n { // the rest has had its time since: without it parts may lack what is read
 		return nothing, c.tree.Release(path)
 	}
@@ -179,15 +181,4 @@ func (c *Cache) Release(bs []block.Block) error {
 		}
 	}
 	return nil
-}
-
-// Drop takes a block away from its entry if the caller is its only owner and the retention does not want it, for its
-// sequence goes on without it. i is its number.
-func (c *Cache) Drop(part, i int, b block.Block) {
-	if known, _ := c.Has(b); !known || c.parts[part].Keeps(i, c.every*c.parts[part].Each) {
-		return
-	}
-	if refs, err := c.pages.Refs(b); err == nil && refs == 1 {
-		c.detach(b)
-	}
 }

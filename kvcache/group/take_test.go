@@ -33,6 +33,10 @@ func (w *world) match(text string) int {
 // take compares what is taken with the model, and looks at what is in it.
 func (w *world) take(text string, keep prefix.RetentionHint) Found {
 	path, n, missing := w.answer(text)
+	_, known := w.find(text)
+	if known < w.minPrefix {
+		known = 0
+	}
 	runs := w.runs(path, n)
 	can := w.takeable(runs)
 	if !can {
@@ -42,6 +46,7 @@ func (w *world) take(text string, keep prefix.RetentionHint) Found {
 	f, err := w.c.Take(root(text), query(text), keep)
 	require.NoError(w.t, err)
 	require.Equal(w.t, n, f.Tokens, "%q", text)
+	require.Equal(w.t, known, f.Known, "%q", text)
 	require.Equal(w.t, [2]int{n / w.size, n % w.size}, [2]int{f.Blocks, f.Tail})
 	require.Len(w.t, f.Path, len(path))
 	for i, e := range path {

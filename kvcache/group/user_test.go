@@ -14,6 +14,7 @@ type user struct {
 	text  string
 	path  []block.Block // entries
 	lists []list        // of each part; of a state, the block that it is in
+	marks Marks
 
 	reads bool // and no more: it has what it was given
 }
@@ -118,7 +119,7 @@ func (w *world) open(text string) *user { return w.openCopying(text, true, prefi
 func (w *world) openCopying(text string, whole bool, keep prefix.RetentionHint) *user {
 	w.match(text)
 	f := w.take(text, keep)
-	u := &user{text: text[:1+f.Tokens], path: f.Path[:f.Blocks:f.Blocks]}
+	u := &user{text: text[:1+f.Tokens], path: f.Path[:f.Blocks:f.Blocks], marks: Marks{f.Tokens, f.Known, len(query(text).Tokens)}}
 	var copied []*block.Block
 	for part := range w.parts {
 		p := &w.parts[part]
@@ -233,8 +234,8 @@ func (w *world) drop(u *user) {
 		var gone []block.Block
 		for i := p.sinks() + l.gone; i < p.sinks()+p.gone(u.tokens()); i++ {
 			b := *l.at(i)
-			w.c.Drop(part, i, b)
-			if _, there := w.at[b]; there && w.refs[b] == 1 && !w.keeps(p, i) {
+			w.c.Drop(part, i, b, u.marks)
+			if _, there := w.at[b]; there && w.refs[b] == 1 && !w.keeps(p, i) && !w.marked(p, i, u.marks) {
 				w.detach(b)
 				w.seen["dropped"]++
 			} else if there {
@@ -256,6 +257,17 @@ func (w *world) keeps(p *Part, i int) bool {
 	}
 	border := (i/every + 1) * every
 	return p.needs(border * p.Block)[i]
+}
+
+// marked reports whether what block i holds was found, or is read behind the entries that a mark is behind.
+func (w *world) marked(p *Part, i int, m Marks) bool {
+	for _, n := range []int{m.Branch / w.size * w.size, m.End / w.size * w.size} {
+		if reads := p.needs(n); i < len(reads) && reads[i] {
+			w.seen["left at a mark"]++
+			return true
+		}
+	}
+	return i*p.Block < m.Found
 }
 
 // forget is called for what will be written.

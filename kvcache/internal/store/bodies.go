@@ -21,10 +21,8 @@ type Bodies[B backend.Buffer] struct {
 	Tail block.Block
 	// Behind are steps of others that write what the sequence reads, besides its fence.
 	Behind []*residency.Fence
-	// Ends is the entries that the sequence's prompt fills, what comes next aside: what is read there stays findable.
-	Ends int
-	// Found is the tokens that were found when the sequence began: whoever left them may come back for them.
-	Found int
+	// Marks are where others may go on who have the beginning of the sequence's prompt.
+	Marks group.Marks
 
 	all *Parts[B]
 	one [1]Body[B] // of a pool with one part
@@ -135,7 +133,7 @@ func (s *Bodies[B]) Reuse(blocks []block.Block, tokens int) {
 
 // ReuseFound is Reuse in a pool with groups.
 func (s *Bodies[B]) ReuseFound(f group.Found) {
-	s.Path, s.Found = append(s.Path[:0], f.Path...), f.Tokens
+	s.Path, s.Marks.Found, s.Marks.Branch = append(s.Path[:0], f.Path...), f.Tokens, f.Known
 	for i := range s.Parts {
 		s.Parts[i].Reuse(f.Runs[i].Blocks, f.Runs[i].Gone, f.Tokens)
 	}
@@ -164,7 +162,7 @@ func (s *Bodies[B]) Fork(child *Bodies[B]) error {
 			return errors.Join(err, child.release(i))
 		}
 	}
-	child.Tail, child.Ends, child.Found = s.Tail, s.Ends, s.Found
+	child.Tail, child.Marks = s.Tail, s.Marks
 	for _, f := range s.Behind {
 		child.Behind = append(child.Behind, f.Hold())
 	}
@@ -248,7 +246,7 @@ func (s *Bodies[B]) Slide(f *residency.Fence) error {
 
 func (s *Bodies[B]) slide(f *residency.Fence) (err error) {
 	for i := range s.Parts {
-		err = cmp.Or(err, s.Parts[i].Slide(f, s.Found, s.Ends*s.all.Config.EntryTokens()))
+		err = cmp.Or(err, s.Parts[i].Slide(f, s.Marks))
 	}
 	return err
 }
@@ -288,7 +286,7 @@ func (s *Bodies[B]) Publish(f *residency.Fence, at prefix.Path, tokens []uint32,
 		return b.at(first*size/b.Stores.Rule.Block + i)
 	})
 	s.Path = path
-	if err == nil && len(path) == full && s.Len() == full*size && groups.Keeps(full, s.Ends) {
+	if err == nil && len(path) == full && s.Len() == full*size && groups.Keeps(full, s.Marks) {
 		s.checkpoint(f)
 	}
 	return len(path) - had, err
@@ -320,7 +318,7 @@ func (s *Bodies[B]) Piece(n int) int {
 	}
 	size := s.all.Config.EntryTokens()
 	for e := s.Len()/size + 1; e*size-s.Len() < n; e++ {
-		if s.all.Blocks.Groups().Keeps(e, s.Ends) {
+		if s.all.Blocks.Groups().Keeps(e, s.Marks) {
 			return e*size - s.Len()
 		}
 	}
@@ -446,7 +444,7 @@ func (s *Bodies[B]) Truncate(n int) (err error) {
 
 // Leave notes that only the first n tokens are what the sequence's path says.
 func (s *Bodies[B]) Leave(n int) (err error) {
-	s.Found = min(s.Found, n)
+	s.Marks.Found = min(s.Marks.Found, n)
 	if keep := n / s.all.Config.EntryTokens(); keep < len(s.Path) {
 		err = s.all.Blocks.RetirePath(s.Parts[0].Fence, s.Path[keep:])
 		s.Path = s.Path[:keep]

@@ -123,9 +123,8 @@ func (s *Body[B]) blocksOf(n int) int {
 	return s.Stores.Config.BlocksOf(n)
 }
 
-// Slide gives up, behind f, what no later query reads: see group.Rule. Of that the found tokens that the sequence began with,
-// and what is read after the first ends tokens, stay findable.
-func (s *Body[B]) Slide(f *residency.Fence, found, ends int) error {
+// Slide gives up, behind f, what no later query reads: see group.Rule. Of that some stays findable: see group.Marks.
+func (s *Body[B]) Slide(f *residency.Fence, m group.Marks) error {
 	r, p := &s.Stores.Rule, s.Stores
 	if r.Kind != group.Window && r.Kind != group.Chunked {
 		return nil
@@ -137,9 +136,7 @@ func (s *Body[B]) Slide(f *residency.Fence, found, ends int) error {
 	at := r.SinkBlocks()
 	if g := p.Kept.Groups(); g != nil {
 		for i := at; i < min(at+n, len(s.Kept.Blocks)); i++ {
-			if number := i + s.Gone; number*r.Block >= found && !r.Reads(number, ends) {
-				g.Drop(p.Number, number, s.Kept.Blocks[i])
-			}
+			g.Drop(p.Number, i+s.Gone, s.Kept.Blocks[i], m)
 		}
 	}
 	err := p.Kept.Excise(&s.Kept, at, n, f)
