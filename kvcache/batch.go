@@ -18,6 +18,7 @@ type Batch[B backend.Buffer] struct {
 	pool           *Pool[B]
 	step           step.Set[B]
 	seqs           []*Sequence[B] // of the step's entries
+	drafts         []int          // of each, how many of its last new tokens are a draft
 	state          stepState
 	graph          captured
 	written        []bool // layers that got their rows in this step
@@ -91,6 +92,23 @@ func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) (err error) {
 	return b.add(seq, tokens, len(tokens), true)
 }
 
+// AddDraft is Add of tokens the last draft of which are guesses, as of speculative decoding: the step computes them like
+// others, but nobody finds them, and no event tells of them, before they are accepted. Truncate rejects those after the
+// length that it is given and accepts the others; the next step accepts all that are left. Release drops them. In a pool
+// with Model.Groups a draft of more than Memory.Rollback tokens cannot be rejected as a whole, nor any part of one where
+// layers have a state: draft on a Fork there.
+func (b *Batch[B]) AddDraft(seq *Sequence[B], tokens []uint32, draft int) (err error) {
+	defer naming("Batch.AddDraft", &err)
+	if draft < 0 || draft > len(tokens) {
+		return argument("a draft of %d of %d tokens", draft, len(tokens))
+	}
+	if err := b.add(seq, tokens, len(tokens), true); err != nil {
+		return err
+	}
+	b.drafts[len(b.drafts)-1] = draft
+	return nil
+}
+
 func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) error {
 	if b.state == stepCommitted { // it is over
 		if err := b.Reset(); err != nil {
@@ -134,7 +152,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 		seq.text.Note(tokens, seq.Len())
 	}
 	b.step.Add(&seq.body, n, write, seq.NextPosition())
-	b.seqs = append(b.seqs, seq)
+	b.seqs, b.drafts = append(b.seqs, seq), append(b.drafts, 0)
 	seq.busy = true
 	return nil
 }
@@ -173,7 +191,7 @@ func (b *Batch[B]) reset() error {
 		}
 	}
 	clear(b.seqs)
-	b.seqs, b.state = b.seqs[:0], stepOpen
+	b.seqs, b.drafts, b.state = b.seqs[:0], b.drafts[:0], stepOpen
 	b.step.Clear()
 	return err
 }
@@ -262,7 +280,7 @@ func (b *Batch[B]) commit() error {
 	}
 	defer p.parts.Fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
 	for i, s := range b.seqs {
-		if failed := s.commit(&b.step, i, f); err == nil {
+		if failed := s.commit(&b.step, i, b.drafts[i], f); err == nil {
 			err = failed
 		}
 	}
@@ -289,7 +307,7 @@ func (b *Batch[B]) quantize() error {
 // end waits for theirs.
 func (b *Batch[B]) orderKnown() error {
 	for i, s := range b.seqs {
-		full := b.step.Publishes(i)
+		full := s.text.Accepted(b.step.Publishes(i), b.step.Len(i)-b.drafts[i])
 		if !b.step.Writing(i) || !s.publishes(full) {
 			continue
 		}
@@ -318,14 +336,15 @@ func (b *Batch[B]) complete() error {
 	return ErrStep{Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer, or reset the step", layer)}
 }
 
-// commit makes the step's tokens of entry i the sequence's.
-func (s *Sequence[B]) commit(b *step.Set[B], i int, f *residency.Fence) error {
+// commit makes the step's tokens of entry i, whose last ones are a draft, the sequence's.
+func (s *Sequence[B]) commit(b *step.Set[B], i, draft int, f *residency.Fence) error {
 	tokens, restores, err := b.Commit(i, f)
 	if restores {
 		s.text.Requantize()
 	}
 	if tokens > 0 {
 		s.text.Positions.Grow(tokens)
+		s.text.Draft = draft
 		if failed := s.publish(f); err == nil {
 			err = failed
 		}

@@ -41,6 +41,9 @@ func groupsHistory(w *grouped, operations int) {
 	for range operations {
 		w.act()
 		require.NoError(w.t, w.pool.Check())
+		if w.events != nil {
+			w.listen()
+		}
 	}
 	for len(w.seqs) > 0 {
 		w.drop(w.seqs[0])
@@ -64,7 +67,7 @@ func (w *grouped) act() {
 	case 1:
 		if child, err := s.seq.Fork(); len(w.seqs) < 6 {
 			require.NoError(w.t, err)
-			w.seqs = append(w.seqs, &told{child, append([]uint32(nil), s.ids...)})
+			w.seqs = append(w.seqs, &told{child, append([]uint32(nil), s.ids...), s.draft, 0})
 		} else if err == nil {
 			require.NoError(w.t, child.Release())
 		}
@@ -135,7 +138,15 @@ func (w *grouped) grow(s *told) {
 				ids = append(ids, uint32(w.rng.IntN(3)))
 			}
 		}
-		if ids = ids[:min(len(ids), room)]; len(ids) > 0 {
+		ids = ids[:min(len(ids), room)]
+		if other.next = 0; len(ids) > 0 && other.seq.text.Prompt() == 0 && w.rng.IntN(2) == 0 {
+			other.next = w.rng.IntN(len(ids) + 1)
+			for i := len(ids) - other.next; i < len(ids); i++ {
+				ids[i] = guesses + w.guess
+				w.guess++
+			}
+		}
+		if len(ids) > 0 {
 			asks = append(asks, ask{other, ids})
 		}
 	}
@@ -165,7 +176,7 @@ func (w *grouped) thin(s *told) {
 	err := s.seq.Retain(w.s, [][]int{kept}, RetainOptions{})
 	switch {
 	case err == nil:
-		s.ids = ids
+		s.ids, s.draft = ids, min(s.draft, len(ids))
 	case errors.Is(err, ErrGone{}) || errors.Is(err, backend.ErrUnsupported{}) || errors.Is(err, ErrOutOfBlocks{}):
 	default:
 		require.NoError(w.t, err)
@@ -195,5 +206,7 @@ func (w *grouped) cut(s *told) {
 		return
 	}
 	require.NoError(w.t, err)
+	s.draft = max(s.draft-(len(s.ids)-at), 0)
 	s.ids = s.ids[:at]
+	w.accept(s)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/ferrumkv/ferrumkv/kvcache/group"
+	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,12 +20,43 @@ type grouped struct {
 	rng    *rand.Rand
 	seqs   []*told
 	within float64 // by how much a row may differ from the model's
+	events *prefix.Subscription
+	sure   map[uint32]bool // tokens that were drafts and accepted
+	guess  uint32          // the next draft's
 }
+
+// guesses are from here on the numbers of tokens that were drafts: none is used twice.
+const guesses = 1 << 20
 
 // told is a sequence and the tokens that it was told.
 type told struct {
-	seq *Sequence[buffer]
-	ids []uint32
+	seq   *Sequence[buffer]
+	ids   []uint32
+	draft int // the last of them, which may be rejected
+	next  int // as many of the next step's
+}
+
+// accept notes that a draft is none any more.
+func (w *grouped) accept(s *told) {
+	for _, id := range s.ids[len(s.ids)-s.draft:] {
+		w.sure[id] = true
+	}
+	s.draft = 0
+}
+
+// listen compares what was told of drafts with what was accepted of them.
+func (w *grouped) listen() {
+	w.t.Helper()
+	for {
+		select {
+		case e := <-w.events.C:
+			for _, id := range e.Tokens {
+				require.True(w.t, id < guesses || w.sure[id], "token %d is a draft", id)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // manyKinds is a configuration with groups of all kinds that the test device computes.
@@ -44,9 +76,14 @@ func manyKinds(groups ...config.Group) Config {
 }
 
 func newGrouped(t testT, cfg Config, seed uint64) *grouped {
-	w := &grouped{rig: deviceRig(t, cfg), rng: rand.New(rand.NewPCG(seed, 1)), within: 2e-5}
+	w := &grouped{rig: deviceRig(t, cfg), rng: rand.New(rand.NewPCG(seed, 1)), within: 2e-5, sure: map[uint32]bool{}}
 	if w.pool.cfg.Storage.K.Quantized() {
 		w.within = 0.02
+	}
+	if w.pool.tree != nil {
+		var err error
+		w.events, _, err = w.pool.Watch(1 << 12)
+		require.NoError(t, err)
 	}
 	return w
 }
@@ -82,7 +119,7 @@ func (w *grouped) open(prompt []uint32) (*told, Match) {
 	w.t.Helper()
 	seq, m, err := w.pool.Open(prompt, OpenOptions{})
 	require.NoError(w.t, err)
-	s := &told{seq, append([]uint32(nil), prompt[:m.Cached]...)}
+	s := &told{seq: seq, ids: append([]uint32(nil), prompt[:m.Cached]...)}
 	w.seqs = append(w.seqs, s)
 	return s, m
 }
@@ -98,7 +135,7 @@ func (w *grouped) run(asks ...ask) error {
 	w.t.Helper()
 	err := w.step.Reset()
 	for _, a := range asks {
-		err = cmp.Or(err, w.step.Add(a.seq, a.ids))
+		err = cmp.Or(err, w.step.AddDraft(a.seq, a.ids, a.next))
 	}
 	if err = cmp.Or(err, w.step.Plan(w.s)); err != nil {
 		require.NoError(w.t, w.step.Reset())
@@ -114,7 +151,9 @@ func (w *grouped) run(asks ...ask) error {
 		}
 	}
 	for _, a := range asks {
-		a.told.ids = append(a.told.ids, a.ids...)
+		w.accept(a.told)
+		a.told.ids, a.told.draft = append(a.told.ids, a.ids...), a.next
+		a.next = 0
 	}
 	return w.step.Commit()
 }

@@ -181,3 +181,57 @@ func TestReuseRefusesBadInput(t *testing.T) {
 	r.pool.Unwatch(nil)
 	r.close()
 }
+
+// E5: tokens of a draft are found by nobody, and nobody is told of them, until the next step, or Truncate, accepts them.
+// What was accepted before a Release is offered by that, and what was not is dropped.
+func TestE5DraftsReachNobody(t *testing.T) {
+	r := reuseRig(t, 40)
+	watch := newMirror(t, r.pool)
+	draft := func(x *reader[buffer], ids []uint32, n int) {
+		require.NoError(t, r.step.Reset())
+		require.NoError(t, r.step.AddDraft(x.seq, ids, n))
+		require.NoError(t, r.step.Plan(r.s))
+		r.write(r.s, feed[buffer]{x.seq, x.ids(ids)})
+		require.NoError(t, r.step.Commit())
+		x.wrote(ids, x.ids(ids))
+	}
+	told := func() (all []uint32) {
+		for len(watch.sub.C) > 0 {
+			e := <-watch.sub.C
+			all = append(all, e.Tokens...)
+		}
+		return all
+	}
+	shorten := func(x *reader[buffer], n int) {
+		require.NoError(t, x.seq.Truncate(n))
+		x.tokens, x.want = x.tokens[:n], x.want[:n]
+	}
+	a, _ := r.serve(sequence(1, 6), OpenOptions{})
+	require.Equal(t, sequence(1, 4), told())
+	for range 3 { // the second block is full of guesses
+		draft(a, sequence(90, 4), 4)
+		require.Equal(t, 4, r.matched(append(sequence(1, 6), 90, 91, 92), OpenOptions{}))
+		shorten(a, 6)
+	}
+	draft(a, sequence(7, 4), 3)
+	require.Empty(t, told())
+	shorten(a, 9) // 8 and 9 are right
+	require.Empty(t, told())
+	draft(a, sequence(10, 4), 3)
+	require.Equal(t, sequence(5, 4), told())
+	draft(a, sequence(14, 3), 2) // all were right
+	require.Equal(t, sequence(9, 4), told())
+	require.NoError(t, a.seq.Release())
+	require.Equal(t, sequence(13, 2), told())
+	b, m := r.read(sequence(1, 15), OpenOptions{})
+	require.Equal(t, 14, m.Cached)
+	draft(b, sequence(15, 3), 2)
+	require.Empty(t, told())
+	shorten(b, 16)
+	r.drop(b)
+	require.Equal(t, sequence(13, 4), told())
+	require.Equal(t, 16, r.matched(sequence(1, 18), OpenOptions{}))
+	require.ErrorIs(t, r.step.AddDraft(nil, sequence(1, 2), 3), backend.ErrArgument{})
+	require.ErrorIs(t, r.step.AddDraft(nil, sequence(1, 2), -1), backend.ErrArgument{})
+	r.close()
+}

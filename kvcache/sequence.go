@@ -217,7 +217,7 @@ func (s *Sequence[B]) Release() (err error) {
 		return err
 	}
 	if !failed {
-		err = s.publishEnd()
+		err = cmp.Or(s.settleDraft(), s.publishEnd())
 	}
 	err = cmp.Or(err, s.alone(s.body.Release))
 	s.drop()
@@ -301,7 +301,7 @@ func (s *Sequence[B]) publishes(full int) bool {
 // publish puts what is full now into the tree, behind the step's fence.
 // Where the tree has the same, that takes the place of the sequence's.
 func (s *Sequence[B]) publish(f *residency.Fence) error {
-	full := s.body.Full()
+	full := s.text.Accepted(s.body.Full(), s.Len()-s.text.Draft)
 	if !s.publishes(full) {
 		return nil
 	}
@@ -316,6 +316,29 @@ func (s *Sequence[B]) publish(f *residency.Fence) error {
 	}
 	s.text.Published(n, full)
 	return err
+}
+
+// settleDraft rejects what was not accepted of a draft, if the layers can go back so far, and publishes what was accepted
+// since the last step.
+func (s *Sequence[B]) settleDraft() error {
+	if s.pool.tree == nil {
+		return nil
+	}
+	if n := s.Len() - s.text.Draft; s.text.Draft > 0 {
+		if at, _ := s.body.Resumable(n); at < n {
+			return nil
+		}
+		if err := s.body.Truncate(n); errors.Is(err, ErrOutOfBlocks{}) { // of what others claimed
+			return nil
+		} else if err != nil {
+			return err
+		}
+		s.text.Truncate(n)
+	}
+	if len(s.body.Parts) == 0 {
+		return nil
+	}
+	return s.publish(s.body.Parts[0].Fence)
 }
 
 // publishEnd offers what the sequence ends with: nothing is written behind it any more.

@@ -9,7 +9,8 @@ import (
 )
 
 // A draft model guesses four tokens after a prompt of six. One step computes attention for
-// all four: each query sees the tokens up to its own. The model accepts two.
+// all four: each query sees the tokens up to its own. The model accepts two. Nobody finds a guess in the prefix tree
+// before it is accepted.
 func Example() {
 	be := must(cpu.Open(cpu.Options{}))
 	defer be.Close()
@@ -23,13 +24,13 @@ func Example() {
 	seq, _, err := pool.Open(nil, kvcache.OpenOptions{})
 	check(err)
 
-	r.forward(seq, 0, 1, 2, 3, 4, 5) // the prompt
-	fmt.Printf("draft    %.1f\n", r.forward(seq, 6, 7, 8, 9))
+	r.forward(seq, 0, 0, 1, 2, 3, 4, 5) // the prompt
+	fmt.Printf("draft    %.1f\n", r.forward(seq, 4, 6, 7, 8, 9))
 	fmt.Println("has     ", seq.Len(), "tokens in", len(seq.Blocks(nil)), "blocks")
 
-	check(seq.Truncate(8)) // rejects 8 and 9, and gives their block back
+	check(seq.Truncate(8)) // accepts 6 and 7, rejects 8 and 9, and gives their block back
 	fmt.Println("keeps   ", seq.Len(), "tokens in", len(seq.Blocks(nil)), "blocks")
-	fmt.Printf("goes on  %.1f\n", r.forward(seq, 17)) // (0+1+…+7+17)/9: without 8 and 9
+	fmt.Printf("goes on  %.1f\n", r.forward(seq, 0, 17)) // (0+1+…+7+17)/9: without 8 and 9
 	// Output:
 	// draft    [3.0 3.5 4.0 4.5]
 	// has      10 tokens in 3 blocks
@@ -45,8 +46,8 @@ type runner struct {
 	step   *kvcache.Batch[*cpu.Buffer]
 }
 
-// forward appends tokens to a sequence and returns the attention of each.
-func (r runner) forward(seq *kvcache.Sequence[*cpu.Buffer], tokens ...uint32) []float32 {
+// forward appends tokens, of which the last ones are guesses, to a sequence and returns the attention of each.
+func (r runner) forward(seq *kvcache.Sequence[*cpu.Buffer], guesses int, tokens ...uint32) []float32 {
 	zeros, values := make([]float32, len(tokens)), make([]float32, len(tokens))
 	for i, token := range tokens {
 		values[i] = float32(token)
@@ -60,7 +61,7 @@ func (r runner) forward(seq *kvcache.Sequence[*cpu.Buffer], tokens ...uint32) []
 	io := kvcache.Dense(qk, qk, v, out)
 
 	check(r.step.Reset())
-	check(r.step.Add(seq, tokens))
+	check(r.step.AddDraft(seq, tokens, guesses))
 	check(r.step.Plan(r.stream))
 	check(r.step.Append(0, io))
 	check(r.step.Attend(0, io))

@@ -220,15 +220,20 @@ func (b *Set[B]) Publishes(i int) int {
 		return b.Steps[0].Entries[i].Publishes()
 	}
 	size := b.Parts.Config.EntryTokens()
-	n := b.bodies[i].Len()
-	if b.Writing(i) {
-		n += b.Steps[0].Entries[i].Tokens
-	}
-	n /= size
+	n := b.Len(i) / size
 	for j := range b.Steps {
 		if e := &b.Steps[j].Entries[i]; e.Body.Stores.States == nil {
 			n = min(n, (e.Publishes()+e.Body.Gone)*e.Body.Stores.Rule.Block/size)
 		}
+	}
+	return n
+}
+
+// Len is the tokens that the sequence of entry i has once the step is committed.
+func (b *Set[B]) Len(i int) int {
+	n := b.bodies[i].Len()
+	if b.Writing(i) {
+		n += b.Steps[0].Entries[i].Tokens
 	}
 	return n
 }

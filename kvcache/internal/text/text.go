@@ -24,6 +24,7 @@ type Text struct {
 	Origin
 	Positions Positions
 	Fidelity  prefix.Fidelity // of what is written from here on
+	Draft     int             // last tokens that nobody is to find, for they may be rejected
 
 	blockTokens int      // of a block that can be found; 0: none can
 	published   int      // leading blocks that are in the tree
@@ -73,6 +74,14 @@ func (t *Text) Publishes(full int) bool {
 	return t.found() && !t.Silent && full > max(t.published, t.offered)
 }
 
+// Accepted is how many of so many full blocks are within the first tokens: what comes after those is a draft.
+func (t *Text) Accepted(full, tokens int) int {
+	if !t.found() {
+		return full
+	}
+	return min(full, tokens/t.blockTokens)
+}
+
 // Pending is what a sequence with so many full blocks has to publish, if any: its place in the tree
 // and the tokens of those that are not there yet.
 func (t *Text) Pending(blocks []block.Block, full int) (prefix.Path, []uint32) {
@@ -100,7 +109,7 @@ func (t *Text) path(blocks []block.Block) prefix.Path {
 // End is what a sequence of so many tokens, which are all that it will have, ends with: its place in the tree and the
 // tokens of its last block, which is not full, and whether all before them are there.
 func (t *Text) End(blocks []block.Block, have int) (at prefix.Path, tokens []uint32, ok bool) {
-	if !t.found() || t.Silent || have == 0 || t.published != have/t.blockTokens {
+	if !t.found() || t.Silent || t.Draft > 0 || have == 0 || t.published != have/t.blockTokens {
 		return at, nil, false
 	}
 	at = t.path(blocks)
@@ -124,8 +133,9 @@ func (t *Text) unwrite(from int) {
 	t.published, t.offered = min(t.published, full), min(t.offered, full)
 }
 
-// Truncate keeps the first n tokens.
+// Truncate keeps the first n tokens, and accepts those of a draft among them.
 func (t *Text) Truncate(n int) {
+	t.Draft = 0
 	t.ForgetPrompt()
 	t.Positions.Truncate(n)
 	t.unwrite(n)
