@@ -132,26 +132,27 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 	if err := seq.idle(); err != nil {
 		return err
 	}
+	have, next := seq.Len(), seq.NextPosition()
 	if write {
-		if err := seq.text.Continues(tokens, seq.Len()); err != nil {
+		if err := seq.text.Continues(tokens, have); err != nil {
 			return err
 		}
 	}
 	switch {
-	case write && n > p.cfg.Memory.Capacity-seq.Len():
-		return ErrCapacity{Have: seq.Len() + n, Max: p.cfg.Memory.Capacity}
-	case write && p.rotates() && n > p.cfg.Memory.Capacity-seq.NextPosition():
-		return ErrCapacity{Have: seq.NextPosition() + n, Max: p.cfg.Memory.Capacity, Positions: true}
-	case !write && n > seq.Len():
-		return argument("%d queries: the sequence has %d tokens", n, seq.Len())
+	case write && n > p.cfg.Memory.Capacity-have:
+		return ErrCapacity{Have: have + n, Max: p.cfg.Memory.Capacity}
+	case write && n > p.cfg.Memory.Capacity-next && p.rotates():
+		return ErrCapacity{Have: next + n, Max: p.cfg.Memory.Capacity, Positions: true}
+	case !write && n > have:
+		return argument("%d queries: the sequence has %d tokens", n, have)
 	}
 	if err := b.admits(n); err != nil {
 		return err
 	}
 	if write {
-		seq.text.Note(tokens, seq.Len())
+		seq.text.Note(tokens, have)
 	}
-	b.step.Add(&seq.body, n, write, seq.NextPosition())
+	b.step.Add(&seq.body, n, write, next)
 	b.seqs, b.drafts = append(b.seqs, seq), append(b.drafts, 0)
 	seq.busy = true
 	return nil
@@ -307,8 +308,14 @@ func (b *Batch[B]) quantize() error {
 // end waits for theirs.
 func (b *Batch[B]) orderKnown() error {
 	for i, s := range b.seqs {
-		full := s.text.Accepted(b.step.Publishes(i), b.step.Len(i)-b.drafts[i])
-		if !b.step.Writing(i) || !s.publishes(full) {
+		if !b.step.Writing(i) {
+			continue
+		}
+		full := b.step.Publishes(i)
+		if b.drafts[i] > 0 {
+			full = s.text.Accepted(full, b.step.Len(i)-b.drafts[i])
+		}
+		if !s.publishes(full) {
 			continue
 		}
 		at, tokens := s.text.Pending(s.body.Entries(), full)

@@ -301,7 +301,10 @@ func (s *Sequence[B]) publishes(full int) bool {
 // publish puts what is full now into the tree, behind the step's fence.
 // Where the tree has the same, that takes the place of the sequence's.
 func (s *Sequence[B]) publish(f *residency.Fence) error {
-	full := s.text.Accepted(s.body.Full(), s.Len()-s.text.Draft)
+	full := s.body.Full()
+	if s.text.Draft > 0 {
+		full = s.text.Accepted(full, s.Len()-s.text.Draft)
+	}
 	if !s.publishes(full) {
 		return nil
 	}

@@ -32,8 +32,8 @@ func (b *Set[B]) Make(p *store.Parts[B]) {
 func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
 	b.bodies = append(b.bodies, s)
 	for i := range b.Steps {
-		t := &b.Steps[i]
-		t.Entries = append(t.Entries, Entry[B]{Body: &s.Parts[i], Tokens: tokens, Write: write, Dropped: next - s.Parts[i].Len})
+		e := b.Steps[i].add()
+		e.Body, e.Tokens, e.Write, e.Dropped = &s.Parts[i], tokens, write, next-s.Parts[i].Len
 	}
 }
 

@@ -61,6 +61,16 @@ type Entry[B backend.Buffer] struct {
 	kept     store.Owned // part of sealing.taken: blocks after those
 }
 
+// add is an entry more, which is empty: so clear left them.
+func (b *Step[B]) add() *Entry[B] {
+	n := len(b.Entries)
+	if n == cap(b.Entries) {
+		b.Entries = append(b.Entries, Entry[B]{})
+	}
+	b.Entries = b.Entries[:n+1]
+	return &b.Entries[n]
+}
+
 // clear forgets the entries, whose blocks were given back or committed.
 func (b *Step[B]) clear() {
 	clear(b.Entries)

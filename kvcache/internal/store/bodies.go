@@ -193,8 +193,8 @@ func (s *Bodies[B]) Used(f *residency.Fence) {
 	for i := range s.Parts {
 		fences.Replace(&s.Parts[i].Fence, f)
 	}
-	s.Tail = block.Block{}
-	if len(s.Behind) > 0 {
+	if s.grouped() {
+		s.Tail = block.Block{}
 		s.forgetBehind()
 	}
 }
