@@ -351,7 +351,7 @@ func (s *Sequence[B]) commit(b *step.Set[B], i, draft int, f *residency.Fence) e
 	}
 	if tokens > 0 {
 		s.text.Positions.Grow(tokens)
-		s.text.Draft = draft
+		s.text.Draft, s.text.Late = draft, false
 		if failed := s.publish(f); err == nil {
 			err = failed
 		}

@@ -338,7 +338,7 @@ func (s *Sequence[B]) settleDraft() error {
 		}
 		s.text.Truncate(n)
 	}
-	if len(s.body.Parts) == 0 {
+	if !s.text.Late {
 		return nil
 	}
 	return s.publish(s.body.Parts[0].Fence)

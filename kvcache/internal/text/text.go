@@ -25,6 +25,7 @@ type Text struct {
 	Positions Positions
 	Fidelity  prefix.Fidelity // of what is written from here on
 	Draft     int             // last tokens that nobody is to find, for they may be rejected
+	Late      bool            // some were accepted that the last step did not publish
 
 	blockTokens int      // of a block that can be found; 0: none can
 	published   int      // leading blocks that are in the tree
@@ -135,7 +136,7 @@ func (t *Text) unwrite(from int) {
 
 // Truncate keeps the first n tokens, and accepts those of a draft among them.
 func (t *Text) Truncate(n int) {
-	t.Draft = 0
+	t.Draft, t.Late = 0, t.Late || t.Draft > 0
 	t.ForgetPrompt()
 	t.Positions.Truncate(n)
 	t.unwrite(n)
