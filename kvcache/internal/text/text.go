@@ -149,6 +149,7 @@ func (t *Text) Truncate(n int) {
 // would say.
 func (t *Text) Shift(from, count, n int, quantized bool) {
 	t.ForgetPrompt()
+	t.Draft = min(t.Draft, n)
 	t.Positions.Shift(from, count, n)
 	if !t.found() {
 		return
@@ -168,6 +169,7 @@ func (t *Text) Shift(from, count, n int, quantized bool) {
 // was computed with tokens that its place does not tell.
 func (t *Text) Evict(from, n int) {
 	t.ForgetPrompt()
+	t.Draft = min(t.Draft, n)
 	if !t.found() {
 		return
 	}
