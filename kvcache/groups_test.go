@@ -201,6 +201,45 @@ func TestGroupsAreRead(t *testing.T) {
 	w.close()
 }
 
+// Every group's blocks are counted: those of its sequences, and those that can be found.
+func TestGroupsAreCounted(t *testing.T) {
+	cfg := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9}, config.Group{Kind: group.None, Layers: []int{3}}, config.Group{Layers: []int{1}}, config.Group{Kind: group.State, Layers: []int{4, 5}, StateBytes: 100})
+	w := newGrouped(t, cfg, 1)
+	m := w.pool.cfg.Parts()
+	states := 0 // parts of the states, whose bytes need not fit in a lane
+	for _, p := range m {
+		if p.Rule.Kind == group.State {
+			states++
+		}
+	}
+	s, _ := w.open(sequence(1, 32))
+	require.NoError(t, w.run(ask{s, sequence(1, 8)}))
+	require.NoError(t, w.run(ask{s, sequence(9, 23)}))
+	require.NoError(t, w.run(ask{s, sequence(32, 1)}))
+	window, full := w.pool.parts.All[0].Rule, 8
+	want := []GroupStats{{0, group.Window, 2 * window.Need(32), 0}, {2, group.Full, full, 8}, {3, group.State, states, 0}}
+	st := w.idle()
+	for i := range st.Groups { // which are kept for others is the retention's
+		want[i].Findable = max(want[i].Findable, st.Groups[i].Findable)
+	}
+	require.Equal(t, want, st.Groups)
+	require.Equal(t, st.Logical, st.Groups[0].Logical+st.Groups[1].Logical+st.Groups[2].Logical)
+	w.drop(s)
+	st = w.idle()
+	found := 0
+	for _, g := range st.Groups {
+		require.Zero(t, g.Logical)
+		require.Positive(t, g.Findable)
+		found += g.Findable
+	}
+	require.Equal(t, st.Cached, found)
+	w.close()
+
+	r := reuseRig(t, 4)
+	require.Nil(t, r.idle().Groups)
+	r.close()
+}
+
 // Whoever watches a pool knows what every group has: what is stored of a group is removed, by itself or with its entry, and
 // at any moment it is what the prefix tree has.
 func TestGroupsAreTold(t *testing.T) {

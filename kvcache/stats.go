@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/internal/store"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
@@ -23,6 +24,15 @@ type Stats struct {
 	BytesShared   int64 // bytes that sharing saves: those of Logical − Held blocks
 	// Prefix has the numbers of prefix reuse; its Blocks are those that Open can find.
 	Prefix prefix.Stats
+	Groups []GroupStats // of Model.Groups, those of kind none aside
+}
+
+// GroupStats are the numbers of a group of layers. A block belongs to one group at a time.
+type GroupStats struct {
+	Group    int // in Model.Groups
+	Kind     group.Kind
+	Logical  int // blocks of all sequences, a shared one once for each owner
+	Findable int // blocks with what Open can find, in use or not
 }
 
 // Stats returns the pool's numbers. Before it counts, it frees blocks whose steps the device
@@ -54,7 +64,25 @@ func (p *Pool[B]) Stats() (_ Stats, err error) {
 	if p.tree != nil {
 		stats.Prefix = p.tree.Stats()
 	}
+	if p.cfg.Grouped() {
+		stats.Groups = p.groupStats()
+	}
 	return stats, nil
+}
+
+func (p *Pool[B]) groupStats() (out []GroupStats) {
+	cached := p.parts.Blocks.Groups()
+	for i, part := range p.cfg.Parts() { // those of a group follow each other
+		if len(out) == 0 || out[len(out)-1].Group != part.Of {
+			out = append(out, GroupStats{Group: part.Of, Kind: part.Rule.Kind})
+		}
+		g := &out[len(out)-1]
+		g.Logical += p.parts.All[i].Kept.Logical
+		if cached != nil {
+			g.Findable += cached.With(i)
+		}
+	}
+	return out
 }
 
 // Check verifies the pool's invariants: every block is free, cached or held, each reference to it

@@ -70,7 +70,7 @@ func (m *Meter[B]) read(ctx context.Context, s *Score, scene Scene, f Format, p 
 func (m *Meter[B]) begin(s *Score, scene Scene, f Format, p Policy, tokens int) (*reading[B], error) {
 	r := &reading[B]{score: s, scene: scene, step: chunk}
 	cfg := f.config(tokens)
-	scene.configure(&cfg)
+	scene.configure(&cfg, len(m.model.Layers))
 	var err error
 	if p.Evicts() {
 		policy := p.make(p.Budget)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/kvcache"
+	"github.com/ferrumkv/ferrumkv/kvcache/config"
+	"github.com/ferrumkv/ferrumkv/kvcache/group"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 )
 
@@ -26,7 +28,7 @@ const LeastContext = 2 * sinks
 var scenes = []Scene{
 	{Name: "afresh", About: "predicts the second half of a text; what to compare reuse with", half: true},
 	{Name: "reuse", About: "the same; of the first half, keys and values are found that another sequence left", half: true, reuses: true},
-	{Name: "window", About: "a token sees itself and those before it, so many in all (sliding-window mask)", bounded: true},
+	{Name: "window", About: "a token sees itself and those before it, so many in all", bounded: true},
 	{Name: "shift", About: "when the context is full, the older half behind 4 sinks is dropped and the rest moves up", bounded: true, shifts: true},
 }
 
@@ -102,8 +104,8 @@ func (s Scene) least() int {
 	return 2
 }
 
-// configure makes a cache for one text one for the scene.
-func (s Scene) configure(cfg *kvcache.Config) {
+// configure makes a cache of so many layers for one text one for the scene.
+func (s Scene) configure(cfg *kvcache.Config, layers int) {
 	if s.reuses {
 		cfg.Memory.Prefix = prefix.Adaptive
 	}
@@ -111,6 +113,10 @@ func (s Scene) configure(cfg *kvcache.Config) {
 	case s.shifts:
 		cfg.Memory.Capacity = s.Context // Blocks are for all of the text: while tokens move, some are there twice
 	case s.bounded:
-		cfg.Model.Masks = []kvcache.Mask{{Window: s.Context}}
+		all := config.Group{Kind: group.Window, Window: s.Context}
+		for l := range layers {
+			all.Layers = append(all.Layers, l)
+		}
+		cfg.Model.Groups, cfg.Memory.Rollback = []config.Group{all}, -1
 	}
 }

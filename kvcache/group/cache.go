@@ -59,6 +59,7 @@ type Cache struct {
 	names  []block.Block  // [entries]: what an entry is called
 	short  map[uint32]int // tokens of entries that are not full and have a state
 	places []place        // by block: where it is
+	with   []int          // of each part: blocks that are with entries
 	old    links          // cached blocks that can go alone, the least recently released first
 	leases []lease
 	path   []block.Block // scratch
@@ -88,6 +89,7 @@ func New(pages *block.BlockAllocator, cfg Config) (*Cache, error) {
 			c.full += p.Each
 		}
 	}
+	c.with = make([]int, len(c.parts))
 	c.rows, c.names = make([]block.Block, cfg.Entries*c.width), make([]block.Block, cfg.Entries)
 	cfg.Tree.Left = c.left
 	c.tree, err = prefix.New(ids, cfg.Tree)
@@ -109,6 +111,9 @@ func (c *Cache) row(entry block.Block, part int) []block.Block {
 // At is the blocks of a part that are with an entry; of those that are not, the zero Block.
 func (c *Cache) At(entry block.Block, part int) []block.Block { return c.row(entry, part) }
 
+// With is the number of a part's blocks that are with entries.
+func (c *Cache) With(part int) int { return c.with[part] }
+
 // Has reports whether a block is with an entry, and whether that is the end of a path without an owner.
 func (c *Cache) Has(b block.Block) (known, end bool) {
 	if uint(b.ID) >= uint(len(c.places)) || c.places[b.ID].at == 0 || c.rows[c.places[b.ID].at-1] != b {
@@ -129,6 +134,7 @@ func (c *Cache) entry(b block.Block) block.Block {
 func (c *Cache) attach(entry block.Block, part, i int, b block.Block) {
 	at := int(entry.ID)*c.width + c.begin[part] + i
 	c.rows[at], c.places[b.ID].at, c.names[entry.ID] = b, uint32(at+1), entry
+	c.with[part]++
 	if g := c.parts[part].Group; g > 0 && c.complete(entry, g) {
 		c.tree.Tell(prefix.Stored, entry, g)
 	}
@@ -157,6 +163,7 @@ func (c *Cache) detach(b block.Block) {
 func (c *Cache) remove(b block.Block) {
 	c.old.remove(c.places, b.ID)
 	p := &c.places[b.ID]
+	c.with[c.part(p.at)]--
 	c.rows[p.at-1] = block.Block{}
 	p.at = 0
 	if refs, err := c.pages.Refs(b); err == nil && refs == 0 {

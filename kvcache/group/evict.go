@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -139,12 +140,13 @@ func (c *Cache) Check() error {
 	if err := errors.Join(c.tree.Check(), c.ids.Check()); err != nil {
 		return err
 	}
-	with, cached := 0, 0
+	with, cached, counts := 0, 0, make([]int, len(c.parts))
 	for at, b := range c.rows {
 		if b == (block.Block{}) {
 			continue
 		}
 		with++
+		counts[c.part(uint32(at+1))]++
 		refs, err := c.pages.Refs(b)
 		if err != nil || c.places[b.ID].at != uint32(at+1) {
 			return fmt.Errorf("block %d is with an entry that it does not know of (%v)", b.ID, err)
@@ -166,6 +168,9 @@ func (c *Cache) Check() error {
 		if c.places[id].at != 0 {
 			with--
 		}
+	}
+	if !slices.Equal(counts, c.with) {
+		return fmt.Errorf("%v blocks of the parts are with entries, counted %v", counts, c.with)
 	}
 	if with != 0 {
 		return fmt.Errorf("%d blocks are with entries that do not have them", -with)
