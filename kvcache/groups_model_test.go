@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,11 +16,14 @@ var operations = flag.Int("group-operations", 0, "operations of a random history
 
 // Random histories: sequences of a few prompts with beginnings in common are opened, computed in pieces, forked, cut,
 // shifted, reserved and released, in a pool too small for all of them. Every row that is computed is compared with the
-// model, and the books are after every operation.
+// model, and the books are after every operation. A million of them are -group-operations 25700 (7 minutes on a CPU).
 func TestGroupsModel(t *testing.T) {
 	n := cmp.Or(*operations, 150)
 	if *operations == 0 && testDevice().HeadDims != nil { // a GPU, or what stands in for one
 		n = 15
+	}
+	if *operations == 0 && testsize.Full() {
+		n *= 20
 	}
 	for name, cfg := range kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +42,13 @@ func TestGroupsModel(t *testing.T) {
 
 func groupsHistory(w *grouped, operations int) {
 	w.t.Helper()
+	w.history(operations)
+	w.close()
+}
+
+// history does so many things, and gives back what there is then.
+func (w *grouped) history(operations int) {
+	w.t.Helper()
 	for range operations {
 		w.act()
 		require.NoError(w.t, w.pool.Check())
@@ -48,7 +59,24 @@ func groupsHistory(w *grouped, operations int) {
 	for len(w.seqs) > 0 {
 		w.drop(w.seqs[0])
 	}
-	w.close()
+}
+
+// The same on a device that is behind: it does nothing before somebody waits for it.
+func TestGroupsModelOnALateDevice(t *testing.T) {
+	n := 50
+	if testDevice().HeadDims != nil {
+		n = 5
+	}
+	for name, cfg := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			if cfg.Memory.Layout == Paged {
+				cfg.Memory.Blocks = 70
+			}
+			r, dev, be := lateRig(t, cfg)
+			groupedOn(r, 5).history(n)
+			closeLate(t, r, dev, be)
+		})
+	}
 }
 
 // act does something.

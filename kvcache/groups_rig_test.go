@@ -76,14 +76,20 @@ func manyKinds(groups ...config.Group) Config {
 }
 
 func newGrouped(t testT, cfg Config, seed uint64) *grouped {
-	w := &grouped{rig: deviceRig(t, cfg), rng: rand.New(rand.NewPCG(seed, 1)), within: 2e-5, sure: map[uint32]bool{}}
+	t.Helper()
+	return groupedOn(deviceRig(t, cfg), seed)
+}
+
+func groupedOn(r *rig[buffer], seed uint64) *grouped {
+	r.t.Helper()
+	w := &grouped{rig: r, rng: rand.New(rand.NewPCG(seed, 1)), within: 2e-5, sure: map[uint32]bool{}}
 	if w.pool.cfg.Storage.K.Quantized() {
 		w.within = 0.02
 	}
 	if w.pool.tree != nil {
 		var err error
 		w.events, _, err = w.pool.Watch(1 << 12)
-		require.NoError(t, err)
+		require.NoError(r.t, err)
 	}
 	return w
 }
