@@ -94,9 +94,10 @@ func (b *Batch[B]) Add(seq *Sequence[B], tokens []uint32) (err error) {
 
 // AddDraft is Add of tokens the last draft of which are guesses, as of speculative decoding: the step computes them like
 // others, but nobody finds them, and no event tells of them, before they are accepted. Truncate rejects those after the
-// length that it is given and accepts the others; the next step accepts all that are left. Release drops them. In a pool
-// with Model.Groups a draft of more than Memory.Rollback tokens cannot be rejected as a whole, nor any part of one where
-// layers have a state: draft on a Fork there.
+// length that it is given and accepts the others: call it after each verification, also where all were right. A step
+// without it accepts all of them. Fork copies a draft as one. Release drops it, and where that cannot be offers nothing of
+// the sequence's end. In a pool with Model.Groups a draft of more than Memory.Rollback tokens cannot be rejected as a
+// whole, nor any part of one where layers have a state: draft on a Fork there.
 func (b *Batch[B]) AddDraft(seq *Sequence[B], tokens []uint32, draft int) (err error) {
 	defer naming("Batch.AddDraft", &err)
 	if draft < 0 || draft > len(tokens) {
@@ -347,12 +348,15 @@ func (b *Batch[B]) complete() error {
 func (s *Sequence[B]) commit(b *step.Set[B], i, draft int, f *residency.Fence) error {
 	tokens, restores, err := b.Commit(i, f)
 	if restores {
+		if s.text.Draft > 0 || s.text.Late { // what was accepted since was computed before that
+			err = cmp.Or(err, s.publish(f, s.Len()-tokens))
+		}
 		s.text.Requantize()
 	}
 	if tokens > 0 {
 		s.text.Positions.Grow(tokens)
 		s.text.Draft, s.text.Late = draft, false
-		if failed := s.publish(f); err == nil {
+		if failed := s.publish(f, s.Len()-draft); err == nil {
 			err = failed
 		}
 		if failed := s.body.Slide(f); err == nil {

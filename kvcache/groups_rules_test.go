@@ -51,7 +51,7 @@ func TestRuleNoCheckpointNoHit(t *testing.T) {
 	w := newGrouped(t, manyKinds(ruleState, config.Group{Layers: []int{1}}), 1)
 	w.serveAll(sequence(1, 41))
 	st := w.idle()
-	require.Equal(t, 0, w.serveAll(append(sequence(1, 20), 99)).Cached, "none at 20 or before")
+	require.Equal(t, 0, w.serveAll(append(sequence(1, 20), sequence(300, 12)...)).Cached, "none at 20 or before")
 	require.Greater(t, st.Prefix.Blocks, 5)
 	s, m := w.open(append(sequence(1, 20), 98)) // where the one before left the path it kept one
 	require.Equal(t, 20, m.Cached)
@@ -73,6 +73,7 @@ func TestRuleDraftsExtendTheWindow(t *testing.T) {
 		w.serveAll(prompt)
 		s, m := w.open(append(slices.Clone(prompt), 50))
 		require.Equal(t, 41, m.Cached)
+		require.Equal(t, [2]int{(41 - back - 8) / 4, 11}, [2]int{s.seq.body.Parts[0].Gone, s.seq.body.Parts[0].Gone + len(s.seq.body.Parts[0].Kept.Blocks)})
 		require.Equal(t, 41-back, s.seq.Resumable(41-back))
 		require.NoError(t, s.seq.Truncate(41-back))
 		s.ids = s.ids[:41-back]

@@ -135,7 +135,7 @@ func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
 // Truncate keeps the first n tokens and gives back the blocks after them. Other
 // owners of a shared block keep it; its kept part is copied when this sequence writes
 // again. The rest of the prompt that the sequence was opened with need not be added
-// any more, even when n is Len. ErrResume if layers have given up what would be read after n tokens: Resumable says
+// any more, even when n is Len. Of a draft (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up what would be read after n tokens: Resumable says
 // where the sequence can go on. If Truncate returns an error of the device, the
 // sequence is truncated all the same.
 func (s *Sequence[B]) Truncate(n int) (err error) {
@@ -160,7 +160,7 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path
 	// and nobody else's, so that a rejected draft costs no copy; else the next write copies it.
 	s.body.Withdraw()
-	return err
+	return cmp.Or(err, s.publishLate())
 }
 
 // Resumable is the greatest length, at most n, to which Truncate can cut the sequence so that it can be continued from
@@ -197,9 +197,8 @@ func (s *Sequence[B]) Piece(n int) int {
 }
 
 // Release gives the sequence's blocks back. Where prefixes are reused the last one, which may not be full, is offered to
-// others like the full ones before: the next turn of a conversation goes on where this one ended. Its steps may still be
-// running on the
-// device: the blocks stay held until those are done. If Release returns an error of
+// others like the full ones before: the next turn of a conversation goes on where this one ended. What was not accepted of a
+// draft is dropped. Its steps may still be running on the device: the blocks stay held until those are done. If Release returns an error of
 // the device, the sequence is released all the same.
 func (s *Sequence[B]) Release() (err error) {
 	defer naming("Sequence.Release", &err)
@@ -298,18 +297,18 @@ func (s *Sequence[B]) publishes(full int) bool {
 	return s.text.Publishes(full) && s.pool.parts.Fences.Lost() == nil
 }
 
-// publish puts what is full now into the tree, behind the step's fence.
+// publish puts what is full now of the first so many tokens into the tree, behind the step's fence.
 // Where the tree has the same, that takes the place of the sequence's.
-func (s *Sequence[B]) publish(f *residency.Fence) error {
+func (s *Sequence[B]) publish(f *residency.Fence, tokens int) error {
 	full := s.body.Full()
-	if s.text.Draft > 0 {
-		full = s.text.Accepted(full, s.Len()-s.text.Draft)
+	if tokens < s.Len() {
+		full = s.text.Accepted(full, tokens)
 	}
 	if !s.publishes(full) {
 		return nil
 	}
-	at, tokens := s.text.Pending(s.body.Entries(), full)
-	n, err := s.body.Publish(f, at, tokens, full)
+	at, ids := s.text.Pending(s.body.Entries(), full)
+	n, err := s.body.Publish(f, at, ids, full)
 	if n == 0 && err != nil {
 		s.text.Silent = true
 		if errors.Is(err, prefix.ErrDetached) { // the tree was cleared under the sequence
@@ -321,8 +320,22 @@ func (s *Sequence[B]) publish(f *residency.Fence) error {
 	return err
 }
 
-// settleDraft rejects what was not accepted of a draft, if the layers can go back so far, and publishes what was accepted
-// since the last step.
+// publishLate publishes what was accepted of a draft since the last step, unless others are writing what would take its
+// place: then the next step, which comes after theirs, does.
+func (s *Sequence[B]) publishLate() error {
+	full := s.body.Full()
+	if !s.text.Late || !s.publishes(full) {
+		return nil
+	}
+	f := s.body.Parts[0].Fence
+	if at, ids := s.text.Pending(s.body.Entries(), full); !s.pool.parts.Blocks.KnownWritten(f, at, ids) {
+		return nil
+	}
+	s.text.Late = false
+	return s.publish(f, s.Len())
+}
+
+// settleDraft rejects what was not accepted of a draft, if the layers can go back so far.
 func (s *Sequence[B]) settleDraft() error {
 	if s.pool.tree == nil {
 		return nil
@@ -338,10 +351,7 @@ func (s *Sequence[B]) settleDraft() error {
 		}
 		s.text.Truncate(n)
 	}
-	if !s.text.Late {
-		return nil
-	}
-	return s.publish(s.body.Parts[0].Fence)
+	return s.publishLate()
 }
 
 // publishEnd offers what the sequence ends with: nothing is written behind it any more.

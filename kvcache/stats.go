@@ -32,7 +32,7 @@ type GroupStats struct {
 	Group    int // in Model.Groups
 	Kind     group.Kind
 	Logical  int // blocks of all sequences, a shared one once for each owner
-	Findable int // blocks with what Open can find, in use or not
+	Findable int // blocks that are with entries of the prefix tree, in use or not; a hit needs some of every group
 }
 
 // Stats returns the pool's numbers. Before it counts, it frees blocks whose steps the device

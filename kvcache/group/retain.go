@@ -7,14 +7,14 @@ import "github.com/ferrumkv/ferrumkv/kvcache/block"
 // read at every Config.Every-th border.
 //
 // The places are those of Marconi (Pan et al., MLSys 2025), which keeps the states of linear attention where they are
-// likely to be read again: behind a prompt's last token, and where two prompts part.
+// likely to be read again: at a prompt's end, and where two prompts part.
 type Marks struct {
 	// Found is what the tree had of the prompt when it began: whoever left it may come back, so all of it stays.
 	Found int
 	// Branch is where the prompt left the paths of the tree, which parts may have had less of. What two prompts had in
 	// common a third is likely to have, too.
 	Branch int
-	// End is where the prompt ends: its next turn goes on behind it, and so does who asks the same again.
+	// End is the prompt without its last token, which is computed anew by who asks the same again.
 	End int
 }
 

@@ -38,6 +38,24 @@ func (r *Blocks) OrderKnown(at prefix.Path, tokens []uint32, s backend.Stream) e
 	return nil
 }
 
+// KnownWritten reports whether the steps that OrderKnown would wait for are done, f aside, which is the owner's: then
+// Publish needs no order.
+func (r *Blocks) KnownWritten(f *Fence, at prefix.Path, tokens []uint32) bool {
+	r.known = r.tree.Replacements(r.known[:0], at, tokens)
+	for _, known := range r.known {
+		if !r.Written(f, known) {
+			return false
+		}
+	}
+	return true
+}
+
+// Written reports whether the step that writes an entry of the tree is done, or is f.
+func (r *Blocks) Written(f *Fence, e block.Block) bool {
+	w := r.writers[e.ID]
+	return w == nil || w == f || w.Reached()
+}
+
 // Publish puts blocks that a step writes, whose fence is f, into the tree: n of them, from the
 // first on. Where the tree has equal ones, those take the place of the owner's in blocks.
 // prefix.ErrDetached where the tree was cleared under their owner.
@@ -66,13 +84,13 @@ func (r *Blocks) PublishPath(f *Fence, path []block.Block, at prefix.Path, token
 		return path, err
 	}
 	for _, e := range r.groups.Wrote() {
-		r.Written(f, e)
+		r.Writes(f, e)
 	}
 	return path, r.Retire(f, old)
 }
 
-// Written notes that a step writes something of an entry of the tree.
-func (r *Blocks) Written(f *Fence, e block.Block) {
+// Writes notes that a step, which comes after those before it that do, writes something of an entry of the tree.
+func (r *Blocks) Writes(f *Fence, e block.Block) {
 	if f != nil && r.writers[e.ID] != f {
 		r.writers[e.ID] = f
 		r.publications = append(r.publications, publication{f.Hold(), e})

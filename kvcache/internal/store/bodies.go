@@ -301,10 +301,13 @@ func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 		if slices.ContainsFunc(s.Parts, sealed) || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
 			return nil // or it is the beginning of what is there
 		}
+		if !s.all.Blocks.KnownWritten(f, at, tokens) { // no step of this sequence will come after theirs
+			return nil
+		}
 		_, err = s.Publish(f, at, tokens, full+1)
 		full++
 	}
-	if err == nil && s.grouped() && len(s.Path) == full {
+	if err == nil && s.grouped() && len(s.Path) == full && s.all.Blocks.Written(f, s.Path[full-1]) {
 		s.checkpoint(f)
 	}
 	return err
@@ -331,7 +334,7 @@ func (s *Bodies[B]) checkpoint(f *residency.Fence) {
 	e := s.Path[len(s.Path)-1]
 	for i := range s.Parts {
 		if b := &s.Parts[i]; b.Stores.States != nil && s.all.Blocks.Groups().Checkpoint(e, i, b.Kept.Blocks[0]) {
-			s.all.Blocks.Written(f, e)
+			s.all.Blocks.Writes(f, e)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Text struct {
 	Positions Positions
 	Fidelity  prefix.Fidelity // of what is written from here on
 	Draft     int             // last tokens that nobody is to find, for they may be rejected
-	Late      bool            // some were accepted that the last step did not publish
+	Late      bool            // some were accepted after the last step, and not published yet
 
 	blockTokens int      // of a block that can be found; 0: none can
 	published   int      // leading blocks that are in the tree
@@ -149,7 +149,7 @@ func (t *Text) Truncate(n int) {
 // would say.
 func (t *Text) Shift(from, count, n int, quantized bool) {
 	t.ForgetPrompt()
-	t.Draft = min(t.Draft, n)
+	t.Draft -= max(from+count-max(from, n+count-t.Draft), 0) // those that went
 	t.Positions.Shift(from, count, n)
 	if !t.found() {
 		return
