@@ -83,7 +83,10 @@ func newGrouped(t testT, cfg Config, seed uint64) *grouped {
 func groupedOn(r *rig[buffer], seed uint64) *grouped {
 	r.t.Helper()
 	w := &grouped{rig: r, rng: rand.New(rand.NewPCG(seed, 1)), within: 2e-5, sure: map[uint32]bool{}}
-	if w.pool.cfg.Storage.K.Quantized() {
+	switch k := w.pool.cfg.Storage.K; {
+	case k == backend.FP8E4M3: // half a step of numbers from a half on
+		w.within = 1./32 + 1e-3
+	case k.Quantized():
 		w.within = 0.02
 	}
 	if w.pool.tree != nil {

@@ -23,12 +23,15 @@ func kinds() map[string]Config {
 	residual.Storage.Residual = 7
 	skipped := int8(manyKinds(window, config.Group{Layers: []int{1, 3}}))
 	skipped.Storage.SkipLayers = []int{0, 3}
+	factors := int8(manyKinds(window, config.Group{Layers: []int{1, 3}}))
+	factors.Storage.K = backend.FP8E4M3
 	heads := manyKinds(config.Group{Kind: group.Window, Layers: []int{0, 2}, Window: 9, KVHeads: 4}, config.Group{Layers: []int{1, 3}, QHeads: 8, KVHeads: 2}, config.Group{Kind: group.Window, Layers: []int{4}, Window: 3, KVHeads: 1})
 	apart := manyKinds(window, config.Group{Layers: []int{1}}, config.Group{Kind: group.None, Layers: []int{3}})
 	apart.Memory.Layout, apart.Memory.BlockSize = Contiguous, 0
 	return map[string]Config{
 		"residual":     residual,
 		"skipped":      skipped,
+		"factors":      factors,
 		"heads":        heads,
 		"contiguous":   apart,
 		"window":       manyKinds(window, config.Group{Layers: []int{1, 3}}),

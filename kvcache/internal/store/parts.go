@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/kvcache/block"
@@ -52,7 +51,12 @@ func (p *Parts[B]) allocate() error {
 	if p.BlockBytes, err = p.Config.BytesPerBlock(); err != nil {
 		return err
 	}
-	in, err := p.lanes()
+	stream, err := p.BE.NewStream()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	in, err := p.lanes(stream)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func (p *Parts[B]) allocate() error {
 		var st *Stores[B]
 		if parts[i].State > 0 {
 			st = newStates(p.BE, &parts[i], &p.Fences, in)
-		} else if st, err = newStores(p.BE, &parts[i], &p.Fences, in); err != nil {
+		} else if st, err = newStores(p.BE, stream, &parts[i], &p.Fences, in); err != nil {
 			return err
 		}
 		st.Number, st.Model = i, parts[i].Layers
@@ -73,21 +77,15 @@ func (p *Parts[B]) allocate() error {
 			p.Layers[l] = Place{i, j}
 		}
 	}
-	return nil
+	return stream.Sync()
 }
 
-// lanes is what parts have in common; nil: they have nothing.
-func (p *Parts[B]) lanes() (*lanes[B], error) {
+// lanes is what parts have in common, filled on a stream; nil: they have nothing.
+func (p *Parts[B]) lanes(stream backend.Stream) (*lanes[B], error) {
 	if n, _, _, _ := p.Config.Lanes(); n == 0 {
 		return nil, nil
 	}
-	stream, err := p.BE.NewStream()
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	in, err := newLanes(memory[B]{p.BE, stream, &p.owned}, &p.Config)
-	return in, errors.Join(err, stream.Sync())
+	return newLanes(memory[B]{p.BE, stream, &p.owned}, &p.Config)
 }
 
 func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {

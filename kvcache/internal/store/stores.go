@@ -30,14 +30,14 @@ type Stores[B backend.Buffer] struct {
 	owned   []B        // every buffer of the pool
 }
 
-// newStores allocates the stores of a part: what lies in lanes is there already.
-func newStores[B backend.Buffer](be backend.Backend[B], part *config.Part, fences *residency.Fences, in *lanes[B]) (*Stores[B], error) {
+// newStores allocates the stores of a part, and fills them on a stream: what lies in lanes is there already.
+func newStores[B backend.Buffer](be backend.Backend[B], stream backend.Stream, part *config.Part, fences *residency.Fences, in *lanes[B]) (*Stores[B], error) {
 	p := &Stores[B]{BE: be, Config: part.Config, Rule: part.Rule, Kept: &Store[B]{}, Fences: fences}
 	p.Fresh = p.Kept
 	if p.Config.Storage.Residual > 0 {
 		p.Fresh = &Store[B]{}
 	}
-	if err := p.allocate(part, in); err != nil {
+	if err := p.allocate(stream, part, in); err != nil {
 		p.free()
 		return nil, err
 	}
@@ -45,13 +45,8 @@ func newStores[B backend.Buffer](be backend.Backend[B], part *config.Part, fence
 }
 
 // allocate makes the buffers. What was made before a failure is in p.owned.
-func (p *Stores[B]) allocate(part *config.Part, in *lanes[B]) error {
+func (p *Stores[B]) allocate(stream backend.Stream, part *config.Part, in *lanes[B]) error {
 	c := &p.Config
-	stream, err := p.BE.NewStream()
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
 	m := memory[B]{p.BE, stream, &p.owned}
 	masks, err := m.masks(c)
 	if err != nil {
@@ -71,10 +66,8 @@ func (p *Stores[B]) allocate(part *config.Part, in *lanes[B]) error {
 		}
 		p.split()
 	}
-	if p.RoPE, err = m.rope(c); err != nil {
-		return err
-	}
-	return stream.Sync()
+	p.RoPE, err = m.rope(c)
+	return err
 }
 
 // split makes attention to the kept store that to older tokens, and attention to the fresh one that
