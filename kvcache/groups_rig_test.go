@@ -83,10 +83,7 @@ func newGrouped(t testT, cfg Config, seed uint64) *grouped {
 func groupedOn(r *rig[buffer], seed uint64) *grouped {
 	r.t.Helper()
 	w := &grouped{rig: r, rng: rand.New(rand.NewPCG(seed, 1)), within: 2e-5, sure: map[uint32]bool{}}
-	switch k := w.pool.cfg.Storage.K; {
-	case k == backend.FP8E4M3: // half a step of values from a half on, and as much of what other weights of theirs do
-		w.within = 0.1
-	case k.Quantized():
+	if k := w.pool.cfg.Storage.K; k != backend.FP8E4M3 && k.Quantized() { // of that the model knows what is stored
 		w.within = 0.02
 	}
 	if w.pool.tree != nil {
@@ -213,12 +210,12 @@ func (w *grouped) attend(m *Model, layer int, q []float32, ids []uint32, positio
 			}
 			dot := 0.0
 			for d := range m.HeadDim {
-				dot += float64(q[h*m.HeadDim+d]) * float64(element(ids[token], layer, kvHead, d, false))
+				dot += float64(q[h*m.HeadDim+d]) * w.stored(element(ids[token], layer, kvHead, d, false))
 			}
 			e := math.Exp(dot * float64(m.Scale))
 			sum += e
 			for d := range m.VHeadDim {
-				out[h*m.VHeadDim+d] += e * float64(element(ids[token], layer, kvHead, d, true))
+				out[h*m.VHeadDim+d] += e * w.stored(element(ids[token], layer, kvHead, d, true))
 			}
 		}
 		for d := range m.VHeadDim {
@@ -226,6 +223,17 @@ func (w *grouped) attend(m *Model, layer int, q []float32, ids []uint32, positio
 		}
 	}
 	return out
+}
+
+// stored is what becomes of an element, none of which is larger than 1, in the pool: of those in 8-bit floats four bits
+// stay, or a multiple of the smallest.
+func (w *grouped) stored(x float32) float64 {
+	if w.pool.cfg.Storage.K != backend.FP8E4M3 {
+		return float64(x)
+	}
+	_, exp := math.Frexp(float64(x))
+	step := math.Ldexp(1, max(exp-1, -6)-3)
+	return math.RoundToEven(float64(x)/step) * step
 }
 
 // fold is the words of a state after tokens.
