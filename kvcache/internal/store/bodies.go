@@ -301,7 +301,7 @@ func (s *Bodies[B]) PublishEnd(at prefix.Path, tokens []uint32) (err error) {
 		if slices.ContainsFunc(s.Parts, sealed) || !s.grouped() && s.all.Blocks.Published(s.Parts[0].Tail()) {
 			return nil // or it is the beginning of what is there
 		}
-		if !s.all.Blocks.KnownWritten(f, at, tokens) { // no step of this sequence will come after theirs
+		if s.grouped() && !s.all.Blocks.KnownWritten(f, at, tokens) { // no step of this sequence will come after theirs
 			return nil
 		}
 		_, err = s.Publish(f, at, tokens, full+1)
