@@ -348,14 +348,11 @@ func (b *Batch[B]) complete() error {
 func (s *Sequence[B]) commit(b *step.Set[B], i, draft int, f *residency.Fence) error {
 	tokens, restores, err := b.Commit(i, f)
 	if restores {
-		if s.text.Draft > 0 || s.text.Late { // what was accepted since was computed before that
-			err = cmp.Or(err, s.publish(f, s.Len()-tokens))
-		}
 		s.text.Requantize()
 	}
 	if tokens > 0 {
 		s.text.Positions.Grow(tokens)
-		s.text.Draft, s.text.Late = draft, false
+		s.text.Draft = draft
 		if failed := s.publish(f, s.Len()-draft); err == nil {
 			err = failed
 		}

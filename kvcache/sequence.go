@@ -135,9 +135,9 @@ func (s *Sequence[B]) Fork() (_ *Sequence[B], err error) {
 // Truncate keeps the first n tokens and gives back the blocks after them. Other
 // owners of a shared block keep it; its kept part is copied when this sequence writes
 // again. The rest of the prompt that the sequence was opened with need not be added
-// any more, even when n is Len. Of a draft (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up what would be read after n tokens: Resumable says
-// where the sequence can go on. If Truncate returns an error of the device, the
-// sequence is truncated all the same.
+// any more, even when n is Len. Of a draft (Batch.AddDraft) it accepts what it keeps. ErrResume if layers have given up
+// what would be read after n tokens: Resumable says where the sequence can go on. If Truncate returns an error of the
+// device, the sequence is truncated all the same.
 func (s *Sequence[B]) Truncate(n int) (err error) {
 	defer naming("Sequence.Truncate", &err)
 	p := s.pool
@@ -156,11 +156,15 @@ func (s *Sequence[B]) Truncate(n int) (err error) {
 	if s.Len() != n {
 		return err
 	}
+	drafted := s.text.Draft > 0
 	s.text.Truncate(n)
 	// Its last block may be one that the tree offers to others: it is taken out if it is the end of a path
 	// and nobody else's, so that a rejected draft costs no copy; else the next write copies it.
 	s.body.Withdraw()
-	return cmp.Or(err, s.publishLate())
+	if drafted {
+		err = cmp.Or(err, s.publishAccepted())
+	}
+	return err
 }
 
 // Resumable is the greatest length, at most n, to which Truncate can cut the sequence so that it can be continued from
@@ -198,8 +202,8 @@ func (s *Sequence[B]) Piece(n int) int {
 
 // Release gives the sequence's blocks back. Where prefixes are reused the last one, which may not be full, is offered to
 // others like the full ones before: the next turn of a conversation goes on where this one ended. What was not accepted of a
-// draft is dropped. Its steps may still be running on the device: the blocks stay held until those are done. If Release returns an error of
-// the device, the sequence is released all the same.
+// draft is dropped. Its steps may still be running on the device: the blocks stay held until those are done. If Release
+// returns an error of the device, the sequence is released all the same.
 func (s *Sequence[B]) Release() (err error) {
 	defer naming("Sequence.Release", &err)
 	if s == nil {
@@ -320,38 +324,37 @@ func (s *Sequence[B]) publish(f *residency.Fence, tokens int) error {
 	return err
 }
 
-// publishLate publishes what was accepted of a draft since the last step, unless others are writing what would take its
+// publishAccepted publishes what was accepted of a draft after its step, unless others are writing what would take its
 // place: then the next step, which comes after theirs, does.
-func (s *Sequence[B]) publishLate() error {
+func (s *Sequence[B]) publishAccepted() error {
 	full := s.body.Full()
-	if !s.text.Late || !s.publishes(full) {
+	if !s.publishes(full) {
 		return nil
 	}
 	f := s.body.Parts[0].Fence
 	if at, ids := s.text.Pending(s.body.Entries(), full); !s.pool.parts.Blocks.KnownWritten(f, at, ids) {
 		return nil
 	}
-	s.text.Late = false
 	return s.publish(f, s.Len())
 }
 
 // settleDraft rejects what was not accepted of a draft, if the layers can go back so far.
 func (s *Sequence[B]) settleDraft() error {
-	if s.pool.tree == nil {
+	if s.pool.tree == nil || s.text.Draft == 0 {
 		return nil
 	}
-	if n := s.Len() - s.text.Draft; s.text.Draft > 0 {
-		if at, _ := s.body.Resumable(n); at < n {
-			return nil
-		}
-		if err := s.body.Truncate(n); errors.Is(err, ErrOutOfBlocks{}) { // of what others claimed
-			return nil
-		} else if err != nil {
-			return err
-		}
+	n := s.Len() - s.text.Draft
+	if at, _ := s.body.Resumable(n); at < n {
+		return nil
+	}
+	err := s.body.Truncate(n)
+	if errors.Is(err, ErrOutOfBlocks{}) { // of what others claimed
+		return nil
+	}
+	if s.Len() == n {
 		s.text.Truncate(n)
 	}
-	return s.publishLate()
+	return err
 }
 
 // publishEnd offers what the sequence ends with: nothing is written behind it any more.

@@ -25,7 +25,6 @@ type Text struct {
 	Positions Positions
 	Fidelity  prefix.Fidelity // of what is written from here on
 	Draft     int             // last tokens that nobody is to find, for they may be rejected
-	Late      bool            // some were accepted after the last step, and not published yet
 
 	blockTokens int      // of a block that can be found; 0: none can
 	published   int      // leading blocks that are in the tree
@@ -136,7 +135,7 @@ func (t *Text) unwrite(from int) {
 
 // Truncate keeps the first n tokens, and accepts those of a draft among them.
 func (t *Text) Truncate(n int) {
-	t.Draft, t.Late = 0, t.Late || t.Draft > 0
+	t.Draft = 0
 	t.ForgetPrompt()
 	t.Positions.Truncate(n)
 	t.unwrite(n)
