@@ -67,7 +67,7 @@ func TestGroupsModelOnALateDevice(t *testing.T) {
 	if testDevice().HeadDims != nil {
 		n = 5
 	}
-	for name, cfg := range kinds() {
+	for name, cfg := range chosenKinds() {
 		t.Run(name, func(t *testing.T) {
 			if cfg.Memory.Layout == Paged {
 				cfg.Memory.Blocks = 70

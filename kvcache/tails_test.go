@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/backendtest"
+	"github.com/ferrumkv/ferrumkv/internal/testsize"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -36,6 +37,9 @@ func TestNextTurnFindsAll(t *testing.T) {
 	for first := 1; first <= 9; first++ {
 		for said := 1; said <= 5; said++ {
 			for answer := range 5 {
+				if emulated(testDevice().Info) && !testsize.Full() && (first+said+answer)%5 != 0 {
+					continue
+				}
 				prompt, known := sequence(1, first), 0
 				for turn := range uint32(3) {
 					x, m := r.turn(prompt, sequence(int(1000*turn)+500, answer))
@@ -105,7 +109,7 @@ func TestThirdOfASharedBeginning(t *testing.T) {
 
 // endingKinds are pools with groups that offer ends of sequences.
 func endingKinds() map[string]Config {
-	all := kinds()
+	all := chosenKinds()
 	maps.DeleteFunc(all, func(_ string, cfg Config) bool { return cfg.Memory.Layout == Contiguous || cfg.Storage.Residual > 0 })
 	return all
 }
@@ -557,7 +561,11 @@ func TestTailGivesWayInAFullPool(t *testing.T) {
 func TestTailGivesWayInAFullPoolOfGroups(t *testing.T) {
 	for name, cfg := range endingKinds() {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{1, 6, 21, 22} {
+			lengths := []int{1, 6, 21, 22}
+			if emulated(testDevice().Info) && !testsize.Full() {
+				lengths = lengths[1:2]
+			}
+			for _, n := range lengths {
 				plain := cfg
 				plain.Memory.Prefix = prefix.Off
 				w := newGrouped(t, plain, 1)
