@@ -11,7 +11,7 @@ struct standin_counts {
     uint64_t device_allocations, device_bytes;
     uint64_t host_allocations, host_bytes;
     uint64_t contexts, streams, events, modules, pools, graphs, execs;
-    uint64_t launches, injected, misuse, abandoned, spins, interrupts;
+    uint64_t launches, injected, misuse, abandoned, spins, interrupts, remembered;
 };
 
 /* The control functions of an open library. */

@@ -105,6 +105,7 @@ func (c *Control) Counts() Counts {
 		Modules: uint64(n.modules), Pools: uint64(n.pools), Graphs: uint64(n.graphs), Execs: uint64(n.execs),
 		Launches: uint64(n.launches), Injected: uint64(n.injected),
 		Misuse: uint64(n.misuse), Abandoned: uint64(n.abandoned), Spins: uint64(n.spins), Interrupts: uint64(n.interrupts),
+		Remembered: uint64(n.remembered),
 	}
 }
 

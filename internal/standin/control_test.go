@@ -82,3 +82,38 @@ func TestFailuresComeOnce(t *testing.T) {
 	c.FailAlloc(0)
 	c.FailLaunch(0)
 }
+
+// Streams and contexts that are gone cost nothing: a process that opens and closes many does not get slower.
+func TestStreamsAreForgotten(t *testing.T) {
+	c := openControl(t)
+	lib, err := driver.Open(Path())
+	require.NoError(t, err)
+	before := c.Counts()
+	for range 20 {
+		ctx, err := lib.Retain(0)
+		require.NoError(t, err)
+		for range 3 {
+			writer, err := ctx.NewStream()
+			require.NoError(t, err)
+			reader, err := ctx.NewStream()
+			require.NoError(t, err)
+			event, err := ctx.NewEvent(driver.Waiting)
+			require.NoError(t, err)
+			require.NoError(t, ctx.Record(event, writer))
+			require.NoError(t, ctx.DestroyStream(writer))
+			require.NoError(t, ctx.SyncEvent(event)) // and the writer is gone
+			require.NoError(t, ctx.Wait(reader, event))
+			require.NoError(t, ctx.Record(event, reader))
+			require.NoError(t, ctx.SyncEvent(event))
+			require.NoError(t, ctx.DestroyStream(reader))
+			require.NoError(t, ctx.Sync(0))
+			require.NoError(t, ctx.DestroyEvent(event))
+			require.LessOrEqual(t, c.Counts().Remembered, before.Remembered)
+		}
+		require.NoError(t, ctx.Release())
+	}
+	after := c.Counts()
+	require.LessOrEqual(t, after.Remembered, before.Remembered)
+	require.Equal(t, before.Live(), after.Live())
+	require.Equal(t, before.Misuse, after.Misuse)
+}

@@ -28,6 +28,7 @@ type Counts struct {
 	Spins     uint64 // waits of the host that burn its thread, of whatever length
 
 	Interrupts uint64 // records that interrupt the host once they are reached, in case it waits
+	Remembered uint64 // streams, also ones that are gone, that the stand-in's order of operations knows of
 }
 
 // Live is the number of objects that somebody has yet to give back.

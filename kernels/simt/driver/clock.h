@@ -4,18 +4,27 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
+#include <utility>
+#include <vector>
 
 namespace standin {
 
-// Clock holds for each stream the number of its last operation that comes before.
+// Clock holds for each stream the number of its last operation that comes before. It is
+// copied with every operation: entries lie side by side, and streams that are gone are to
+// be dropped, or a process that opens many gets slower with each.
 class Clock {
-    std::map<uint64_t, uint64_t> last;
+    using Entry = std::pair<uint64_t, uint64_t>; // stream and number
+    std::vector<Entry> last;                     // by stream
+
+    static bool before(const Entry &entry, uint64_t stream) { return entry.first < stream; }
 
 public:
     void add(uint64_t stream, uint64_t number) {
-        uint64_t &n = last[stream];
-        n = std::max(n, number);
+        auto at = std::lower_bound(last.begin(), last.end(), stream, before);
+        if (at == last.end() || at->first != stream)
+            last.insert(at, {stream, number});
+        else
+            at->second = std::max(at->second, number);
     }
 
     void join(const Clock &other) {
@@ -25,14 +34,18 @@ public:
 
     // covers: everything before other is before this.
     bool covers(const Clock &other) const {
-        return std::all_of(other.last.begin(), other.last.end(), [&](const auto &entry) {
-            auto own = last.find(entry.first);
-            return own != last.end() && own->second >= entry.second;
+        return std::all_of(other.last.begin(), other.last.end(), [&](const Entry &entry) {
+            auto own = std::lower_bound(last.begin(), last.end(), entry.first, before);
+            return own != last.end() && own->first == entry.first && own->second >= entry.second;
         });
     }
 
-    // forget drops a stream that is gone and whose work the host has seen end.
-    void forget(uint64_t stream) { last.erase(stream); }
+    size_t size() const { return last.size(); }
+
+    // forget drops the streams that are gone.
+    template <class F> void forget(F gone) {
+        last.erase(std::remove_if(last.begin(), last.end(), [&](const Entry &entry) { return gone(entry.first); }), last.end());
+    }
 };
 
 } // namespace standin

@@ -107,6 +107,7 @@ int fkv_standin_count(fkv_standin_counts *counts, size_t size) {
         c.abandoned = m.abandoned;
         c.spins = m.spins;
         c.interrupts = m.interrupts;
+        c.remembered = m.scheduler.remembered();
     });
     *counts = c;
     return 1;

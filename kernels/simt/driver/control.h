@@ -19,6 +19,7 @@ struct fkv_standin_counts {
     uint64_t abandoned; /* objects that were alive when their healthy context ended */
     uint64_t spins; /* waits by cuStreamSynchronize, cuCtxSynchronize, or for an event without CU_EVENT_BLOCKING_SYNC */
     uint64_t interrupts; /* records, outside of captures, of events with CU_EVENT_BLOCKING_SYNC */
+    uint64_t remembered; /* streams, also ones that are gone, whose work the host is known to have seen end */
 };
 
 #pragma GCC visibility push(default)

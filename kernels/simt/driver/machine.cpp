@@ -84,14 +84,18 @@ CUresult Machine::settled(Context &context) {
     if (context.lost != CUDA_SUCCESS)
         context.fail(context.lost);
     pools.each([](Pool &pool) { pool.trim(pool.threshold); });
-    scheduler.retire([this](uint64_t stream) {
-        for (auto &[address, allocation] : allocations) {
-            allocation->born.forget(stream);
-            allocation->used.forget(stream);
-        }
-        execs.each([stream](Exec &exec) { exec.used.forget(stream); });
-    });
+    if (scheduler.retire())
+        forget_streams();
     return context.error;
+}
+
+void Machine::forget_streams() {
+    auto gone = [this](uint64_t stream) { return scheduler.gone(stream); };
+    for (auto &[address, allocation] : allocations) {
+        allocation->born.forget(gone);
+        allocation->used.forget(gone);
+    }
+    execs.each([gone](Exec &exec) { exec.used.forget(gone); });
 }
 
 void Machine::destroy(const ContextRef &context) {
@@ -109,6 +113,7 @@ void Machine::destroy(const ContextRef &context) {
         left += !allocation->freed;
         release(allocation);
     }
+    forget_streams();
     if (healthy)
         abandoned += left;
     contexts.remove(context->handle);

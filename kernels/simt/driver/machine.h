@@ -222,6 +222,7 @@ struct Machine {
 
 private:
     CUresult settled(Context &context);
+    void forget_streams(); // those that are gone
     bool refuse_alloc();
 };
 

@@ -53,6 +53,7 @@ OpRef Scheduler::add(Stream &stream, std::function<CUresult()> work, const OpRef
     op->clock.add(stream.id, ++stream.number);
     if (after) {
         op->clock.join(after->clock);
+        forget(op->clock);
         op->after.push_back(after);
     }
     for (const auto &[id, other] : streams)
@@ -131,22 +132,26 @@ void Scheduler::close(const Context &context) {
     drop(context);
     for (auto each = streams.begin(); each != streams.end();)
         each = each->second->context.get() == &context ? streams.erase(each) : std::next(each);
+    forget_all();
 }
 
-void Scheduler::retire(const std::function<void(uint64_t)> &forget) {
+bool Scheduler::retire() {
+    size_t before = streams.size();
     for (auto each = streams.begin(); each != streams.end();) {
-        Stream &stream = *each->second;
-        if (!stream.destroyed || !stream.queue.empty() || !host.covers(stream.clock)) {
-            ++each;
-            continue;
-        }
-        uint64_t id = stream.id;
-        each = streams.erase(each);
-        host.forget(id);
-        for (const auto &[other_id, other] : streams)
-            other->clock.forget(id);
-        forget(id);
+        const Stream &stream = *each->second;
+        bool ended = stream.destroyed && stream.queue.empty() && host.covers(stream.clock);
+        each = ended ? streams.erase(each) : std::next(each);
     }
+    if (streams.size() == before)
+        return false;
+    forget_all();
+    return true;
+}
+
+void Scheduler::forget_all() {
+    forget(host);
+    for (const auto &[id, stream] : streams)
+        forget(stream->clock);
 }
 
 } // namespace standin

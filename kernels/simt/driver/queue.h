@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -75,8 +76,14 @@ public:
     void wait_all(const Context &context);
 
     // seen: the host knows that what is before clock has ended.
-    void seen(const Clock &clock) { host.join(clock); }
+    void seen(const Clock &clock) {
+        host.join(clock);
+        forget(host);
+    }
     bool host_covers(const Clock &clock) const { return host.covers(clock); }
+
+    // remembered is how many streams the host's knowledge is about.
+    size_t remembered() const { return host.size(); }
 
     template <class F> void each(F f) const {
         for (const auto &[id, stream] : streams)
@@ -89,11 +96,18 @@ public:
     // close removes the streams of a context.
     void close(const Context &context);
 
-    // retire forgets destroyed streams whose work the host has seen end, and calls
-    // forget with the id of each.
-    void retire(const std::function<void(uint64_t)> &forget);
+    // retire forgets destroyed streams whose work the host has seen end; false when there
+    // was none.
+    bool retire();
+
+    // gone: nothing of the stream is under way, and nobody has to wait for it.
+    bool gone(uint64_t stream) const { return streams.count(stream) == 0; }
 
 private:
+    void forget(Clock &clock) const {
+        clock.forget([this](uint64_t stream) { return gone(stream); });
+    }
+    void forget_all();
     bool ready(Stream &stream);
     void finish(Op &op);
 };
