@@ -190,7 +190,9 @@ func (w *grouped) layer(layer int, asks []ask) {
 			query := queries[row*m.QHeads*m.HeadDim:][:m.QHeads*m.HeadDim]
 			want := w.attend(m, layer, query, all, len(a.told.ids)+i)
 			for j, x := range want {
-				require.InDelta(w.t, x, got[row*width+j], w.within, "layer %d, position %d, element %d", layer, len(a.told.ids)+i, j)
+				if difference := math.Abs(float64(x) - float64(got[row*width+j])); !(difference <= w.within) { // require takes time
+					require.InDelta(w.t, x, got[row*width+j], w.within, "layer %d, position %d, element %d", layer, len(a.told.ids)+i, j)
+				}
 			}
 			row++
 		}
