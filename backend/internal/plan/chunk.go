@@ -64,7 +64,11 @@ func (p *planner) measure(kind Kind) (total, most int) {
 // sizeFor is the least size of parts, in steps, of which there are at most room.
 func (p *planner) sizeFor(total, most, room int) int {
 	low := max(minKeys, roundUp(ceilDiv(total, room), keyStep)) / keyStep // fewer keys need more parts
-	high := max(low, ceilDiv(most, keyStep))                              // no tile is cut
+	high := ceilDiv(most, keyStep)                                        // no tile is cut
+	if cuts := room - len(p.sharing.lengths); cuts > 0 {                  // each is behind as many keys
+		high = min(high, ceilDiv(ceilDiv(total, cuts), keyStep))
+	}
+	high = max(low, high)
 	for low < high {
 		if mid := (low + high) / 2; p.items(mid*keyStep) <= room {
 			high = mid

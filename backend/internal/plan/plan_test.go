@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -413,4 +414,18 @@ func BenchmarkPlan64(b *testing.B) {
 		}
 		s.Work = plan.Work
 	}
+}
+
+// Items are in the order that sorting their keys gives, few or many of them.
+func TestSortKeys(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var sh sharing
+		most := rapid.SampledFrom([]uint32{0, 1, 255, 256, 8192, 1 << 20, math.MaxUint32}).Draw(r, "most")
+		for i := range rapid.IntRange(0, 300).Draw(r, "items") {
+			sh.keys = append(sh.keys, uint64(rapid.Uint32Range(0, most).Draw(r, "key"))<<32|uint64(i))
+		}
+		want := slices.Sorted(slices.Values(sh.keys))
+		sh.sortKeys()
+		require.True(r, slices.Equal(want, sh.keys))
+	})
 }
