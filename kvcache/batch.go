@@ -17,12 +17,18 @@ import (
 type Batch[B backend.Buffer] struct {
 	pool           *Pool[B]
 	step           step.Set[B]
-	seqs           []*Sequence[B] // of the step's entries
-	drafts         []int          // of each, how many of its last new tokens are a draft
+	entries        []entry[B]
 	state          stepState
 	graph          captured
 	written        []bool // layers that got their rows in this step
 	externalWrites bool   // kernels of the runner's own write, too: see Metadata
+}
+
+// entry is what a batch knows of one of its step's.
+type entry[B backend.Buffer] struct {
+	seq   *Sequence[B]
+	draft int // how many of its last new tokens are a draft
+	full  int // of its sequence's blocks when it is committed: those that others may find
 }
 
 type stepState uint8
@@ -106,7 +112,7 @@ func (b *Batch[B]) AddDraft(seq *Sequence[B], tokens []uint32, draft int) (err e
 	if err := b.add(seq, tokens, len(tokens), true); err != nil {
 		return err
 	}
-	b.drafts[len(b.drafts)-1] = draft
+	b.entries[len(b.entries)-1].draft = draft
 	return nil
 }
 
@@ -154,7 +160,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 		seq.text.Note(tokens, have)
 	}
 	b.step.Add(&seq.body, n, write, next)
-	b.seqs, b.drafts = append(b.seqs, seq), append(b.drafts, 0)
+	b.entries = append(b.entries, entry[B]{seq: seq})
 	seq.busy = true
 	return nil
 }
@@ -187,13 +193,13 @@ func (b *Batch[B]) reset() error {
 	if b.state == stepPlanned {
 		err = b.step.Abandon()
 	}
-	for _, s := range b.seqs {
+	for i := range b.entries {
 		if b.state != stepCommitted {
-			s.busy = false
+			b.entries[i].seq.busy = false
 		}
 	}
-	clear(b.seqs)
-	b.seqs, b.drafts, b.state = b.seqs[:0], b.drafts[:0], stepOpen
+	clear(b.entries)
+	b.entries, b.state = b.entries[:0], stepOpen
 	b.step.Clear()
 	return err
 }
@@ -210,7 +216,7 @@ func (b *Batch[B]) Plan(stream backend.Stream) (err error) {
 	if stream == nil {
 		return errNoStream
 	}
-	if len(b.seqs) == 0 {
+	if len(b.entries) == 0 {
 		return ErrStep{Why: "the step has no sequences; Add some first"}
 	}
 	if b.graph.graph != nil && b.graph.mass != b.step.Mass { // other sizes of what it was captured with
@@ -281,8 +287,9 @@ func (b *Batch[B]) commit() error {
 		return p.parts.Fences.Observe(err)
 	}
 	defer p.parts.Fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
-	for i, s := range b.seqs {
-		if failed := s.commit(&b.step, i, b.drafts[i], f); err == nil {
+	err = b.step.Commit(f)
+	for i := range b.entries {
+		if failed := b.entries[i].commit(&b.step, i, f); err == nil {
 			err = failed
 		}
 	}
@@ -308,18 +315,18 @@ func (b *Batch[B]) quantize() error {
 // step's sequences will have in the place of their own: who waits for this step's
 // end waits for theirs.
 func (b *Batch[B]) orderKnown() error {
-	for i, s := range b.seqs {
-		if !b.step.Writing(i) {
+	for i := range b.entries {
+		e := &b.entries[i]
+		if b.step.New(i) == 0 {
 			continue
 		}
-		full := b.step.Publishes(i)
-		if b.drafts[i] > 0 {
-			full = s.text.Accepted(full, b.step.Len(i)-b.drafts[i])
+		if e.full = b.step.Publishes(i); e.draft > 0 {
+			e.full = e.seq.text.Accepted(e.full, b.step.Len(i)-e.draft)
 		}
-		if !s.publishes(full) {
+		if !e.seq.publishes(e.full) {
 			continue
 		}
-		at, tokens := s.text.Pending(s.body.Entries(), full)
+		at, tokens := e.seq.text.Pending(e.seq.body.Entries(), e.full)
 		if at.Private {
 			continue
 		}
@@ -344,18 +351,16 @@ func (b *Batch[B]) complete() error {
 	return ErrStep{Why: fmt.Sprintf("layer %d got no keys and values; Append to every layer, or reset the step", layer)}
 }
 
-// commit makes the step's tokens of entry i, whose last ones are a draft, the sequence's.
-func (s *Sequence[B]) commit(b *step.Set[B], i, draft int, f *residency.Fence) error {
-	tokens, restores, err := b.Commit(i, f)
-	if restores {
-		s.text.Requantize()
-	}
-	if tokens > 0 {
-		s.text.Positions.Grow(tokens)
-		s.text.Draft = draft
-		if failed := s.publish(f, s.Len()-draft); err == nil {
-			err = failed
+// commit notes that the tokens of the step's entry i are the sequence's.
+func (e *entry[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error) {
+	s := e.seq
+	if tokens := b.New(i); tokens > 0 {
+		if b.Restores(i) {
+			s.text.Requantize()
 		}
+		s.text.Positions.Grow(tokens)
+		s.text.Draft = e.draft
+		err = s.publish(f, e.full)
 		if failed := s.body.Slide(f); err == nil {
 			err = failed
 		}

@@ -88,8 +88,8 @@ func (p *Pool[B]) findable() int {
 // written. Their own steps may be fine, so that nobody else tells them.
 func (p *Pool[B]) fail(b block.Block, err error) {
 	for s := range p.seqs {
-		if s.body.Failed() == nil && s.body.Reads(b) {
-			s.body.Fail(fmt.Errorf("content undefined after a failed step: %w", err))
+		if s.body.Failed == nil && s.body.Reads(b) {
+			s.body.Failed = fmt.Errorf("content undefined after a failed step: %w", err)
 		}
 	}
 }

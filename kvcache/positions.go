@@ -52,7 +52,7 @@ func (s *Sequence[B]) shift(stream backend.Stream, begin, end int) error {
 func (s *Sequence[B]) compact(stream backend.Stream, cs []compact.Compaction[B]) error {
 	err := s.alone(func() error { return compact.Run(&s.body, stream, cs) })
 	if err != nil && slices.ContainsFunc(cs, func(c compact.Compaction[B]) bool { return c.Moved }) {
-		s.body.Fail(fmt.Errorf("content undefined after a failed compaction: %w", err))
+		s.body.Failed = fmt.Errorf("content undefined after a failed compaction: %w", err)
 	}
 	return err
 }

@@ -78,8 +78,8 @@ func (s *Sequence[B]) idle() error {
 		err = s.pool.shut()
 	case s.busy:
 		err = ErrBusy
-	case s.body.Failed() != nil:
-		err = s.body.Failed()
+	case s.body.Failed != nil:
+		err = s.body.Failed
 	default:
 		return nil
 	}
@@ -212,9 +212,9 @@ func (s *Sequence[B]) Release() (err error) {
 	p := s.pool
 	p.lock()
 	defer p.unlock()
-	failed := s.body.Parts != nil && s.body.Failed() != nil
+	failed := s.body.Failed != nil
 	if failed && !s.released && p.shut() == nil && !s.busy {
-		s.body.Fail(nil) // a failed sequence can still be released
+		s.body.Failed = nil // a failed sequence can still be released
 	}
 	if err := s.idle(); err != nil {
 		return err
@@ -301,13 +301,9 @@ func (s *Sequence[B]) publishes(full int) bool {
 	return s.text.Publishes(full) && s.pool.parts.Fences.Lost() == nil
 }
 
-// publish puts what is full now of the first so many tokens into the tree, behind the step's fence.
+// publish puts the first so many full blocks, those of them that are not there, into the tree, behind the step's fence.
 // Where the tree has the same, that takes the place of the sequence's.
-func (s *Sequence[B]) publish(f *residency.Fence, tokens int) error {
-	full := s.body.Full()
-	if tokens < s.Len() {
-		full = s.text.Accepted(full, tokens)
-	}
+func (s *Sequence[B]) publish(f *residency.Fence, full int) error {
 	if !s.publishes(full) {
 		return nil
 	}
@@ -335,7 +331,7 @@ func (s *Sequence[B]) publishAccepted() error {
 	if at, ids := s.text.Pending(s.body.Entries(), full); !s.pool.parts.Blocks.KnownWritten(f, at, ids) {
 		return nil
 	}
-	return s.publish(f, s.Len())
+	return s.publish(f, full)
 }
 
 // settleDraft rejects what was not accepted of a draft, if the layers can go back so far.

@@ -15,8 +15,7 @@ type Set[B backend.Buffer] struct {
 	Settings
 
 	Steps  []Step[B] // of the parts
-	bodies []*store.Bodies[B]
-	writes bool // there are new tokens
+	writes bool      // there are new tokens
 }
 
 // Make makes b, which stays where it is, an empty step.
@@ -30,7 +29,6 @@ func (b *Set[B]) Make(p *store.Parts[B]) {
 // Add gives a sequence so many rows: new ones or, unless write is set, its last ones. next is the position of its next
 // token.
 func (b *Set[B]) Add(s *store.Bodies[B], tokens int, write bool, next int) {
-	b.bodies = append(b.bodies, s)
 	for i := range b.Steps {
 		e := b.Steps[i].add()
 		e.Body, e.Tokens, e.Write, e.Dropped = &s.Parts[i], tokens, write, next-s.Parts[i].Len
@@ -163,8 +161,8 @@ func (b *Set[B]) order() error {
 			return err
 		}
 	}
-	for _, s := range b.bodies {
-		if err := s.Order(b.Stream); err != nil {
+	for i := range b.Steps[0].Entries {
+		if err := b.body(i).Order(b.Stream); err != nil {
 			return err
 		}
 	}
@@ -184,8 +182,8 @@ func (b *Set[B]) Abandon() error {
 	}
 	err = b.giveBack(f.Hold())
 	b.Used(f)
-	for _, s := range b.bodies {
-		s.Used(f) // it may have written behind the tokens of the last block
+	for i := range b.Steps[0].Entries {
+		b.body(i).Used(f) // it may have written behind the tokens of the last block
 	}
 	fences.Drop(f)
 	return err
@@ -198,27 +196,48 @@ func (b *Set[B]) giveBack(f *residency.Fence) (err error) {
 	return err
 }
 
-// Commit hands the blocks of the step's entry i to its sequence, behind the step's fence. They are the sequence's also
-// with an error. It returns how many tokens are new, and whether the step read, as they were computed, tokens that were
-// brought back.
-func (b *Set[B]) Commit(i int, f *residency.Fence) (tokens int, restores bool, err error) {
-	for j := range b.Steps {
-		e := &b.Steps[j].Entries[i]
-		if e.Write {
-			tokens, restores = e.Tokens, restores || e.restored > 0
-		}
-		if failed := e.Commit(f); err == nil {
-			err = failed
+// Commit hands the step's blocks to the sequences, behind the step's fence. They are the sequences' also with an error.
+func (b *Set[B]) Commit(f *residency.Fence) (err error) {
+	for i := range b.Steps {
+		for j := range b.Steps[i].Entries {
+			if failed := b.Steps[i].Entries[j].Commit(f); err == nil {
+				err = failed
+			}
 		}
 	}
-	return tokens, restores, err
+	return err
 }
+
+// New is how many tokens of entry i are new.
+func (b *Set[B]) New(i int) int {
+	if e := &b.Steps[0].Entries[i]; e.Write {
+		return e.Tokens
+	}
+	return 0
+}
+
+// Restores reports whether entry i has new tokens, and read, as they were computed, tokens that were brought back.
+func (b *Set[B]) Restores(i int) bool {
+	for j := range b.Steps {
+		if e := &b.Steps[j].Entries[i]; e.Write && e.restored > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// body is that of entry i's sequence.
+func (b *Set[B]) body(i int) *store.Bodies[B] { return b.Steps[0].Entries[i].Body.Of }
 
 // Publishes is the number of entries of the prefix tree that the sequence of entry i fills once the step is committed.
 func (b *Set[B]) Publishes(i int) int {
-	if !b.Parts.Grouped() {
-		return b.Steps[0].Entries[i].Publishes()
+	if b.Parts.Grouped() {
+		return b.publishesInGroups(i)
 	}
+	return b.Steps[0].Entries[i].Publishes()
+}
+
+func (b *Set[B]) publishesInGroups(i int) int {
 	size := b.Parts.Config.EntryTokens()
 	n := b.Len(i) / size
 	for j := range b.Steps {
@@ -231,15 +250,8 @@ func (b *Set[B]) Publishes(i int) int {
 
 // Len is the tokens that the sequence of entry i has once the step is committed.
 func (b *Set[B]) Len(i int) int {
-	n := b.bodies[i].Len()
-	if b.Writing(i) {
-		n += b.Steps[0].Entries[i].Tokens
-	}
-	return n
+	return b.body(i).Len() + b.New(i)
 }
-
-// Writing reports whether the rows of entry i are new.
-func (b *Set[B]) Writing(i int) bool { return b.Steps[0].Entries[i].Write }
 
 // Long reports whether the layers of a part of the planned step use one cache in turn.
 func (b *Set[B]) Long() bool {
@@ -278,8 +290,6 @@ func (b *Set[B]) Own(books []store.Books, open bool) {
 
 // Clear forgets the entries, whose blocks were given back or committed.
 func (b *Set[B]) Clear() {
-	clear(b.bodies)
-	b.bodies = b.bodies[:0]
 	for i := range b.Steps {
 		b.Steps[i].clear()
 	}

@@ -80,7 +80,7 @@ func (b *Step[B]) Offsets() []int64 {
 func (b *Step[B]) spoil() {
 	for i := range b.Entries {
 		if e := &b.Entries[i]; b.handed && e.Write && e.Body.Len > 0 && len(e.fresh.Blocks) == 0 {
-			e.Body.Failed = errSpoiled
+			e.Body.Of.Failed = errSpoiled
 		}
 	}
 	b.handed = false

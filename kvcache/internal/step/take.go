@@ -90,8 +90,8 @@ func (b *Step[B]) countBlocks() (need, promised int, err error) {
 		if b.Stores.Windowed() {
 			e.window()
 		}
-		if e.Body.Failed != nil { // since it was added
-			return 0, 0, fmt.Errorf("%w", e.Body.Failed)
+		if failed := e.Body.Of.Failed; failed != nil { // since it was added
+			return 0, 0, fmt.Errorf("%w", failed)
 		}
 		if e.Write && !e.staged.long && b.Stores.States == nil {
 			if e.copies, err = e.Body.TailShared(); err != nil {

@@ -23,6 +23,8 @@ type Bodies[B backend.Buffer] struct {
 	Behind []*residency.Fence
 	// Marks are where others may go on who have the beginning of the sequence's prompt.
 	Marks group.Marks
+	// Failed is the device's error that left the content undefined.
+	Failed error
 
 	all *Parts[B]
 	one [1]Body[B] // of a pool with one part
@@ -36,7 +38,7 @@ func (s *Bodies[B]) Begin(p *Parts[B], root prefix.Root, l Lists) {
 		s.Parts = make([]Body[B], len(p.All))
 	}
 	for i := range s.Parts {
-		s.Parts[i] = Body[B]{Stores: p.All[i], Root: root}
+		s.Parts[i] = Body[B]{Of: s, Stores: p.All[i], Root: root}
 	}
 	s.Parts[0].Kept.Blocks, s.Parts[0].Recent.Blocks = l.kept, l.recent
 }
@@ -59,23 +61,6 @@ func (s *Bodies[B]) Len() int {
 		return 0
 	}
 	return s.Parts[0].Total()
-}
-
-// Failed is the device's error that left the content undefined.
-func (s *Bodies[B]) Failed() error {
-	for i := range s.Parts {
-		if err := s.Parts[i].Failed; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Fail notes an error that left the content undefined; nil: none has.
-func (s *Bodies[B]) Fail(err error) {
-	for i := range s.Parts {
-		s.Parts[i].Failed = err
-	}
 }
 
 // Reads reports whether an entry of the prefix tree is the sequence's.
@@ -189,14 +174,18 @@ func (s *Bodies[B]) release(parts int) (err error) {
 
 // Used replaces the sequence's fence by that of a later step.
 func (s *Bodies[B]) Used(f *residency.Fence) {
-	fences := &s.all.Fences
-	for i := range s.Parts {
-		fences.Replace(&s.Parts[i].Fence, f)
+	s.all.Fences.Replace(&s.Parts[0].Fence, f)
+	if !s.all.Plain {
+		s.usedInParts(f)
 	}
-	if s.grouped() {
-		s.Tail = block.Block{}
-		s.forgetBehind()
+}
+
+func (s *Bodies[B]) usedInParts(f *residency.Fence) {
+	for i := range s.Parts[1:] {
+		s.all.Fences.Replace(&s.Parts[1+i].Fence, f)
 	}
+	s.Tail = block.Block{}
+	s.forgetBehind()
 }
 
 func (s *Bodies[B]) forgetBehind() {

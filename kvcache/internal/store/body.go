@@ -15,6 +15,7 @@ import (
 // left blocks behind they are cut out, and the body is that of a sequence which is shorter by as many tokens. What
 // queries see depends on the distance of tokens, and on which are the first ones, so it is the same.
 type Body[B backend.Buffer] struct {
+	Of     *Bodies[B]
 	Stores *Stores[B]
 	Kept   Segment
 	Recent Segment // with Storage.Residual: its last tokens
@@ -22,7 +23,6 @@ type Body[B backend.Buffer] struct {
 	Gone   int     // blocks that are cut out behind those of sinks
 	Root   prefix.Root
 	Fence  *residency.Fence // the last work that used it
-	Failed error            // of the device, which left its content undefined
 
 	TakenKept, TakenFresh []block.Block // by work that is under way without the pool's lock
 

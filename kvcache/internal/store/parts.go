@@ -20,6 +20,7 @@ type Parts[B backend.Buffer] struct {
 	Blocks     *residency.Blocks // of all parts; in the contiguous layout of the first
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
+	Plain      bool              // there is one part, and an entry of the prefix tree is a block
 
 	apart   bool // every part has blocks of its own
 	grouped bool // an entry of the prefix tree is not a block
@@ -100,7 +101,7 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 				return err
 			}
 		}
-		p.Blocks = p.All[0].Kept.Blocks
+		p.Blocks, p.Plain = p.All[0].Kept.Blocks, len(p.All) == 1
 		return nil
 	}
 	if tree == nil {
