@@ -28,7 +28,7 @@ type Batch[B backend.Buffer] struct {
 type entry[B backend.Buffer] struct {
 	seq   *Sequence[B]
 	draft int // how many of its last new tokens are a draft
-	full  int // of its sequence's blocks when it is committed: those that others may find
+	full  int // of its sequence's blocks when it is committed, to publish; 0: none is
 }
 
 type stepState uint8
@@ -317,7 +317,8 @@ func (b *Batch[B]) quantize() error {
 func (b *Batch[B]) orderKnown() error {
 	for i := range b.entries {
 		e := &b.entries[i]
-		if b.step.New(i) == 0 {
+		e.full = 0
+		if b.step.New(i) == 0 || !e.seq.text.Due(b.step.Len(i)-e.draft) {
 			continue
 		}
 		if e.full = b.step.Publishes(i); e.draft > 0 {
@@ -360,7 +361,9 @@ func (e *entry[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error)
 		}
 		s.text.Positions.Grow(tokens)
 		s.text.Draft = e.draft
-		err = s.publish(f, e.full)
+		if e.full > 0 {
+			err = s.publish(f, e.full)
+		}
 		if failed := s.body.Slide(f); err == nil {
 			err = failed
 		}

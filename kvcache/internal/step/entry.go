@@ -127,22 +127,9 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 		s.Len += e.Tokens
 		return cmp.Or(err, e.commitKept(f))
 	}
-	st, g := p.Fresh, s.Fresh()
 	var err error
-	fresh := e.fresh.Blocks
-	if e.restored > 0 {
-		g.Blocks, g.Gone = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.Gone-e.restored
-		fresh = fresh[e.restored:]
-	}
-	if e.copies {
-		at := s.Len/p.Config.BlockTokens() - g.Gone
-		err = st.Retire(f, g.Blocks[at:at+1]) // the step copies from it
-		g.Blocks[at], fresh = fresh[0], fresh[1:]
-	}
-	g.Blocks = append(g.Blocks, fresh...)
-	st.Logical += len(e.fresh.Blocks)
-	if e.copies {
-		st.Logical--
+	if len(e.fresh.Blocks) > 0 {
+		err = e.commitFresh(f)
 	}
 	if !e.Write {
 		return err
@@ -150,6 +137,26 @@ func (e *Entry[B]) Commit(f *residency.Fence) error {
 	s.Len += e.Tokens
 	if p.Windowed() {
 		err = cmp.Or(err, e.commitKept(f))
+	}
+	return err
+}
+
+// commitFresh is Commit of the blocks of the fresh store, of which there are some.
+func (e *Entry[B]) commitFresh(f *residency.Fence) (err error) {
+	s, st, g, fresh := e.Body, e.Body.Stores.Fresh, e.Body.Fresh(), e.fresh.Blocks
+	if e.restored > 0 {
+		g.Blocks, g.Gone = slices.Insert(g.Blocks, 0, fresh[:e.restored]...), g.Gone-e.restored
+		fresh = fresh[e.restored:]
+	}
+	if e.copies {
+		at := s.Len/s.Stores.Config.BlockTokens() - g.Gone
+		err = st.Retire(f, g.Blocks[at:at+1]) // the step copies from it
+		g.Blocks[at], fresh = fresh[0], fresh[1:]
+	}
+	g.Blocks = append(g.Blocks, fresh...)
+	st.Logical += len(e.fresh.Blocks)
+	if e.copies {
+		st.Logical--
 	}
 	return err
 }

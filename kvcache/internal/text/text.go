@@ -74,6 +74,11 @@ func (t *Text) Publishes(full int) bool {
 	return t.found() && !t.Silent && full > max(t.published, t.offered)
 }
 
+// Due reports whether a sequence of so many tokens may have something to publish: it has not before it fills a block more.
+func (t *Text) Due(tokens int) bool {
+	return t.found() && !t.Silent && tokens >= (max(t.published, t.offered)+1)*t.blockTokens
+}
+
 // Accepted is how many of so many full blocks are within the first tokens: what comes after those is a draft.
 func (t *Text) Accepted(full, tokens int) int {
 	if !t.found() {
