@@ -17,18 +17,18 @@ import (
 type Batch[B backend.Buffer] struct {
 	pool           *Pool[B]
 	step           step.Set[B]
-	entries        []entry[B]
+	members        []member[B]
 	state          stepState
 	graph          captured
 	written        []bool // layers that got their rows in this step
 	externalWrites bool   // kernels of the runner's own write, too: see Metadata
 }
 
-// entry is what a batch knows of one of its step's.
-type entry[B backend.Buffer] struct {
+// member is what a batch knows of one of its step's entries.
+type member[B backend.Buffer] struct {
 	seq   *Sequence[B]
 	draft int // how many of its last new tokens are a draft
-	full  int // of its sequence's blocks when it is committed, to publish; 0: none is
+	full  int // entries of the prefix tree that its sequence fills when it is committed; 0: none to publish
 }
 
 type stepState uint8
@@ -112,7 +112,7 @@ func (b *Batch[B]) AddDraft(seq *Sequence[B], tokens []uint32, draft int) (err e
 	if err := b.add(seq, tokens, len(tokens), true); err != nil {
 		return err
 	}
-	b.entries[len(b.entries)-1].draft = draft
+	b.members[len(b.members)-1].draft = draft
 	return nil
 }
 
@@ -160,7 +160,7 @@ func (b *Batch[B]) add(seq *Sequence[B], tokens []uint32, n int, write bool) err
 		seq.text.Note(tokens, have)
 	}
 	b.step.Add(&seq.body, n, write, next)
-	b.entries = append(b.entries, entry[B]{seq: seq})
+	b.members = append(b.members, member[B]{seq: seq})
 	seq.busy = true
 	return nil
 }
@@ -193,13 +193,13 @@ func (b *Batch[B]) reset() error {
 	if b.state == stepPlanned {
 		err = b.step.Abandon()
 	}
-	for i := range b.entries {
+	for i := range b.members {
 		if b.state != stepCommitted {
-			b.entries[i].seq.busy = false
+			b.members[i].seq.busy = false
 		}
 	}
-	clear(b.entries)
-	b.entries, b.state = b.entries[:0], stepOpen
+	clear(b.members)
+	b.members, b.state = b.members[:0], stepOpen
 	b.step.Clear()
 	return err
 }
@@ -216,7 +216,7 @@ func (b *Batch[B]) Plan(stream backend.Stream) (err error) {
 	if stream == nil {
 		return errNoStream
 	}
-	if len(b.entries) == 0 {
+	if len(b.members) == 0 {
 		return ErrStep{Why: "the step has no sequences; Add some first"}
 	}
 	if b.graph.graph != nil && b.graph.mass != b.step.Mass { // other sizes of what it was captured with
@@ -288,8 +288,8 @@ func (b *Batch[B]) commit() error {
 	}
 	defer p.parts.Fences.Drop(f.Hold()) // a block may be published and settled before anybody else holds it
 	err = b.step.Commit(f)
-	for i := range b.entries {
-		if failed := b.entries[i].commit(&b.step, i, f); err == nil {
+	for i := range b.members {
+		if failed := b.members[i].commit(&b.step, i, f); err == nil {
 			err = failed
 		}
 	}
@@ -311,23 +311,32 @@ func (b *Batch[B]) quantize() error {
 	return nil
 }
 
-// orderKnown puts the step's stream behind those that write the blocks which the
+// fills is what the member's sequence has to publish once entry i of the step is committed.
+func (m *member[B]) fills(b *step.Set[B], i int) int {
+	text, accepted := &m.seq.text, b.Len(i)-m.draft
+	if b.New(i) == 0 || !text.Due(accepted) {
+		return 0
+	}
+	full := b.Publishes(i)
+	if m.draft > 0 {
+		full = text.Accepted(full, accepted)
+	}
+	if !m.seq.publishes(full) {
+		return 0
+	}
+	return full
+}
+
+// orderKnown notes what the members publish, and puts the step's stream behind those that write the blocks which the
 // step's sequences will have in the place of their own: who waits for this step's
 // end waits for theirs.
 func (b *Batch[B]) orderKnown() error {
-	for i := range b.entries {
-		e := &b.entries[i]
-		e.full = 0
-		if b.step.New(i) == 0 || !e.seq.text.Due(b.step.Len(i)-e.draft) {
+	for i := range b.members {
+		m := &b.members[i]
+		if m.full = m.fills(&b.step, i); m.full == 0 {
 			continue
 		}
-		if e.full = b.step.Publishes(i); e.draft > 0 {
-			e.full = e.seq.text.Accepted(e.full, b.step.Len(i)-e.draft)
-		}
-		if !e.seq.publishes(e.full) {
-			continue
-		}
-		at, tokens := e.seq.text.Pending(e.seq.body.Entries(), e.full)
+		at, tokens := m.seq.text.Pending(m.seq.body.Entries(), m.full)
 		if at.Private {
 			continue
 		}
@@ -353,16 +362,16 @@ func (b *Batch[B]) complete() error {
 }
 
 // commit notes that the tokens of the step's entry i are the sequence's.
-func (e *entry[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error) {
-	s := e.seq
+func (m *member[B]) commit(b *step.Set[B], i int, f *residency.Fence) (err error) {
+	s := m.seq
 	if tokens := b.New(i); tokens > 0 {
 		if b.Restores(i) {
 			s.text.Requantize()
 		}
 		s.text.Positions.Grow(tokens)
-		s.text.Draft = e.draft
-		if e.full > 0 {
-			err = s.publish(f, e.full)
+		s.text.Draft = m.draft
+		if m.full > 0 {
+			err = s.publish(f, m.full)
 		}
 		if failed := s.body.Slide(f); err == nil {
 			err = failed

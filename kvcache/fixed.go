@@ -45,7 +45,7 @@ func (b *Batch[B]) FixShape(seqs, tokens int) (err error) {
 	c := &b.pool.cfg
 	_, ok := backend.Mul(seqs, max(tokens, c.MostBlocks()))
 	switch {
-	case len(b.entries) > 0:
+	case len(b.members) > 0:
 		return ErrStep{Why: "the step has sequences; reset it first"}
 	case seqs < 0 || seqs > c.Memory.Blocks || !ok:
 		return argument("%d sequences, the pool has blocks for %d", seqs, c.Memory.Blocks)
@@ -81,7 +81,7 @@ func (b *Batch[B]) admits(n int) error {
 		return nil
 	case n != of.Tokens:
 		return argument("%d tokens: the steps of this batch have %d of each sequence; see FixShape", n, of.Tokens)
-	case len(b.entries) == of.Seqs:
+	case len(b.members) == of.Seqs:
 		return argument("a further sequence: the steps of this batch have %d; see FixShape", of.Seqs)
 	}
 	return nil

@@ -175,7 +175,7 @@ func (s *Bodies[B]) release(parts int) (err error) {
 // Used replaces the sequence's fence by that of a later step.
 func (s *Bodies[B]) Used(f *residency.Fence) {
 	s.all.Fences.Replace(&s.Parts[0].Fence, f)
-	if !s.all.Plain {
+	if !s.all.plain {
 		s.usedInParts(f)
 	}
 }

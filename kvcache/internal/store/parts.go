@@ -20,8 +20,8 @@ type Parts[B backend.Buffer] struct {
 	Blocks     *residency.Blocks // of all parts; in the contiguous layout of the first
 	Layers     []Place           // of the model
 	BlockBytes int64             // of a block in all lanes
-	Plain      bool              // there is one part, and an entry of the prefix tree is a block
 
+	plain   bool // there is one part, and an entry of the prefix tree is a block
 	apart   bool // every part has blocks of its own
 	grouped bool // an entry of the prefix tree is not a block
 	slides  bool // some part gives up blocks in front as a sequence grows
@@ -38,6 +38,7 @@ func New[B backend.Buffer](be backend.Backend[B], cfg config.Config, undefined f
 	err := p.allocate()
 	if err == nil { // not before: the device says whether so many blocks are reasonable
 		err = p.settleIn(undefined)
+		p.plain = len(p.All) == 1 && !p.grouped
 	}
 	if err != nil {
 		p.free()
@@ -101,7 +102,7 @@ func (p *Parts[B]) settleIn(undefined func(block.Block, error)) (err error) {
 				return err
 			}
 		}
-		p.Blocks, p.Plain = p.All[0].Kept.Blocks, len(p.All) == 1
+		p.Blocks = p.All[0].Kept.Blocks
 		return nil
 	}
 	if tree == nil {

@@ -79,11 +79,9 @@ func (t *Text) Due(tokens int) bool {
 	return t.found() && !t.Silent && tokens >= (max(t.published, t.offered)+1)*t.blockTokens
 }
 
-// Accepted is how many of so many full blocks are within the first tokens: what comes after those is a draft.
+// Accepted is how many of so many full blocks, which others can find, are within the first tokens: what comes after those
+// is a draft.
 func (t *Text) Accepted(full, tokens int) int {
-	if !t.found() {
-		return full
-	}
 	return min(full, tokens/t.blockTokens)
 }
 
