@@ -36,7 +36,7 @@ func requireCovered(t require.TestingT, g grid, strength int, rows [][]int) {
 func TestAttendGridIsCovered(t *testing.T) {
 	for _, formats := range [][]backend.Format{formatAxis, gridFormats()} {
 		g := attendGrid(formats)
-		for grid, most := range map[Grid]int{Values: 25, Pairs: 200, Triples: 1600} {
+		for grid, most := range map[Grid]int{Values: 25, Pairs: 200, Triples: 1700} {
 			if grid == Triples && len(formats) > len(formatAxis) && !testsize.Full() {
 				continue // seconds
 			}
