@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/quality"
 	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/stretchr/testify/require"
 )
@@ -63,7 +64,14 @@ func TestQualityDocument(t *testing.T) {
 	all := given["FERRUM_TEST_QUALITY"] != ""
 	tables := documented(t)
 	require.Len(t, tables, 9)
+	pictures := 0
 	for _, table := range tables {
+		if slices.Contains(table.args, "--svg") { // of everything: a format that is new has a row, and is in the picture
+			pictures++
+			for _, name := range strings.Split(quality.FormatNames(), ", ") {
+				require.Contains(t, table.rows, name+" none -", "%v", table.args)
+			}
+		}
 		args, rows := slices.Clone(table.args), len(table.rows)
 		if !all {
 			small, scene := slices.Contains(args, "--model"), slices.Contains(args, "--scene")
@@ -100,6 +108,7 @@ func TestQualityDocument(t *testing.T) {
 			}
 		})
 	}
+	require.Equal(t, 2, pictures)
 }
 
 // alike compares the numbers of two rows. Another processor adds in another order, and then a
