@@ -52,6 +52,10 @@ var table = []check{
 		command: []string{"scripts/cuda-simt", "test"}},
 	{name: "test-metal-simt", what: "what runs on a Metal device, on the stand-in: one order of execution, chosen work", when: always, alone: metalPlain, takes: 10 * time.Minute,
 		command: []string{"scripts/metal-simt", "test"}},
+	{name: "bench-cuda-simt", what: "the benchmarks of a CUDA device, on the stand-in, to see that they run", when: always, alone: cudaPlain, takes: 45 * time.Second,
+		command: []string{"scripts/cuda-simt", "bench"}},
+	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: always, alone: metalPlain, takes: 45 * time.Second,
+		command: []string{"scripts/metal-simt", "bench"}},
 
 	{name: "test-race", what: "all tests under the race detector", when: onChange, takes: 6 * time.Minute,
 		command: []string{"scripts/test-race", "all"}, packages: []string{"./..."}, tools: cudaTools},
@@ -96,10 +100,6 @@ var table = []check{
 		command: []string{"scripts/fuzz"}, env: []string{"FUZZTIME=1m"}},
 	{name: "bench", what: "every benchmark once, to see that it runs", when: atNight, takes: 10 * time.Minute,
 		command: []string{"make", "bench", "bench-cpu", "BENCHTIME=1x"}},
-	{name: "bench-cuda-simt", what: "the benchmarks of a CUDA device, on the stand-in, to see that they run", when: atNight, alone: cudaPlain, takes: 30 * time.Second,
-		command: []string{"scripts/cuda-simt", "bench"}},
-	{name: "bench-metal-simt", what: "the benchmarks of a Metal device, on the stand-in, to see that they run", when: atNight, alone: metalPlain, takes: 30 * time.Second,
-		command: []string{"scripts/metal-simt", "bench"}},
 	{name: "quality", what: "every figure of docs/quality.md, measured again", when: atNight, takes: 5 * time.Minute,
 		command: []string{"make", "quality"}},
 }
