@@ -301,7 +301,7 @@ struct fkv_attend_args {
     uint32_t first, items;         /* items of WORK that this launch runs */
     uint32_t seqs, tokens;
     uint32_t q_heads, kv_heads, k_dim, v_dim;
-    uint32_t blocks, block_size;   /* block_size is a power of two in paged kernels */
+    uint32_t blocks, block_size;   /* where table_stride is more than 1, block_size is a power of two */
     uint32_t table_stride;         /* contiguous: 1 with a table */
     uint32_t window, sink_tokens;  /* window 0: none */
     float scale;

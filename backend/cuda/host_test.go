@@ -108,7 +108,7 @@ type operation struct {
 
 // bare is the call of the driver alone that an operation ends in.
 func bare(b *testing.B, be *Backend) func() error {
-	k, err := be.modules.find(launch.Attention(0, launch.Formats[0], hostDim, hostDim, launch.Paged))
+	k, err := be.modules.find(launch.Attention(0, launch.Formats[0], hostDim, hostDim))
 	require.NoError(b, err)
 	s, err := be.ctx.NewStream()
 	require.NoError(b, err)

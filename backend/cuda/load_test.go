@@ -176,7 +176,7 @@ func TestRingsPreferSharedMemory(t *testing.T) {
 	c := control(t)
 	be := open(t)
 	rings := 0
-	for _, op := range []launch.Kernel{{Op: launch.OpFill}, launch.Attention(1, launch.Formats[0], 128, 128, launch.Paged), launch.Attention(2, launch.Formats[0], 128, 128, launch.Paged)} {
+	for _, op := range []launch.Kernel{{Op: launch.OpFill}, launch.Attention(1, launch.Formats[0], 128, 128), launch.Attention(2, launch.Formats[0], 128, 128)} {
 		k, err := be.modules.find(op)
 		require.NoError(t, err)
 		if k.shared > freeShared {

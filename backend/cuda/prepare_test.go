@@ -48,8 +48,8 @@ func TestPreparedStepsLoadNothing(t *testing.T) {
 	require.NoError(t, be.Free(l.append.Slots))
 }
 
-// Kernels of the other layout are not even looked up.
-func TestContiguousCachesPrepareTheirLayout(t *testing.T) {
+// Both layouts have the same kernels, and those that nothing asks for are not even looked up.
+func TestContiguousCachesPrepareTheirKernels(t *testing.T) {
 	c := control(t)
 	be := open(t)
 	shape := decodeShape(1)

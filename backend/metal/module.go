@@ -72,7 +72,7 @@ func (m *modules) known(v variant) (*kernel, error) {
 func (m *modules) of(c *launch.Call) (*kernel, error) { return m.known(variantOfCall(c)) }
 
 func variantOfCall(c *launch.Call) variant {
-	return variant{c.Kernel.Base(), c.Constants | stored(c)}
+	return variant{c.Kernel, c.Constants | stored(c)}
 }
 
 // get returns a kernel, which it has compiled where need be.

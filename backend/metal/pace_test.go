@@ -33,7 +33,7 @@ func planned(t testing.TB, queries, keys uint32) (launch.Kernel, *abi.AttendArgs
 	require.NoError(t, err)
 	items = w.Kinds[kind].Count
 	require.Equal(t, w.All.Count, items)
-	return launch.Attention(kind, f16, 128, 128, launch.AnyLayout), &abi.AttendArgs{Items: items, KVHeads: 8, KDim: 128, VDim: 128}, p.Work
+	return launch.Attention(kind, f16, 128, 128), &abi.AttendArgs{Items: items, KVHeads: 8, KDim: 128, VDim: 128}, p.Work
 }
 
 // What the pieces of a launch have, and the time of all.

@@ -58,7 +58,7 @@ func (be *Backend) prepare(p *backend.Preparation, k launch.Kernel) error {
 		has = append(has, 0)
 	}
 	for _, constants := range has {
-		if _, err := be.modules.get(variant{k.Base(), constants}); err != nil {
+		if _, err := be.modules.get(variant{k, constants}); err != nil {
 			return err
 		}
 	}

@@ -52,5 +52,5 @@ func variantOf(k launch.Kernel, f backend.Format, has uint32) variant {
 	if k.Out == launch.Quant {
 		has |= storedAs(abi.Storage(f.K), abi.Storage(f.V))
 	}
-	return variant{k.Base(), has}
+	return variant{k, has}
 }

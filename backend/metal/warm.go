@@ -73,7 +73,7 @@ func (be *Backend) warmCopy(dst, src *Buffer, n int) error {
 // caller wants for itself are not either: kernels with those are compiled when they are first used.
 func usual(s *backend.AttendShape) [2]uint32 {
 	alone := uint32(1<<abi.WithTable | 1<<abi.WithOffsets)
-	if launch.LayoutOf(s) == launch.Paged {
+	if launch.Paged(s) {
 		alone |= 1 << abi.Paged
 	}
 	merged := alone | 1<<abi.WithLSE

@@ -71,20 +71,20 @@ struct Task {
     __device__ Task(const Operands &operands, const fkv_attend_args &arguments) : at(operands), args(arguments) {}
 
     // read is false where the block has nothing that it may do. All of its threads call it.
-    __device__ bool read(bool paged, uint32_t most_rows) {
+    __device__ bool read(uint32_t most_rows) {
         if (blockIdx.x >= args.items || blockIdx.y >= args.kv_heads) return false;
         const uint32_t *word = at.work + FKV_WORK_HEADER + (int64_t(args.first) + blockIdx.x) * FKV_ITEM_WORDS;
         item = {word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]};
         if (item.rows - 1 >= most_rows) return false;
         kv_head = blockIdx.y;
         group = args.q_heads / args.kv_heads;
-        uint64_t most = paged ? uint64_t(args.table_stride) * args.block_size : args.block_size;
+        uint64_t most = uint64_t(max(args.table_stride, 1u)) * args.block_size;
         if (args.blocks == 0) most = 0;
         slots = uint32_t(most > MOST_KEYS ? MOST_KEYS : most);
         seq = item.seq;
         shared = seq == FKV_MANY_SEQS;
         if (shared) {
-            if (!paged || !read_shared()) return false;
+            if (!paged(args) || !read_shared()) return false;
         } else {
             if (!own.read(at, args, seq, slots) || int64_t(item.row) + item.rows > own.queries * group) return false;
             ctx = own.ctx;
@@ -186,9 +186,6 @@ struct Task {
     KERNEL(__VA_ARGS__, 256, 256)                                                                                     \
     KERNEL(__VA_ARGS__, 192, 128)
 
-// FKV_ATTEND_LAYOUTS defines the paged and the contiguous kernel of a kind.
-#define FKV_ATTEND_LAYOUTS(kind, body, act, kv, kdim, vdim)                                                           \
-    FKV_ATTEND_KERNEL(fkv_attend_##kind##_##act##_##kv##_##kdim##_##vdim##_paged,                                     \
-                      fkv::body<fkv::act, fkv::kv, kdim, vdim, true>)                                                 \
-    FKV_ATTEND_KERNEL(fkv_attend_##kind##_##act##_##kv##_##kdim##_##vdim##_contiguous,                                \
-                      fkv::body<fkv::act, fkv::kv, kdim, vdim, false>)
+// FKV_ATTEND_KIND defines the kernel of a kind.
+#define FKV_ATTEND_KIND(kind, body, act, kv, kdim, vdim)                                                              \
+    FKV_ATTEND_KERNEL(fkv_attend_##kind##_##act##_##kv##_##kdim##_##vdim, fkv::body<fkv::act, fkv::kv, kdim, vdim>)

@@ -6,7 +6,7 @@ namespace fkv {
 
 // Every warp walks tiles of its own, so no barrier holds it back; the warps' softmaxes
 // are added up at the end.
-template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
+template <class T, class S, int KDIM, int VDIM> struct Decode {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = KDIM + VDIM > 320 ? 2 : 4, THREADS = 32 * WARPS, KEYS = 16; // two stages fit a block
     static constexpr int STAGES = 2;
@@ -23,12 +23,12 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(PAGED, FKV_DECODE_ROWS) || !task.writable()) return;
+        if (!task.read(FKV_DECODE_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         Span span = task.span();
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args,
-                    Pages(at.table, args, task.seq, task.kv_head, PAGED), span, lane, warp, WARPS);
+                    Pages(at.table, args, task.seq, task.kv_head), span, lane, warp, WARPS);
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, STRIP_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
         __syncthreads();
@@ -50,13 +50,9 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
     }
 
     // sight is the task's, but what follows from it and from rows, the edges above all, is worked out
-    // for each tile anew: there are no registers to hold it in. One block has no edge but 0.
+    // for each tile anew: there are no registers to hold it in.
     __device__ static Sight sight(const Task &task) {
         Sight s = task.sight;
-        if (!PAGED) {
-            s.whole = 0;
-            return s;
-        }
 #ifdef __CUDA_ARCH__
         asm volatile("" : "+r"(s.whole), "+r"(s.recent), "+r"(s.window), "+r"(s.sinks), "+r"(s.newest));
 #endif
@@ -82,7 +78,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Decode {
 
 } // namespace fkv
 
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f16, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, bf16, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f16, quant)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, bf16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, f16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, bf16, quant)

@@ -4,12 +4,12 @@
 
 namespace fkv {
 
-template <class T, class S, int KDIM, int VDIM, bool PAGED>
-using Decode = Vectors<T, S, KDIM, VDIM, PAGED, FKV_DECODE_ROWS>;
+template <class T, class S, int KDIM, int VDIM>
+using Decode = Vectors<T, S, KDIM, VDIM, FKV_DECODE_ROWS>;
 
 } // namespace fkv
 
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, f32)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, decode, Decode, f32, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, f32, f32)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, f32, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, f32, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, decode, Decode, f32, quant)

@@ -55,12 +55,11 @@ template <template <class, class, int> class Part, class T, class S, int KDIM> s
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        bool paged = args.table_stride > 1;
-        if (!task.read(paged, FKV_PREFILL_ROWS)) return;
+        if (!task.read(FKV_PREFILL_ROWS)) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         Span span = task.span();
-        Pages pages(at.table, args, task.seq, task.kv_head, paged);
+        Pages pages(at.table, args, task.seq, task.kv_head);
         Stream ring(shared + QUERIES + warp * Stream::BYTES, at, args, pages, span, lane, warp, WARPS);
         T *rows = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(rows, STRIDE, at.q, task, args);

@@ -7,7 +7,7 @@ namespace fkv {
 
 // The warps share the tiles and have 16 rows each; the rows of different heads and
 // queries of a group are packed, so that none of the 64 is idle for a lack of queries.
-template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
+template <class T, class S, int KDIM, int VDIM> struct Prefill {
     static_assert(std::is_same_v<T, Used<T, S>>, "tensor cores multiply one type");
     static constexpr int WARPS = FKV_PREFILL_ROWS / STRIP_ROWS, THREADS = 32 * WARPS, BLOCKS = 1;
     // Of tiles, as many keys as shared memory has room for, and fewer where decoding takes registers.
@@ -18,11 +18,11 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(PAGED, FKV_PREFILL_ROWS) || !task.writable()) return;
+        if (!task.read(FKV_PREFILL_ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32, from = warp * STRIP_ROWS;
         Span span = task.span();
-        Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.seq, task.kv_head, PAGED), span,
+        Stream ring(shared + QUERIES, at, args, Pages(at.table, args, task.seq, task.kv_head), span,
                     threadIdx.x, 0, 1);
         T *queries = reinterpret_cast<T *>(shared);
         load_queries<KDIM, FKV_PREFILL_ROWS>(queries, Stream::KEY_STRIDE, at.q, task, args);
@@ -37,7 +37,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
         }
         strip.total();
         Task same(at, args); // read again: what it says is not held in registers meanwhile
-        if (same.read(PAGED, FKV_PREFILL_ROWS) && same.writable()) end(strip, Output<T>{at, args, same}, scoring, from, lane);
+        if (same.read(FKV_PREFILL_ROWS) && same.writable()) end(strip, Output<T>{at, args, same}, scoring, from, lane);
     }
 
     __device__ static void end(const Strip<T, KDIM, VDIM, KEYS> &strip, const Output<T> &out, const Scoring &scoring, int from, int lane) {
@@ -60,7 +60,7 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED> struct Prefill {
 
 } // namespace fkv
 
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, f16, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, bf16, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, f16, quant)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, prefill, Prefill, bf16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, prefill, Prefill, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, prefill, Prefill, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, prefill, Prefill, f16, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, prefill, Prefill, bf16, quant)

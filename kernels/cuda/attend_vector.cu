@@ -4,14 +4,14 @@
 
 namespace fkv {
 
-template <class T, class S, int KDIM, int VDIM, bool PAGED>
-using Vector = Vectors<T, S, KDIM, VDIM, PAGED, FKV_VECTOR_ROWS>;
+template <class T, class S, int KDIM, int VDIM>
+using Vector = Vectors<T, S, KDIM, VDIM, FKV_VECTOR_ROWS>;
 
 } // namespace fkv
 
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f16, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, bf16, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, f32)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, f16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, bf16)
-FKV_ATTEND_DIMS(FKV_ATTEND_LAYOUTS, vector, Vector, f32, quant)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, vector, Vector, f16, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, vector, Vector, bf16, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, vector, Vector, f32, f32)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, vector, Vector, f32, f16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, vector, Vector, f32, bf16)
+FKV_ATTEND_DIMS(FKV_ATTEND_KIND, vector, Vector, f32, quant)

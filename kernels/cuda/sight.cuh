@@ -11,6 +11,9 @@ constexpr int64_t MOST_KEYS = 1 << 30;
 
 constexpr int LEAF = FKV_LEAF_KEYS;
 
+// paged tells whether a sequence lies in blocks of a power of two slots; else in one, of any number.
+__device__ inline bool paged(const fkv_attend_args &args) { return args.table_stride > 1; }
+
 // Span is positions [begin, begin+sinks) and, after a hole, [begin+sinks+hole, …),
 // count in all: walked by number, so that no tile is spent on the hole. Leaves at its edges are
 // whole, with keys [shut, shut+closed) that are not part of it.
@@ -40,7 +43,7 @@ struct Sight {
           window(causal && args.window > 0 && args.window < MOST_KEYS ? args.window : uint32_t(2 * MOST_KEYS)),
           sinks(int(min(args.sink_tokens, uint32_t(MOST_KEYS)))), older(args.flags & FKV_OLDER),
           recent(int(min(args.recent, uint32_t(MOST_KEYS)))),
-          whole(args.recent > 0 && args.table_stride > 1 ? -int(args.block_size) : 0) {}
+          whole(args.recent > 0 && paged(args) ? -int(args.block_size) : 0) {}
 
     // last is the newest key that a query sees, -1 for none.
     __device__ int last(int position) const { return causal ? position : newest; }
@@ -98,43 +101,34 @@ struct Sight {
     }
 };
 
-// Pages finds a sequence's keys in a plane. With a constant paged the other way costs
-// nothing.
+// Pages finds a sequence's keys in a plane. Both layouts are one walk: a context in one block is
+// one page, whose block was looked up before.
 struct Pages {
-    bool paged;
-    const uint32_t *table; // of the sequence
-    uint32_t blocks, heads, head, shift;
-    uint32_t first; // contiguous: the block
-    int64_t begin;  // and the row of its first key
+    const uint32_t *table; // of the sequence; nullptr: it lies in one block,
+    uint32_t first;        // this one
+    uint32_t blocks, heads, head, block_size, shift;
 
-    __device__ Pages(const uint32_t *tables, const fkv_attend_args &args, uint32_t seq, uint32_t kv_head, bool is_paged)
-        : paged(is_paged), table(tables + int64_t(seq) * args.table_stride), blocks(args.blocks), heads(args.kv_heads),
-          head(kv_head), shift(__ffs(int(args.block_size)) - 1), first(0), begin(0) {
-        if (paged) return;
-        first = tables ? *table : seq;
-        begin = panel(0) * args.block_size;
-    }
+    __device__ Pages(const uint32_t *tables, const fkv_attend_args &args, uint32_t seq, uint32_t kv_head)
+        : table(paged(args) ? tables + int64_t(seq) * args.table_stride : nullptr), first(tables && !table ? tables[seq] : seq),
+          blocks(args.blocks), heads(args.kv_heads), head(kv_head), block_size(args.block_size),
+          shift(table ? __ffs(int(args.block_size)) - 1 : 31) {}
 
     // row is how many rows [dim] of the plane come before the key's.
-    __device__ int64_t row(int key) const {
-        if (!paged) return begin + key;
-        return (panel(key) << shift) + (key & ((1 << shift) - 1));
-    }
+    __device__ int64_t row(int key) const { return panel(key) * block_size + offset(key); }
 
     // together reports whether n keys from one on lie one behind the other.
-    __device__ bool together(int key, int n) const {
-        const int slots = 1 << shift;
-        return !paged || (key & (slots - 1)) + n <= slots;
-    }
+    __device__ bool together(int key, int n) const { return offset(key) + n <= block_size; }
 
     // panel is how many [block_size, dim] of the plane, one for a block and head, come before
     // the one that the key is in.
     __device__ int64_t panel(int key) const {
-        return int64_t(clamped(paged ? table[uint32_t(key) >> shift] : first)) * heads + head;
+        const uint32_t block = table ? table[uint32_t(key) >> shift] : first;
+        return int64_t(block < blocks ? block : blocks - 1) * heads + head;
     }
 
   private:
-    __device__ uint32_t clamped(uint32_t block) const { return block < blocks ? block : blocks - 1; }
+    // offset is the key's slot in its block.
+    __device__ uint32_t offset(int key) const { return uint32_t(key) & ((1u << shift) - 1); }
 };
 
 } // namespace fkv

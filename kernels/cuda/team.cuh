@@ -93,7 +93,7 @@ constexpr int team_lanes(int dim) { return dim > 128 ? 32 : dim > 64 ? 16 : 8; }
 // Vectors attends for items of at most ROWS rows, 4 to a warp: with 4 each warp walks its
 // own keys, with 16 all walk the same ones, so that either way each row of the cache is
 // read once. Every team has its own softmax over the keys that it met.
-template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vectors {
+template <class T, class S, int KDIM, int VDIM, int ROWS> struct Vectors {
     static constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 1, R = 4;
     static constexpr int ROW_WARPS = ROWS / R, KEY_WARPS = WARPS / ROW_WARPS;
     static constexpr int LANES = team_lanes(KDIM), TEAMS = 32 / LANES;
@@ -120,12 +120,12 @@ template <class T, class S, int KDIM, int VDIM, bool PAGED, int ROWS> struct Vec
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(PAGED, ROWS) || !task.writable()) return;
+        if (!task.read(ROWS) || !task.writable()) return;
         FKV_SHARED(shared);
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         int row_warp = warp % ROW_WARPS, key_warp = warp / ROW_WARPS;
         Span span = task.span();
-        Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head, PAGED),
+        Stream ring(shared + key_warp * Stream::BYTES, at, args, Pages(at.table, args, task.seq, task.kv_head),
                     span, ROW_WARPS == 1 ? lane : int(threadIdx.x), key_warp, KEY_WARPS);
         Scoring scoring(args, at.alibi, 1);
         Vectors rows;

@@ -10,11 +10,11 @@ import (
 var (
 	entry       = regexp.MustCompile(`^\.visible \.entry (\w+)\(`)
 	launchWords = regexp.MustCompile(`^(?:\.visible )?\.global [^\[]* (\w+)_launch\[8\]`)
-	attention   = regexp.MustCompile(`^fkv_(attend_\w+?_(\d+)_(\d+))(?:_\w+)?$`)
+	attention   = regexp.MustCompile(`^fkv_(attend_\w+?_(\d+)_(\d+))$`)
 )
 
-// familyOf is the module that a kernel of a file is in. An attention kernel shares its with the one for
-// the other layout alone: a device without machine code compiles all of a module for one kernel of it.
+// familyOf is the module that a kernel of a file is in. An attention kernel has one of its own: a device
+// without machine code compiles all of a module for one kernel of it.
 func familyOf(file, symbol string) string {
 	if m := attention.FindStringSubmatch(symbol); m != nil {
 		return m[1]

@@ -9,13 +9,11 @@ import (
 
 func TestFamilies(t *testing.T) {
 	for symbol, want := range map[string][2]string{
-		"fkv_attend_decode_bf16_bf16_128_128_paged":      {"attend_decode_bf16_bf16_128_128", "attend_128_128"},
-		"fkv_attend_decode_bf16_bf16_128_128_contiguous": {"attend_decode_bf16_bf16_128_128", "attend_128_128"},
-		"fkv_attend_vector_f32_quant_192_128_paged":      {"attend_vector_f32_quant_192_128", "attend_192_128"},
-		"fkv_attend_vector_f16_f16_64_64_paged_rows2":    {"attend_vector_f16_f16_64_64", "attend_64_64"},
-		"fkv_attend_mass_f16_f16_80_80":                  {"attend_mass_f16_f16_80_80", "attend_80_80"},
-		"fkv_attend_merge_f16":                           {"file", "other"},
-		"fkv_append_f16_f16":                             {"file", "other"},
+		"fkv_attend_decode_bf16_bf16_128_128": {"attend_decode_bf16_bf16_128_128", "attend_128_128"},
+		"fkv_attend_vector_f32_quant_192_128": {"attend_vector_f32_quant_192_128", "attend_192_128"},
+		"fkv_attend_mass_f16_f16_80_80":       {"attend_mass_f16_f16_80_80", "attend_80_80"},
+		"fkv_attend_merge_f16":                {"file", "other"},
+		"fkv_append_f16_f16":                  {"file", "other"},
 	} {
 		family := familyOf("file", symbol)
 		require.Equal(t, want, [2]string{family, archiveOf(family).Name}, symbol)

@@ -130,7 +130,7 @@ func (t *attention) attend(c *Calls) {
 	constants := t.constants()
 	for kind := range t.work.Kinds {
 		if list := t.work.Kinds[kind]; list.Count > 0 {
-			t.add(c, Attention(plan.Kind(kind), t.format, int(t.args.KDim), int(t.args.VDim), t.layout()), list, constants)
+			t.add(c, Attention(plan.Kind(kind), t.format, int(t.args.KDim), int(t.args.VDim)), list, constants)
 		}
 	}
 	t.add(c, Kernel{Op: OpAttendMerge, In: t.format.Act}, t.work.Merges, constants)
@@ -141,17 +141,9 @@ func (t *attention) weigh(c *Calls) {
 	t.add(c, attentionMass(t.format, int(t.args.KDim), int(t.args.VDim)), t.work.All, t.constants())
 }
 
-// layout is how the call's cache is addressed.
-func (t *attention) layout() Layout {
-	if t.args.TableStride > 1 {
-		return Paged
-	}
-	return Contiguous
-}
-
 // constants are the same for each call of an operation.
 func (t *attention) constants() uint32 {
-	return constant(abi.Paged, t.layout() == Paged) | constant(abi.WithSoftcap, t.args.Softcap > 0) |
+	return constant(abi.Paged, t.args.TableStride > 1) | constant(abi.WithSoftcap, t.args.Softcap > 0) |
 		with(abi.WithTable, t.buffers[abi.AttendTable]) | with(abi.WithOffsets, t.buffers[abi.AttendQueryOffsets]) |
 		with(abi.WithALiBi, t.buffers[abi.AttendALiBi]) | with(abi.WithSinks, t.buffers[abi.AttendSinks]) |
 		with(abi.WithLSE, t.buffers[abi.AttendLSE]) | with(abi.WithFinalLSE, t.buffers[abi.AttendFinalLSE]) |

@@ -78,7 +78,7 @@ func newStep(t rapid.TB, f backend.Format) *step {
 		return 100, nil
 	})
 	require.NoError(t, err)
-	require.Contains(t, asked, Attention(plan.Decode, shape.Format, 64, 64, Paged))
+	require.Contains(t, asked, Attention(plan.Decode, shape.Format, 64, 64))
 	s.attend = backend.AttendParams[*buffer]{Cache: cache, Q: dense(), QHeads: 4, Scale: 1, Plan: planned, Work: s.some(backend.U32),
 		Batch: backend.Ragged[*buffer]{Seqs: 3, Tokens: 10, Table: s.some(backend.U32), TableStride: 64, ContextLens: s.buffer(backend.U32), QueryOffsets: s.some(backend.U32)},
 		Out:   backend.Outputs[*buffer]{Rows: dense(), Scores: s.some(backend.F32)}, Workspace: s.some(backend.F32)}
@@ -138,7 +138,7 @@ func TestAttendCalls(t *testing.T) {
 	s := newStep(t, Formats[3])
 	require.NoError(t, Attend(c, &s.attend))
 	format := backend.Format{Act: backend.F32, K: backend.F16, V: backend.F16}
-	want := []Kernel{Attention(plan.Vector, format, 64, 64, Paged), Attention(plan.Decode, format, 64, 64, Paged),
+	want := []Kernel{Attention(plan.Vector, format, 64, 64), Attention(plan.Decode, format, 64, 64),
 		{Op: OpAttendMerge, In: backend.F32}, {Op: OpAttendMass, In: backend.F32, Out: backend.F16, KDim: 64, VDim: 64}}
 	next, calls := uint32(0), c.List()
 	require.Len(t, calls, len(want))
@@ -170,7 +170,6 @@ func TestAttendCalls(t *testing.T) {
 	require.NoError(t, Attend(c, &p))
 	require.Len(t, c.List(), 3)
 	call := &c.List()[0]
-	require.Equal(t, Contiguous, call.Kernel.Layout)
 	require.Equal(t, bitsOf(abi.WithOffsets, abi.WithALiBi, abi.WithSinks, abi.WithSoftcap, abi.WithLSE, abi.WithPartials), call.Constants)
 	require.Equal(t, p.Out.LSE.Buf.at.Plus(28), call.Buffers()[abi.AttendLSE])
 
@@ -178,7 +177,6 @@ func TestAttendCalls(t *testing.T) {
 	p.Batch.Table.Set, p.Batch.TableStride = true, 1
 	require.NoError(t, Attend(c, &p))
 	call = &c.List()[0]
-	require.Equal(t, Contiguous, call.Kernel.Layout)
 	require.Equal(t, bitsOf(abi.WithTable), call.Constants&bitsOf(abi.WithTable, abi.Paged))
 
 	p.Plan.Workspace--

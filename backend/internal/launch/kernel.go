@@ -13,7 +13,6 @@ type Kernel struct {
 	Op         Op
 	In, Out    backend.DType // types, in the order of the name; Quant for all quantized ones
 	KDim, VDim int32
-	Layout     Layout
 }
 
 // Quant is every quantized type in the name of a kernel, which is told at run time which
@@ -98,24 +97,7 @@ var opNames = [...]string{
 	OpUnpackBlocks:     "fkv_unpack_blocks",
 }
 
-// Layout is how a kernel finds a key.
-type Layout uint8
-
-// The layouts.
-const (
-	AnyLayout  Layout = iota
-	Contiguous        // a sequence lies in one block
-	Paged             // in blocks of a power of two slots, by a table
-)
-
-// Base is the kernel without its layout, which Metal has as a function constant and
-// not in the name.
-func (k Kernel) Base() Kernel {
-	k.Layout = AnyLayout
-	return k
-}
-
-// Symbol is the kernel's name in its module: fkv_attend_decode_f16_f16_128_128_paged.
+// Symbol is the kernel's name in its module: fkv_attend_decode_f16_f16_128_128.
 func (k Kernel) Symbol() string {
 	name := opNames[k.Op]
 	for _, dt := range [...]backend.DType{k.In, k.Out} {
@@ -128,14 +110,14 @@ func (k Kernel) Symbol() string {
 			name += "_" + strconv.Itoa(int(dim))
 		}
 	}
-	return name + [...]string{AnyLayout: "", Contiguous: "_contiguous", Paged: "_paged"}[k.Layout]
+	return name
 }
 
 var attendOps = [plan.Kinds]Op{plan.Vector: OpAttendVector, plan.Decode: OpAttendDecode, plan.Prefill: OpAttendPrefill}
 
 // Attention is the kernel that runs the items of a kind.
-func Attention(kind plan.Kind, f backend.Format, kDim, vDim int, l Layout) Kernel {
-	return Kernel{Op: attendOps[kind], In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim), Layout: l}
+func Attention(kind plan.Kind, f backend.Format, kDim, vDim int) Kernel {
+	return Kernel{Op: attendOps[kind], In: f.Act, Out: stored(f.K), KDim: int32(kDim), VDim: int32(vDim)}
 }
 
 // Attends reports whether a kernel of attention is one for a format.

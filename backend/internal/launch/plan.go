@@ -20,15 +20,13 @@ func Plan(caps backend.Caps, s backend.AttendShape, resident func(Kernel) (int, 
 		return backend.AttendPlan{}, a.err
 	}
 	return plan.Attend(s, func(kind plan.Kind) (int, error) {
-		return resident(Attention(kind, s.Format, s.KDim, s.VDim, LayoutOf(&s)))
+		return resident(Attention(kind, s.Format, s.KDim, s.VDim))
 	})
 }
 
-// LayoutOf is how calls with a plan of the shape find their keys: without a table stride, as contexts tell.
-func LayoutOf(s *backend.AttendShape) Layout {
+// Paged reports whether calls with a plan of the shape find their keys by a table: without a table stride, as
+// contexts tell.
+func Paged(s *backend.AttendShape) bool {
 	longer := func(n uint32) bool { return int(n) > s.BlockSize }
-	if s.TableStride > 1 || s.TableStride == 0 && slices.ContainsFunc(s.ContextLens, longer) {
-		return Paged
-	}
-	return Contiguous
+	return s.TableStride > 1 || s.TableStride == 0 && slices.ContainsFunc(s.ContextLens, longer)
 }

@@ -10,10 +10,7 @@ import (
 // Prepared is the kernels that steps of p use, each once: in any case those of steps with one new token of
 // each sequence; with all of them also those that only some steps need, such as long prompts.
 func Prepared(p backend.Preparation, all bool) []Kernel {
-	s := prepared{layout: Paged, group: p.QHeads / max(p.KVHeads, 1), all: all, Preparation: p}
-	if p.Contiguous {
-		s.layout = Contiguous
-	}
+	s := prepared{group: p.QHeads / max(p.KVHeads, 1), all: all, Preparation: p}
 	for _, f := range p.Formats {
 		hadamard := p.Hadamard && f.K.Quantized()
 		if !p.Residual {
@@ -42,7 +39,6 @@ func Prepared(p backend.Preparation, all bool) []Kernel {
 // prepared collects kernels.
 type prepared struct {
 	backend.Preparation
-	layout  Layout
 	group   int // query heads of a KV head
 	all     bool
 	kernels []Kernel
@@ -76,7 +72,7 @@ func (s *prepared) append(f backend.Format, hadamard bool) {
 func (s *prepared) attend(f backend.Format) {
 	decode := plan.KindOf(f, s.group)
 	for kind := range plan.Kinds {
-		if k := Attention(kind, f, s.KDim, s.VDim, s.layout); kind == decode {
+		if k := Attention(kind, f, s.KDim, s.VDim); kind == decode {
 			s.add(k)
 		} else if plan.Has(kind, f) {
 			s.later(k)

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 )
 
-// What every decode step needs is prepared in any case, and nothing of another layout.
+// What every decode step needs is prepared in any case, and nothing else.
 func TestPreparedIsWhatStepsNeed(t *testing.T) {
 	float := backend.Format{Act: backend.F16, K: backend.F16, V: backend.F16}
 	int4 := backend.Format{Act: backend.F16, K: backend.Int4Channel, V: backend.Int4}
@@ -18,14 +18,14 @@ func TestPreparedIsWhatStepsNeed(t *testing.T) {
 		want []string
 	}{
 		"contiguous": {backend.Preparation{Formats: []backend.Format{float}, Contiguous: true},
-			[]string{"fkv_append_f16_f16", "fkv_attend_decode_f16_f16_64_64_contiguous", "fkv_attend_merge_f16"}},
+			[]string{"fkv_append_f16_f16", "fkv_attend_decode_f16_f16_64_64", "fkv_attend_merge_f16"}},
 		"paged, scores": {backend.Preparation{Formats: []backend.Format{float}, Scores: true},
-			[]string{"fkv_append_f16_f16", "fkv_attend_decode_f16_f16_64_64_paged", "fkv_attend_merge_f16", "fkv_attend_mass_f16_f16_64_64", "fkv_clear_mass"}},
+			[]string{"fkv_append_f16_f16", "fkv_attend_decode_f16_f16_64_64", "fkv_attend_merge_f16", "fkv_attend_mass_f16_f16_64_64", "fkv_clear_mass"}},
 		"residual": {backend.Preparation{Formats: []backend.Format{int4}, Residual: true},
-			[]string{"fkv_append_f16_f16", "fkv_attend_decode_f16_f16_64_64_paged", "fkv_attend_merge_f16", "fkv_attend_decode_f16_quant_64_64_paged",
+			[]string{"fkv_append_f16_f16", "fkv_attend_decode_f16_f16_64_64", "fkv_attend_merge_f16", "fkv_attend_decode_f16_quant_64_64",
 				"fkv_merge_f16_f16", "fkv_pack_blocks_f16"}},
 		"residual, hadamard, skipped layers": {backend.Preparation{Formats: []backend.Format{int4, float}, Residual: true, Hadamard: true},
-			[]string{"fkv_append_quant_f16", "fkv_attend_decode_f16_f16_64_64_paged", "fkv_attend_merge_f16", "fkv_attend_decode_f16_quant_64_64_paged",
+			[]string{"fkv_append_quant_f16", "fkv_attend_decode_f16_f16_64_64", "fkv_attend_merge_f16", "fkv_attend_decode_f16_quant_64_64",
 				"fkv_merge_f16_f16", "fkv_pack_blocks_f16", "fkv_append_f16_f16"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,23 +40,13 @@ func TestPreparedIsWhatStepsNeed(t *testing.T) {
 	}
 }
 
-// A plan asks for the kernels of the layout that its calls have.
-func TestPlanAsksForItsLayout(t *testing.T) {
-	caps := backend.Caps{Formats: Formats, HeadDims: HeadDims}
+// A shape tells how its calls find their keys.
+func TestPaged(t *testing.T) {
 	for _, c := range []struct {
 		stride int
 		length uint32
-		want   Layout
-	}{{0, 16, Contiguous}, {0, 17, Paged}, {1, 16, Contiguous}, {2, 16, Paged}} {
-		s := backend.AttendShape{QHeads: 4, KVHeads: 4, KDim: 64, VDim: 64, BlockSize: 16, Format: Formats[0],
-			ContextLens: []uint32{c.length}, QueryLens: []uint32{1}, TableStride: c.stride}
-		asked := 0
-		_, err := Plan(caps, s, func(k Kernel) (int, error) {
-			asked++
-			require.Equal(t, c.want, k.Layout, "%+v", c)
-			return 1, nil
-		})
-		require.NoError(t, err)
-		require.Positive(t, asked)
+		want   bool
+	}{{0, 16, false}, {0, 17, true}, {1, 16, false}, {2, 16, true}} {
+		require.Equal(t, c.want, Paged(&backend.AttendShape{BlockSize: 16, ContextLens: []uint32{c.length}, TableStride: c.stride}), "%+v", c)
 	}
 }

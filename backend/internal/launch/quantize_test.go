@@ -188,7 +188,7 @@ func TestAttendQuantCalls(t *testing.T) {
 	f := backend.Format{Act: backend.F16, K: backend.FP8E4M3, V: backend.Int4}
 	s, c := newStep(t, f), newCalls()
 	require.NoError(t, Attend(c, &s.attend))
-	require.Equal(t, "fkv_attend_decode_f16_quant_64_64_paged", c.List()[0].Kernel.Symbol())
+	require.Equal(t, "fkv_attend_decode_f16_quant_64_64", c.List()[0].Kernel.Symbol())
 	last := &c.List()[len(c.List())-1]
 	require.Equal(t, "fkv_attend_mass_f16_quant_64_64", last.Kernel.Symbol())
 	for i := range c.List() {

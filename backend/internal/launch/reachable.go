@@ -69,10 +69,8 @@ func Reachable() []Kernel {
 		for _, dims := range HeadDims {
 			add(attentionMass(f, dims[0], dims[1]))
 			for kind := range plan.Kinds {
-				for _, l := range []Layout{Paged, Contiguous} {
-					if plan.Has(kind, f) {
-						add(Attention(kind, f, dims[0], dims[1], l))
-					}
+				if plan.Has(kind, f) {
+					add(Attention(kind, f, dims[0], dims[1]))
 				}
 			}
 		}

@@ -52,7 +52,7 @@ func Instance(k launch.Kernel) metalkernels.Instance {
 	if f.whole {
 		return metalkernels.Instance{Family: f.name}
 	}
-	i := metalkernels.Instance{Family: f.name, Name: k.Base().Symbol(), In: launch.Word(k.In), Out: launch.Word(k.Out), KDim: int(k.KDim), VDim: int(k.VDim)}
+	i := metalkernels.Instance{Family: f.name, Name: k.Symbol(), In: launch.Word(k.In), Out: launch.Word(k.Out), KDim: int(k.KDim), VDim: int(k.VDim)}
 	if k.Op == launch.OpAttendDecode && k.In == backend.F32 {
 		i.Family = "attend_decode_f32"
 	}

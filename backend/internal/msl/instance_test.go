@@ -37,10 +37,10 @@ func TestInstance(t *testing.T) {
 	require.Equal(t, metalkernels.Instance{Family: "rotate", Name: "fkv_rotate_bf16", In: "bf16"}, Instance(launch.Kernel{Op: launch.OpRotate, In: backend.BF16}))
 	require.Equal(t, metalkernels.Instance{Family: "rotate_quant"}, Instance(launch.Kernel{Op: launch.OpRotateQuant}))
 	require.Equal(t, metalkernels.Instance{Family: "pack_blocks", Name: "fkv_pack_blocks_f16", In: "f16"}, Instance(launch.Kernel{Op: launch.OpPackBlocks, In: backend.F16}))
-	quantized := launch.Attention(plan.Vector, backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int4}, 80, 80, launch.Contiguous)
+	quantized := launch.Attention(plan.Vector, backend.Format{Act: backend.F32, K: backend.Int8, V: backend.Int4}, 80, 80)
 	require.Equal(t, metalkernels.Instance{Family: "attend_vector", Name: "fkv_attend_vector_f32_quant_80_80", In: "f32", Out: "quant", KDim: 80, VDim: 80}, Instance(quantized))
 	for act, family := range map[backend.DType]string{backend.F32: "attend_decode_f32", backend.F16: "attend_decode"} {
-		k := launch.Attention(plan.Decode, backend.Format{Act: act, K: backend.F16, V: backend.F16}, 192, 128, launch.Paged)
+		k := launch.Attention(plan.Decode, backend.Format{Act: act, K: backend.F16, V: backend.F16}, 192, 128)
 		want := metalkernels.Instance{Family: family, Name: "fkv_attend_decode_" + act.String() + "_f16_192_128", In: act.String(), Out: "f16", KDim: 192, VDim: 128}
 		require.Equal(t, want, Instance(k))
 	}

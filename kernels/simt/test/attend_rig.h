@@ -93,7 +93,7 @@ template <class A, class S> class Call {
         const std::string types = std::string(type_name<A>) + "_" + type_name<S>;
         const std::string dims = std::to_string(c.kdim) + "_" + std::to_string(c.vdim);
         args.first = 0, args.items = items;
-        run("fkv_attend_" + c.kind + "_" + types + "_" + dims + (c.paged ? "_paged" : "_contiguous"));
+        run("fkv_attend_" + c.kind + "_" + types + "_" + dims);
         args.first = items, args.items = merges;
         if (merges > 0) {
             run(std::string("fkv_attend_merge_") + type_name<A>);

@@ -25,13 +25,7 @@ struct Symbol {
     std::string name, family;
     std::vector<std::string> types, dims; // as the name has them
 
-    // CUDA's names end with the layout, which in Metal is a constant.
     explicit Symbol(const std::string &full) : name(full) {
-        for (const std::string layout : {"_paged", "_contiguous"}) {
-            if (name.size() > layout.size() && name.substr(name.size() - layout.size()) == layout) {
-                name.resize(name.size() - layout.size());
-            }
-        }
         std::istringstream words(name.substr(4));
         for (std::string word; std::getline(words, word, '_');) {
             if (word == "f16" || word == "bf16" || word == "f32" || (word == "quant" && !types.empty())) {
