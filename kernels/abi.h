@@ -28,7 +28,7 @@
  * that what it has not costs nothing. A kernel takes those that it names. PAGED: block_size
  * is a power of two, and a table says where blocks lie. WIDE: every row that moves is
  * aligned to 16 bytes and made of whole runs. CUDA kernels look at their pointers and
- * arguments instead, and have the layout in their names.
+ * arguments instead.
  */
 enum { FKV_PAGED, FKV_WIDE, FKV_WITH_ROPE, FKV_WITH_QUERIES, FKV_WITH_TABLE, FKV_WITH_OFFSETS,
        FKV_WITH_ALIBI, FKV_WITH_SINKS, FKV_WITH_SOFTCAP, FKV_WITH_LSE, FKV_WITH_FINAL_LSE,

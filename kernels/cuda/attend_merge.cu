@@ -17,7 +17,7 @@ template <class T> struct Merge {
 
     __device__ static void run(const Operands &at, const fkv_attend_args &args) {
         Task task(at, args);
-        if (!task.read(args.table_stride > 1, FKV_PREFILL_ROWS) || !task.mergeable() || args.v_dim > MOST_DIM) return;
+        if (!task.read(FKV_PREFILL_ROWS) || !task.mergeable() || args.v_dim > MOST_DIM) return;
         FKV_SHARED(shared);
         Output<T> out{at, args, task};
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -13,7 +13,7 @@ const (
 // that what it has not costs nothing. A kernel takes those that it names. PAGED: block_size
 // is a power of two, and a table says where blocks lie. WIDE: every row that moves is
 // aligned to 16 bytes and made of whole runs. CUDA kernels look at their pointers and
-// arguments instead, and have the layout in their names.
+// arguments instead.
 const (
 	Paged = iota
 	Wide
@@ -527,7 +527,7 @@ type AttendArgs struct {
 	First, Items                uint32 // items of WORK that this launch runs
 	Seqs, Tokens                uint32
 	QHeads, KVHeads, KDim, VDim uint32
-	Blocks, BlockSize           uint32 // block_size is a power of two in paged kernels
+	Blocks, BlockSize           uint32 // where table_stride is more than 1, block_size is a power of two
 	TableStride                 uint32 // contiguous: 1 with a table
 	Window, SinkTokens          uint32 // window 0: none
 	Scale                       float32
