@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
@@ -187,7 +187,7 @@ const fromModel = "model"
 // of the embedded model. It returns the tokens that the model was made for, 0 where
 // flags make it another one.
 func (s *cacheStatus) shape(given func(flag string) bool, f doctorFlags, cfg *kvcache.Config) (context int, err error) {
-	m, _, err := llama.LoadFS(modeldata.Files, ".")
+	m, _, err := runner.LoadFS(modeldata.Files, ".")
 	if err != nil {
 		return 0, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -21,7 +21,7 @@ type generateFlags struct {
 	model          modelFlags
 	prompts, turns []string
 	maxTokens      int
-	sampling       llama.Sampling
+	sampling       runner.Sampling
 	device         deviceFlags
 	cache          cacheFlags
 	json           bool
@@ -88,7 +88,7 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if os.Getenv(config.EnvMaxSeqs) == "" { // else the variable decides, as everywhere
 		cfg.Memory.MaxSeqs = max(len(f.prompts), config.DefaultMaxSeqs)
 	}
-	if _, err := llama.NewSampler(f.sampling, 0); err != nil {
+	if _, err := runner.NewSampler(f.sampling, 0); err != nil {
 		return asFlag(err)
 	}
 	be, err := f.device.open()
@@ -103,18 +103,18 @@ func (f generateFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	runner, err := llama.New(be, model, llama.Options{Cache: cfg, Threads: f.device.threads})
+	r, err := runner.New(be, model, runner.Options{Cache: cfg, Threads: f.device.threads})
 	if err != nil {
 		return asFlag(asVariable(err, cfg, be.Info().Name))
 	}
-	defer func() { err = errors.Join(err, runner.Close()) }()
+	defer func() { err = errors.Join(err, r.Close()) }()
 
-	cfg = runner.Pool().Config()
+	cfg = r.Pool().Config()
 	t := newTranscript(cmd, f, tokenizer, cfg.Memory.Capacity)
 	if err := t.checkPrompts(model.Context); err != nil {
 		return err
 	}
-	stats, failed := t.generate(cmd.Context(), runner, model.Context)
+	stats, failed := t.generate(cmd.Context(), r, model.Context)
 	if failed != nil && !t.presentable() {
 		return asVariable(failed, cfg, be.Info().Name)
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -27,10 +27,10 @@ func (f modelFlags) name() string {
 }
 
 // load reads the model that was asked for.
-func (f modelFlags) load() (*llama.Model, *llama.Tokenizer, error) {
+func (f modelFlags) load() (*runner.Model, *runner.Tokenizer, error) {
 	switch {
 	case f.model != "":
-		model, tokenizer, err := llama.Load(f.model, f.tokenizer)
+		model, tokenizer, err := runner.Load(f.model, f.tokenizer)
 		if err == nil && tokenizer == nil {
 			err = fmt.Errorf("--model %s: its %d tokens are not bytes, and it brings no vocabulary that can be used; name its tokenizer file with --tokenizer", f.model, model.Vocab)
 		}
@@ -38,5 +38,5 @@ func (f modelFlags) load() (*llama.Model, *llama.Tokenizer, error) {
 	case f.tokenizer != "":
 		return nil, nil, fmt.Errorf("--tokenizer %s: the embedded model has its own vocabulary; name a --model too", f.tokenizer)
 	}
-	return llama.LoadFS(modeldata.Files, ".")
+	return runner.LoadFS(modeldata.Files, ".")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/runner"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -19,12 +19,12 @@ import (
 type transcript struct {
 	out           io.Writer
 	progress      *progress
-	tokenizer     *llama.Tokenizer
+	tokenizer     *runner.Tokenizer
 	conversations []*conversation
 	turns         []string // what each conversation goes on with
 	maxTokens     int      // of an answer
 	capacity      int      // tokens a sequence may have
-	sampling      llama.Sampling
+	sampling      runner.Sampling
 	stream        bool
 	json          bool
 	emitted       int
@@ -53,7 +53,7 @@ type answer struct {
 	pieces strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *llama.Tokenizer, capacity int) *transcript {
+func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *runner.Tokenizer, capacity int) *transcript {
 	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
 		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json}
 	if !t.stream { // streamed text is progress enough
@@ -87,9 +87,9 @@ func (t *transcript) checkPrompts(context int) error {
 }
 
 // generate decodes all conversations as one batch, a turn after the other.
-func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.AnyBuffer], context int) (llama.Report, error) {
+func (t *transcript) generate(ctx context.Context, model *runner.Runner[backend.AnyBuffer], context int) (runner.Report, error) {
 	defer t.progress.clear()
-	total, err := t.answer(ctx, runner)
+	total, err := t.answer(ctx, model)
 	for i, turn := range t.turns {
 		if err != nil {
 			break
@@ -101,8 +101,8 @@ func (t *transcript) generate(ctx context.Context, runner *llama.Runner[backend.
 					i+1, len(t.turns), j+1, len(t.conversations), count(len(c.tokens), "token"), t.limit(context))
 			}
 		}
-		var r llama.Report
-		r, err = t.answer(ctx, runner)
+		var r runner.Report
+		r, err = t.answer(ctx, model)
 		total.Add(r)
 	}
 	return total, err
@@ -116,13 +116,13 @@ func (c *conversation) say(text string, tokens []uint32) {
 }
 
 // answer generates what follows in every conversation. What the cache still has of
-// the turns before is not computed again: see llama.Runner.Generate.
-func (t *transcript) answer(ctx context.Context, runner *llama.Runner[backend.AnyBuffer]) (llama.Report, error) {
-	prompts := make([]llama.Prompt, len(t.conversations))
+// the turns before is not computed again: see runner.Runner.Generate.
+func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.AnyBuffer]) (runner.Report, error) {
+	prompts := make([]runner.Prompt, len(t.conversations))
 	for i, c := range t.conversations {
 		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
 	}
-	report, err := runner.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
+	report, err := model.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
 	for i, c := range t.conversations {
 		c.current.ReusedTokens = report.Matches[i].Cached
 	}

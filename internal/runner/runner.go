@@ -1,4 +1,4 @@
-package llama
+package runner
 
 import (
 	"errors"
@@ -100,7 +100,7 @@ func (r *Runner[B]) allocate(opt Options) error {
 	}
 	r.rows = max(chunk, r.pool.Config().Memory.MaxSeqs) // every sequence can decode in one step
 	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > (1<<30)/widest {
-		return backend.ErrArgument{Package: "llama", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
+		return backend.ErrArgument{Package: "runner", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
 	}
 	var errs [5]error
 	r.q, errs[0] = newPort(r.be, r.rows, m.Heads*m.HeadDim)

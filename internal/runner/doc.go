@@ -1,4 +1,4 @@
-// Package llama runs models of the Llama architecture on the host, with every
+// Package runner runs models of the Llama architecture on the host, with every
 // key and value in a cache of this library. It is the reference of how a model
 // runner links the library, and small enough to be read as an example.
 //
@@ -8,4 +8,4 @@
 //
 // The weights are float32 on the host, whatever the file stores, and so are the
 // matrix products: the package shows a cache, not how to run a model fast.
-package llama
+package runner

@@ -1,4 +1,4 @@
-package llama
+package runner
 
 import (
 	"cmp"
@@ -93,7 +93,7 @@ func (g *generation[B]) begin(prompts []Prompt, s Sampling) (err error) {
 	for i, prompt := range prompts {
 		n := len(prompt.Tokens)
 		if n == 0 {
-			return backend.ErrArgument{Package: "llama", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
+			return backend.ErrArgument{Package: "runner", Op: "generate", What: fmt.Sprintf("prompt %d has no tokens, not even BOS", i)}
 		}
 		run := &g.runs[i]
 		run.number, run.prompt = i, prompt

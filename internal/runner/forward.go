@@ -1,4 +1,4 @@
-package llama
+package runner
 
 import (
 	"fmt"
@@ -45,10 +45,10 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 	m, n := r.model, 0
 	for _, w := range work {
 		if len(w.Tokens) > r.rows-n {
-			return logits, backend.ErrArgument{Package: "llama", Op: "forward", What: fmt.Sprintf("more than the %d tokens of a step", r.rows)}
+			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("more than the %d tokens of a step", r.rows)}
 		}
 		if len(w.Rest) != len(r.steps)-1 {
-			return logits, backend.ErrArgument{Package: "llama", Op: "forward", What: fmt.Sprintf("%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))}
+			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("%d sequences: need one for each of %d pools", 1+len(w.Rest), len(r.steps))}
 		}
 		for i, step := range r.steps {
 			if err := step.Add(w.of(i), w.Tokens); err != nil {
@@ -57,7 +57,7 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 		}
 		for _, token := range w.Tokens {
 			if uint64(token) >= uint64(m.Vocab) {
-				return logits, backend.ErrArgument{Package: "llama", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
+				return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
 			}
 			copy(r.x[n*m.Dim:], m.Embed.Data[int(token)*m.Dim:][:m.Dim])
 			n++
