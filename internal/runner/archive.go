@@ -16,9 +16,10 @@ import (
 type archive struct {
 	*reader
 	tensors map[string]tensor
+	files   [][]byte // that the tensors are in
 }
 
-func newArchive(r *reader) *archive { return &archive{r, map[string]tensor{}} }
+func newArchive(r *reader) *archive { return &archive{r, map[string]tensor{}, [][]byte{r.data}} }
 
 // tensor is an array of a file as it is stored.
 type tensor struct {

@@ -16,9 +16,9 @@ func parseCheckpoint(f file) (Config, *archive) {
 	}
 	a.at = 0
 	field := func(name string) int { return int(int32(a.u32(name))) }
-	c := Config{Dim: field("dim"), Hidden: field("hidden_dim"), Layers: field("n_layers"), Heads: field("n_heads"),
-		KVHeads: field("n_kv_heads"), Vocab: field("vocab_size"), Context: field("seq_len"),
-		Eps: 1e-5, RoPE: backend.RoPE{Pairing: backend.Interleaved}, BOS: 1, EOS: []uint32{2}}
+	c := Config{Dim: field("dim"), Block: Block{Hidden: field("hidden_dim"), Act: "silu", RoPE: backend.RoPE{Pairing: backend.Interleaved}},
+		Layers: field("n_layers"), Eps: 1e-5, BOS: 1, EOS: []uint32{2}, Names: huggingFace}
+	c.Heads, c.KVHeads, c.Vocab, c.Context = field("n_heads"), field("n_kv_heads"), field("vocab_size"), field("seq_len")
 	if c.Tied = c.Vocab > 0; !c.Tied {
 		c.Vocab = -c.Vocab
 	}
@@ -36,24 +36,24 @@ func parseCheckpoint(f file) (Config, *archive) {
 	}
 	each := func(part string, shape ...int) {
 		for l := 0; l < c.Layers && a.err == nil; l++ {
-			add(fmt.Sprintf(huggingFace.layer, l, part), shape...)
+			add(fmt.Sprintf(huggingFace.layer, l, part)+".weight", shape...)
 		}
 	}
 	n, kv := huggingFace, c.KVHeads*c.HeadDim
-	add(n.embed, c.Vocab, c.Dim)
+	add(n.embed+".weight", c.Vocab, c.Dim)
 	each(n.attnNorm, c.Dim)
 	each(n.q, c.Dim, c.Dim)
 	each(n.k, kv, c.Dim)
 	each(n.v, kv, c.Dim)
 	each(n.o, c.Dim, c.Dim)
 	each(n.ffnNorm, c.Dim)
-	each(n.gate, c.Hidden, c.Dim)
-	each(n.down, c.Dim, c.Hidden)
-	each(n.up, c.Hidden, c.Dim)
-	add(n.norm, c.Dim)
+	each(n.ffn+n.gate, c.Hidden, c.Dim)
+	each(n.ffn+n.down, c.Dim, c.Hidden)
+	each(n.ffn+n.up, c.Hidden, c.Dim)
+	add(n.norm+".weight", c.Dim)
 	add("rotations", c.Context, c.HeadDim) // tables that nobody needs
 	if !c.Tied {
-		add(n.output, c.Vocab, c.Dim)
+		add(n.output+".weight", c.Vocab, c.Dim)
 	}
 	if a.left() != 0 {
 		a.fail("size", "%d bytes follow the weights that the header describes", a.left())

@@ -25,14 +25,15 @@ type array struct {
 }
 
 func craftConfig(dim int) Config {
-	return Config{Dim: dim, Hidden: dim, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: dim / 2, Vocab: 5, Context: 6,
-		Eps: 1e-5, RoPE: backend.RoPE{Pairing: backend.Interleaved}, Tied: true, BOS: 1, EOS: []uint32{2}}
+	return Config{Dim: dim, Layers: 2, Vocab: 5, Context: 6, Eps: 1e-5, Tied: true, BOS: 1, EOS: []uint32{2}, Names: huggingFace,
+		Block: Block{Hidden: dim, Heads: 2, KVHeads: 1, HeadDim: dim / 2, RoPE: backend.RoPE{Pairing: backend.Interleaved}, Act: "silu"}}
 }
 
 // craftArrays is the weights of c under the names of n.
 func craftArrays(c Config, n naming) []array {
 	var list []array
 	add := func(name string, shape ...int) {
+		name += ".weight"
 		size, _ := backend.Mul(shape...)
 		a := array{name, shape, make([]float32, size)}
 		for i := range a.data {
@@ -51,9 +52,9 @@ func craftArrays(c Config, n naming) []array {
 		add(in(n.v), kv, c.Dim)
 		add(in(n.o), c.Dim, q)
 		add(in(n.ffnNorm), c.Dim)
-		add(in(n.gate), c.Hidden, c.Dim)
-		add(in(n.up), c.Hidden, c.Dim)
-		add(in(n.down), c.Dim, c.Hidden)
+		add(in(n.ffn+n.gate), c.Hidden, c.Dim)
+		add(in(n.ffn+n.up), c.Hidden, c.Dim)
+		add(in(n.ffn+n.down), c.Dim, c.Hidden)
 	}
 	if !c.Tied {
 		add(n.output, c.Vocab, c.Dim)
@@ -189,15 +190,15 @@ func craftCheckpoint(c Config) []byte {
 		out = append(out, u32(uint32(int32(v)))...)
 	}
 	n := huggingFace
-	out = append(out, encode("F32", named[n.embed])...)
-	for _, part := range []string{n.attnNorm, n.q, n.k, n.v, n.o, n.ffnNorm, n.gate, n.down, n.up} {
+	out = append(out, encode("F32", named[n.embed+".weight"])...)
+	for _, part := range []string{n.attnNorm, n.q, n.k, n.v, n.o, n.ffnNorm, n.ffn + n.gate, n.ffn + n.down, n.ffn + n.up} {
 		for l := range c.Layers {
-			out = append(out, encode("F32", named[fmt.Sprintf(n.layer, l, part)])...)
+			out = append(out, encode("F32", named[fmt.Sprintf(n.layer, l, part)+".weight"])...)
 		}
 	}
-	out = join(out, encode("F32", named[n.norm]), make([]byte, 4*c.Context*c.HeadDim))
+	out = join(out, encode("F32", named[n.norm+".weight"]), make([]byte, 4*c.Context*c.HeadDim))
 	if !c.Tied {
-		out = append(out, encode("F32", named[n.output])...)
+		out = append(out, encode("F32", named[n.output+".weight"])...)
 	}
 	return out
 }

@@ -43,7 +43,9 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 		return logits, err
 	}
 	m, n := r.model, 0
+	r.counts = r.counts[:0]
 	for _, w := range work {
+		first := n
 		if len(w.Tokens) > r.rows-n {
 			return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("more than the %d tokens of a step", r.rows)}
 		}
@@ -59,18 +61,23 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 			if uint64(token) >= uint64(m.Vocab) {
 				return logits, backend.ErrArgument{Package: "runner", Op: "forward", What: fmt.Sprintf("token %d: the vocabulary has %d", token, m.Vocab)}
 			}
-			copy(r.x[n*m.Dim:], m.Embed.Data[int(token)*m.Dim:][:m.Dim])
+			row := r.x[n*m.Dim : (n+1)*m.Dim]
+			copy(row, m.Embed.Data[int(token)*m.Dim:][:m.Dim])
+			if m.EmbedScale != 0 {
+				scale(row, m.EmbedScale)
+			}
+			r.positions[n] = w.Seq.NextPosition() + n - first
 			n++
 		}
+		r.counts = append(r.counts, len(w.Tokens))
 	}
 	if err := r.each(func(step *kvcache.Batch[B]) error { return step.Plan(r.stream) }); err != nil {
 		return logits, err
 	}
 	for l := range m.Layers {
-		if err := r.attention(l, n); err != nil {
+		if err := r.layer(l, n); err != nil {
 			return logits, err
 		}
-		r.feedForward(l, n)
 	}
 	if err := r.each((*kvcache.Batch[B]).Commit); err != nil {
 		return logits, err
@@ -84,9 +91,14 @@ func (r *Runner[B]) Forward(work []Work[B], all bool) (logits blas32.General, er
 		}
 		n = len(work)
 	}
-	r.norm(r.h, r.x, m.Norm, n)
+	rms(r.h, r.x, m.Norm, n, float64(m.Eps))
 	r.logits = slices.Grow(r.logits[:0], n*m.Vocab)[:n*m.Vocab]
 	r.multiply(0, r.logits, m.Output, r.h, n)
+	if limit := float64(m.LogitCap); limit > 0 {
+		for i, v := range r.logits {
+			r.logits[i] = float32(limit * math.Tanh(float64(v)/limit))
+		}
+	}
 	return blas32.General{Rows: n, Cols: m.Vocab, Stride: m.Vocab, Data: r.logits}, nil
 }
 
@@ -100,51 +112,52 @@ func (r *Runner[B]) each(do func(*kvcache.Batch[B]) error) error {
 	return nil
 }
 
-// attention adds a layer's attention over the cache to the hidden states. This
-// is all that a runner does with the cache in a layer.
-func (r *Runner[B]) attention(l, n int) error {
-	w := &r.model.Layers[l]
-	r.norm(r.h, r.x, w.AttnNorm, n)
-	r.multiply(0, r.q.host, w.Q, r.h, n)
-	r.multiply(0, r.k.host, w.K, r.h, n)
-	r.multiply(0, r.v.host, w.V, r.h, n)
-	for _, p := range []*port[B]{r.q, r.k, r.v} {
-		if err := p.send(r.stream, n); err != nil {
-			return err
+// layer adds what a layer's two sublayers make of the n hidden states to them.
+func (r *Runner[B]) layer(l, n int) error {
+	b, w, eps := r.model.block(l), &r.model.Layers[l], float64(r.model.Eps)
+	rms(r.h, r.x, w.AttnNorm, n, eps)
+	if err := r.attention(l, n); err != nil {
+		return err
+	}
+	r.residual(w.PostAttn, n, func(dst []float32) {
+		r.multiply(1, dst, w.O.General, r.out.host, n)
+		addBias(dst, w.O.Bias, n)
+	})
+	rms(r.h, r.x, w.FFNNorm, n, eps)
+	r.residual(w.PostFFN, n, func(dst []float32) {
+		if w.Experts.Each != nil {
+			r.route(dst, b, w, r.h, n)
+		} else {
+			r.feedForward(dst, 1, b.Act, &w.FFN, r.h, n)
 		}
-	}
-
-	step := r.steps[0]
-	if len(r.steps) > 1 {
-		step, l = r.steps[l], 0
-	}
-	io := kvcache.Dense(r.q.buf, r.k.buf, r.v.buf, r.out.buf)
-	io.Rotate = true
-	if err := step.Append(l, io); err != nil {
-		return err
-	}
-	if err := step.Attend(l, io); err != nil {
-		return err
-	}
-
-	if err := r.out.receive(r.stream, n); err != nil {
-		return err
-	}
-	r.multiply(1, r.x, w.O, r.out.host, n)
+	})
 	return nil
 }
 
-// feedForward adds a layer's SwiGLU block to the hidden states.
-func (r *Runner[B]) feedForward(l, n int) {
-	m, w := r.model, &r.model.Layers[l]
-	r.norm(r.h, r.x, w.FFNNorm, n)
-	r.multiply(0, r.gate, w.Gate, r.h, n)
-	r.multiply(0, r.up, w.Up, r.h, n)
-	r.parallel(n, 32*m.Hidden, func(from, to int) {
-		for i := from * m.Hidden; i < to*m.Hidden; i++ {
-			g := float64(r.gate[i])
-			r.gate[i] = float32(g/(1+math.Exp(-g))) * r.up[i]
+// residual adds what a sublayer adds to its dst to the n hidden states, normed where there are weights of a norm.
+func (r *Runner[B]) residual(norm []float32, n int, add func(dst []float32)) {
+	if norm == nil {
+		add(r.x)
+		return
+	}
+	y := r.floats(tmpAdded, n*r.model.Dim)
+	clear(y)
+	add(y)
+	rms(y, y, norm, n, float64(r.model.Eps))
+	addScaled(r.x[:len(y)], y, 1)
+}
+
+// feedForward computes n rows of a gated block: dst = block(in) + beta·dst.
+func (r *Runner[B]) feedForward(dst []float32, beta float32, act string, w *FeedForward, in []float32, n int) {
+	hidden, of := w.Gate.Rows, activations[act]
+	gate, up := r.floats(tmpGate, n*hidden), r.floats(tmpUp, n*hidden)
+	r.project(gate, &w.Gate, in, n)
+	r.project(up, &w.Up, in, n)
+	r.parallel(n, 32*hidden, func(from, to int) {
+		for i := from * hidden; i < to*hidden; i++ {
+			gate[i] = of(gate[i], up[i])
 		}
 	})
-	r.multiply(1, r.x, w.Down, r.gate, n)
+	r.multiply(beta, dst, w.Down.General, gate, n)
+	addBias(dst, w.Down.Bias, n)
 }

@@ -27,7 +27,7 @@ func fuzzReader(f *testing.F, name string, seed []byte, read func(file) error) {
 func FuzzSafetensors(f *testing.F) {
 	cfg := tiny()
 	fuzzReader(f, "model.safetensors", craftSafetensors(craftArrays(cfg, huggingFace), "BF16"), func(in file) error {
-		_, err := parseSafetensors(in).model(cfg, huggingFace)
+		_, err := parseSafetensors(in).model(cfg)
 		return err
 	})
 }
@@ -43,7 +43,7 @@ func FuzzGGUF(f *testing.F) {
 func FuzzCheckpoint(f *testing.F) {
 	fuzzReader(f, "model.bin", craftCheckpoint(tiny()), func(in file) error {
 		c, a := parseCheckpoint(in)
-		_, err := a.model(c, huggingFace)
+		_, err := a.model(c)
 		return err
 	})
 }

@@ -151,13 +151,19 @@ var ggufNames = map[string]string{
 // ggufConfig is the shape of the model in a GGUF file. Its query and key rows are
 // in the order that pairs neighbours, also where the original paired halves.
 func ggufConfig(meta *settings, a *archive) Config {
-	if shape := a.tensors[ggml.embed].shape; len(shape) == 2 {
+	if shape := a.tensors[ggml.embed+".weight"].shape; len(shape) == 2 {
 		meta.values["vocab_size"] = float64(shape[0])
 	}
-	_, untied := a.tensors[ggml.output]
+	_, untied := a.tensors[ggml.output+".weight"]
 	meta.values["tie_word_embeddings"] = !untied
-	c := meta.config("rope_scaling.")
-	c.RoPE.Pairing, c.RoPE.Dims = backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
+	for key, value := range map[string]any{"max_position_embeddings": 2048.0, "rms_norm_eps": 1e-6, "bos_token_id": 1.0, "eos_token_id": 2.0} {
+		meta.assume(map[string]any{ggufNames[key]: value})
+	}
+	if name := get(meta, "model_type", "llama"); name != "llama" {
+		meta.keep(meta.unsupported("model_type %s in a GGUF file", name))
+	}
+	c := meta.config()
+	c.Names, c.RoPE.Pairing, c.RoPE.Dims = ggml, backend.Interleaved, meta.int("llama.rope.dimension_count", c.HeadDim)
 	if meta.int("llama.attention.value_length", c.HeadDim) != c.HeadDim {
 		meta.keep(meta.unsupported("a value length other than the key length"))
 	}

@@ -1,14 +1,15 @@
 package runner
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 )
 
-// Load reads a model from disk. path is a folder with model.safetensors and
-// config.json, a .safetensors file with config.json beside it, a .gguf file, or a
+// Load reads a model from disk. path is a folder with config.json and
+// model.safetensors or the files of model.safetensors.index.json, a .safetensors file with config.json beside it, a .gguf file, or a
 // .bin checkpoint of llama2.c. tokenizer is a tokenizer file of llama2.c; "" is
 // what the model brings: the vocabulary inside of a GGUF file, or bytes. The
 // tokenizer is nil if the model brings none that can be used.
@@ -36,7 +37,13 @@ func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 // LoadFS is Load from any file system, as of a model that is embedded in the program.
 func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
+		index := path.Join(name, "model.safetensors.index.json")
 		name = path.Join(name, "model.safetensors")
+		if _, err := fs.Stat(fsys, name); errors.Is(err, fs.ErrNotExist) {
+			if _, err := fs.Stat(fsys, index); err == nil {
+				name = index
+			}
+		}
 	}
 	f, err := open(fsys, name)
 	if err != nil {
@@ -44,37 +51,46 @@ func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
 	}
 	switch path.Ext(name) {
 	case ".safetensors":
-		return loadSafetensors(fsys, f)
+		return loadSafetensors(fsys, f, parseSafetensors(f))
+	case ".json":
+		return loadSafetensors(fsys, f, parseShards(fsys, f))
 	case ".gguf":
 		return loadGGUF(f)
 	case ".bin":
 		cfg, a := parseCheckpoint(f)
-		m, err := a.model(cfg, huggingFace)
+		m, err := a.model(cfg)
 		return m, nil, err
 	}
 	return nil, nil, f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
 }
 
-func loadSafetensors(fsys fs.FS, f file) (*Model, *Tokenizer, error) {
-	c, err := open(fsys, path.Join(path.Dir(f.name), "config.json"))
+func loadSafetensors(fsys fs.FS, f file, a *archive) (*Model, *Tokenizer, error) {
+	cfg, err := readConfig(fsys, path.Dir(f.name))
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := parseConfig(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := parseSafetensors(f).model(cfg, huggingFace)
+	m, err := a.model(cfg)
 	if err != nil || !isByteLevel(cfg) {
 		return m, nil, err
 	}
 	return m, newByteTokenizer(cfg.Vocab, cfg.BOS), nil
 }
 
+// LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
+func LoadConfig(folder string) (Config, error) { return readConfig(disk{}, filepath.ToSlash(folder)) }
+
+func readConfig(fsys fs.FS, folder string) (Config, error) {
+	f, err := open(fsys, path.Join(folder, "config.json"))
+	if err != nil {
+		return Config{}, err
+	}
+	return parseConfig(f)
+}
+
 func loadGGUF(f file) (*Model, *Tokenizer, error) {
 	meta, a := parseGGUF(f)
 	cfg := ggufConfig(meta, a)
-	m, err := a.model(cfg, ggml)
+	m, err := a.model(cfg)
 	if err != nil || meta.values["tokenizer.ggml.model"] != "llama" {
 		return m, nil, err
 	}

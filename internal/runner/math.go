@@ -8,20 +8,68 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// norm is RMSNorm of n rows of x into dst, with weights w.
-func (r *Runner[B]) norm(dst, x, w []float32, n int) {
+// rms is RMSNorm of n rows of x into dst, with weights w, or without any of rows of equal parts of x.
+func rms(dst, x, w []float32, n int, eps float64) {
 	dim := len(w)
+	if w == nil {
+		dim = len(x) / max(n, 1)
+	}
 	for t := range n {
 		row, out := x[t*dim:(t+1)*dim], dst[t*dim:(t+1)*dim]
 		sum := 0.0
 		for _, v := range row {
 			sum += float64(v) * float64(v)
 		}
-		scale := float32(1 / math.Sqrt(sum/float64(dim)+float64(r.model.Eps)))
+		scale := float32(1 / math.Sqrt(sum/float64(dim)+eps))
 		for i, v := range row {
-			out[i] = v * scale * w[i]
+			if out[i] = v * scale; w != nil {
+				out[i] *= w[i]
+			}
 		}
 	}
+}
+
+// activations are what becomes of a gate and what it gates.
+var activations = map[string]func(gate, up float32) float32{
+	"silu": func(gate, up float32) float32 {
+		g := float64(gate)
+		return float32(g/(1+math.Exp(-g))) * up
+	},
+	"gelu_pytorch_tanh": func(gate, up float32) float32 {
+		g := float64(gate)
+		return float32(g/2*(1+math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))) * up
+	},
+	"swiglu_oai": func(gate, up float32) float32 { // of gpt-oss
+		g := min(float64(gate), 7)
+		return float32((min(max(float64(up), -7), 7) + 1) * g / (1 + math.Exp(-1.702*g)))
+	},
+}
+
+func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+
+func scale(x []float32, by float32) {
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+func addScaled(dst, x []float32, by float32) {
+	for i, v := range x {
+		dst[i] += v * by
+	}
+}
+
+// addBias adds a bias, where there is one, to n rows.
+func addBias(dst, bias []float32, n int) {
+	for t := range n {
+		addScaled(dst[t*len(bias):], bias, 1)
+	}
+}
+
+// project computes n rows of dst = x·wᵀ + bias.
+func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
+	r.multiply(0, dst, w.General, x, n)
+	addBias(dst, w.Bias, n)
 }
 
 // multiply computes n rows of dst = x·wᵀ + beta·dst. The rows of w are taken in

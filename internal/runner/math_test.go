@@ -54,9 +54,8 @@ func TestParallelCoversEverythingOnce(t *testing.T) {
 }
 
 func TestNorm(t *testing.T) {
-	r := &Runner[*cpu.Buffer]{model: &Model{Config: Config{Eps: 1e-5}}}
 	out := make([]float32, 4)
-	r.norm(out, []float32{3, -4, 0, 0}, []float32{1, 2}, 2)
+	rms(out, []float32{3, -4, 0, 0}, []float32{1, 2}, 2, 1e-5)
 	scale := 1 / math.Sqrt(12.5+1e-5)
 	require.InDeltaSlice(t, []float64{3 * scale, -8 * scale, 0, 0}, []float64{float64(out[0]), float64(out[1]), float64(out[2]), float64(out[3])}, 1e-6)
 }

@@ -28,19 +28,19 @@ func (n *naive) step(token uint32) []float64 {
 	for l := range m.Layers {
 		w := &m.Layers[l]
 		h := n.norm(x, w.AttnNorm)
-		q, k, v := product(w.Q, h), product(w.K, h), product(w.V, h)
+		q, k, v := product(w.Q.General, h), product(w.K.General, h), product(w.V.General, h)
 		pos := len(n.k[l])
 		n.rotate(q, pos)
 		n.rotate(k, pos)
 		n.k[l], n.v[l] = append(n.k[l], k), append(n.v[l], v)
-		add(x, product(w.O, n.attend(l, q)))
+		add(x, product(w.O.General, n.attend(l, q)))
 
 		h = n.norm(x, w.FFNNorm)
-		gate, up := product(w.Gate, h), product(w.Up, h)
+		gate, up := product(w.FFN.Gate.General, h), product(w.FFN.Up.General, h)
 		for i, g := range gate {
 			gate[i] = g / (1 + math.Exp(-g)) * up[i]
 		}
-		add(x, product(w.Down, gate))
+		add(x, product(w.FFN.Down.General, gate))
 	}
 	return product(m.Output, n.norm(x, m.Norm))
 }

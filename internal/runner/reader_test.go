@@ -45,7 +45,7 @@ func TestFormatsAgree(t *testing.T) {
 		for _, kind := range []string{"F32", "F16", "BF16", "Q8_0"} {
 			m, tok, err := LoadFS(folder(map[string][]byte{"m.gguf": craftGGUF(craftMeta(cfg), craftArrays(cfg, ggml), kind)}), "m.gguf")
 			same(m, tok, err)
-			cfg.RoPE.Theta, cfg.RoPE.Dims = 10000, cfg.HeadDim
+			cfg.RoPE.Theta, cfg.RoPE.Dims, cfg.Names = 10000, cfg.HeadDim, ggml
 			require.Equal(t, cfg, m.Config)
 			require.Equal(t, []uint32{1, 4, 3}, tok.Encode("a\n"))
 		}
@@ -315,18 +315,18 @@ func TestConfig(t *testing.T) {
 	c, err = parse(`,"rope_parameters":{"rope_type":"yarn","rope_theta":20000,"factor":4,"beta_fast":16},"eos_token_id":null`)
 	require.NoError(t, err)
 	require.Equal(t, backend.RoPE{Theta: 20000, Scaling: backend.YaRNScaling, Factor: 4, BetaFast: 16, OriginalContext: 6}, c.RoPE)
-	require.Equal(t, []uint32{2}, c.EOS)
+	require.Empty(t, c.EOS, "null, which is not the default")
 	c, err = parse(`,"rope_scaling":{"type":"default"},"rope_scaling":null`)
 	require.NoError(t, err)
 	require.Equal(t, backend.RoPE{Theta: 10000}, c.RoPE)
 
 	for more, feature := range map[string]string{
-		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling of type dynamic",
-		`,"rope_scaling":{"type":"yarn","factor":2,"mscale":1}`:       "rope_scaling.mscale 1",
-		`,"model_type":"mistral"`:                                     "model_type mistral",
+		`,"rope_scaling":{"type":"dynamic","factor":2}`:               "rope_scaling.type dynamic",
+		`,"quantization_config":{"quant_method":"mxfp4"}`:             "quantization_config map[quant_method:mxfp4]",
+		`,"model_type":"mixtral"`:                                     "model_type mixtral",
 		`,"hidden_act":"gelu"`:                                        "hidden_act gelu",
-		`,"attention_bias":true`:                                      "attention_bias true",
-		`,"rope_parameters":{"rope_type":"longrope","rope_theta":10}`: "rope_scaling of type longrope",
+		`,"mlp_bias":true`:                                            "mlp_bias true",
+		`,"rope_parameters":{"rope_type":"longrope","rope_theta":10}`: "rope_parameters.rope_type longrope",
 	} {
 		_, err := parse(more)
 		require.Equal(t, ErrUnsupported{File: "config.json", Feature: feature}, err)

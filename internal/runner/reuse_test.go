@@ -50,7 +50,7 @@ func (w *watched[B]) Attend(s backend.Stream, p backend.AttendParams[B]) error {
 // little is a model that is quick to run, with the smallest heads that every device has
 // kernels for. Its token 0 ends a text.
 func little(seed uint64) *Model {
-	return randomModel(Config{Dim: 16, Hidden: 16, Layers: 2, Vocab: 11, Context: 64, Heads: 2, KVHeads: 1, HeadDim: 64, Eps: 1e-5}, seed)
+	return randomModel(Config{Dim: 16, Layers: 2, Vocab: 11, Context: 64, Eps: 1e-5, Block: Block{Hidden: 16, Heads: 2, KVHeads: 1, HeadDim: 64, Act: "silu"}}, seed)
 }
 
 // endless is a little model in which no token ends a text.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -37,18 +38,24 @@ type Runner[B backend.Buffer] struct {
 	rows    int // tokens of the largest step
 	threads int
 
-	q, k, v, out *port[B]  // [rows, heads*HeadDim]
+	q, k, v, out *port[B]  // [rows, heads*HeadDim], of a layer
 	x, h         []float32 // [rows, Dim]
-	gate, up     []float32 // [rows, Hidden]
 	logits       []float32 // [tokens asked for, Vocab], grows
+	positions    []int     // [rows], of the step's tokens
+	counts       []int     // tokens of each of the step's sequences
+	tmp          [temporaries][]float32
 }
 
 // New makes a runner of m on be. Both stay the caller's and must outlive it.
 // Errors are those of kvcache.NewPool and of the device.
 func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runner[B], error) {
-	cfg, err := opt.cache(m)
+	cfg, err := m.Complete(opt.Cache, func(layer int) []float32 { return m.Layers[layer].Sinks })
 	if err != nil {
 		return nil, err
+	}
+	cfg.Model.Digest = m.Digest
+	if opt.LayerPools && (!m.alike() || cfg.Model.Masks != nil) {
+		return nil, backend.ErrArgument{Package: "runner", Op: "runner", What: "layer pools: the layers of this model are not alike"}
 	}
 	r := &Runner[B]{be: be, model: m, threads: opt.Threads}
 	n := 1
@@ -69,26 +76,6 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 	return r, nil
 }
 
-// cache completes the configuration of the cache by what the model says.
-func (o Options) cache(m *Model) (kvcache.Config, error) {
-	cfg := o.Cache
-	cfg.Model.Layers, cfg.Model.QHeads, cfg.Model.KVHeads = len(m.Layers), m.Heads, m.KVHeads
-	cfg.Model.HeadDim, cfg.Model.VHeadDim, cfg.Model.Act, cfg.Model.RoPE = m.HeadDim, m.HeadDim, backend.F32, &m.RoPE
-	cfg.Model.Digest = m.Digest
-	if cfg.Memory.Capacity > m.Context {
-		return cfg, kvcache.ErrConfig{Name: "Capacity", Value: fmt.Sprint(cfg.Memory.Capacity), Why: fmt.Sprintf("the model was made for %d tokens", m.Context)}
-	}
-	// Of one head, so that nothing overflows before the capacity is lowered, and of a type
-	// that goes with any.
-	resolved, err := kvcache.Config{
-		Model:   kvcache.Model{Layers: 1, KVHeads: 1, HeadDim: 1},
-		Storage: kvcache.Storage{K: backend.F32},
-		Memory:  kvcache.Memory{Layout: kvcache.Contiguous, Capacity: cfg.Memory.Capacity, MaxSeqs: 1},
-	}.Resolve()
-	cfg.Memory.Capacity = min(resolved.Memory.Capacity, m.Context)
-	return cfg, err
-}
-
 func (r *Runner[B]) allocate(opt Options) error {
 	m := r.model
 	if r.threads <= 0 {
@@ -99,17 +86,22 @@ func (r *Runner[B]) allocate(opt Options) error {
 		chunk = 256
 	}
 	r.rows = max(chunk, r.pool.Config().Memory.MaxSeqs) // every sequence can decode in one step
-	if widest := max(m.Dim, m.Hidden, m.Heads*m.HeadDim); r.rows > (1<<30)/widest {
+	var q, k, v, out int
+	for l := range m.Layers {
+		b := m.block(l)
+		q, k, v = max(q, b.Heads*b.HeadDim), max(k, b.KVHeads*b.HeadDim), max(v, b.KVHeads*b.valueDim())
+		out = max(out, b.Heads*b.valueDim(), b.Delta.ValueHeads*b.Delta.ValueDim)
+	}
+	if widest := max(m.Dim, m.Hidden, q, out); r.rows > (1<<30)/widest {
 		return backend.ErrArgument{Package: "runner", Op: "runner", What: fmt.Sprintf("chunk: %d tokens of %d elements are too many", r.rows, widest)}
 	}
 	var errs [5]error
-	r.q, errs[0] = newPort(r.be, r.rows, m.Heads*m.HeadDim)
-	r.k, errs[1] = newPort(r.be, r.rows, m.KVHeads*m.HeadDim)
-	r.v, errs[2] = newPort(r.be, r.rows, m.KVHeads*m.HeadDim)
-	r.out, errs[3] = newPort(r.be, r.rows, m.Heads*m.HeadDim)
+	r.q, errs[0] = newPort(r.be, r.rows*q)
+	r.k, errs[1] = newPort(r.be, r.rows*k)
+	r.v, errs[2] = newPort(r.be, r.rows*v)
+	r.out, errs[3] = newPort(r.be, r.rows*out)
 	r.stream, errs[4] = r.be.NewStream()
-	r.x, r.h = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim)
-	r.gate, r.up = make([]float32, r.rows*m.Hidden), make([]float32, r.rows*m.Hidden)
+	r.x, r.h, r.positions = make([]float32, r.rows*m.Dim), make([]float32, r.rows*m.Dim), make([]int, r.rows)
 	for _, pool := range r.pools {
 		r.steps = append(r.steps, pool.NewBatch())
 	}
@@ -147,46 +139,62 @@ func (r *Runner[B]) Close() error {
 	return errors.Join(errs...)
 }
 
-// port is an activation [rows, width] that host and device exchange. Where device
+// Temporaries of a layer. What is in one is lost when a part of the layer that names it, too, is computed.
+const (
+	tmpGate = iota
+	tmpUp
+	tmpAdded
+	tmpScores
+	tmpRows
+	tmpOut
+	tmpState
+	temporaries
+)
+
+// floats is a temporary of n elements, with anything in them.
+func (r *Runner[B]) floats(which, n int) []float32 {
+	r.tmp[which] = slices.Grow(r.tmp[which][:0], n)[:n]
+	return r.tmp[which]
+}
+
+// port is activations that host and device exchange. Where device
 // memory is host memory, host is the buffer itself and nothing is copied.
 type port[B backend.Buffer] struct {
 	be     backend.Backend[B]
 	buf    B
 	host   []float32
-	width  int
 	shared bool
 }
 
-func newPort[B backend.Buffer](be backend.Backend[B], rows, width int) (*port[B], error) {
-	n := rows * width
+func newPort[B backend.Buffer](be backend.Backend[B], n int) (*port[B], error) {
 	buf, err := be.Alloc(backend.F32, n)
 	if err != nil {
 		return nil, err
 	}
 	access, shared := backend.HostAccessOf(be)
 	if !shared {
-		return &port[B]{be, buf, make([]float32, n), width, false}, nil
+		return &port[B]{be, buf, make([]float32, n), false}, nil
 	}
 	bytes, err := access.HostBytes(buf)
 	if err != nil {
 		return nil, errors.Join(err, be.Free(buf))
 	}
-	return &port[B]{be, buf, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), n), width, true}, nil
+	return &port[B]{be, buf, unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(bytes))), n), true}, nil
 }
 
-// send makes the first n rows visible to the device. Its earlier reads of them
+// send makes the first n elements visible to the device. Its earlier reads of them
 // are done: receive has waited for the layer before.
 func (p *port[B]) send(s backend.Stream, n int) error {
 	if p.shared {
 		return nil
 	}
-	return backend.Upload(p.be, s, p.buf, 0, p.host[:n*p.width])
+	return backend.Upload(p.be, s, p.buf, 0, p.host[:n])
 }
 
-// receive waits for the device and makes the first n rows visible to the host.
+// receive waits for the device and makes the first n elements visible to the host.
 func (p *port[B]) receive(s backend.Stream, n int) error {
 	if p.shared {
 		return s.Sync()
 	}
-	return backend.Download(p.be, s, p.host[:n*p.width], p.buf, 0)
+	return backend.Download(p.be, s, p.host[:n], p.buf, 0)
 }

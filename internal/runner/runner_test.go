@@ -140,13 +140,14 @@ func randomModel(c Config, seed uint64) *Model {
 	matrix := func(rows, cols int) blas32.General {
 		return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: vector(rows*cols, 0.3)}
 	}
+	linear := func(rows, cols int) Matrix { return Matrix{General: matrix(rows, cols)} }
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	m := &Model{Config: c, Embed: matrix(c.Vocab, c.Dim), Output: matrix(c.Vocab, c.Dim), Norm: vector(c.Dim, 1)}
 	for range c.Layers {
 		m.Layers = append(m.Layers, Layer{
 			AttnNorm: vector(c.Dim, 1), FFNNorm: vector(c.Dim, 1),
-			Q: matrix(q, c.Dim), K: matrix(kv, c.Dim), V: matrix(kv, c.Dim), O: matrix(c.Dim, q),
-			Gate: matrix(c.Hidden, c.Dim), Up: matrix(c.Hidden, c.Dim), Down: matrix(c.Dim, c.Hidden),
+			Q: linear(q, c.Dim), K: linear(kv, c.Dim), V: linear(kv, c.Dim), O: linear(c.Dim, q),
+			FFN: FeedForward{Gate: linear(c.Hidden, c.Dim), Up: linear(c.Hidden, c.Dim), Down: linear(c.Dim, c.Hidden)},
 		})
 	}
 	return m
@@ -160,9 +161,10 @@ func TestRunnerAgreesWithNaive(t *testing.T) {
 		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
 		kv := draw("KV heads", 1, 3)
 		m := randomModel(Config{
-			Dim: draw("dim", 1, 40), Hidden: draw("hidden", 1, 40), Layers: draw("layers", 1, 3), Vocab: 11, Context: 64,
-			KVHeads: kv, Heads: kv * draw("group", 1, 3), HeadDim: 2 * draw("head dim", 1, 9), Eps: 1e-5,
-			RoPE: backend.RoPE{Pairing: backend.Pairing(draw("pairing", 0, 1))},
+			Dim: draw("dim", 1, 40), Layers: draw("layers", 1, 3), Vocab: 11, Context: 64, Eps: 1e-5, Block: Block{
+				Hidden: draw("hidden", 1, 40), KVHeads: kv, Heads: kv * draw("group", 1, 3), HeadDim: 2 * draw("head dim", 1, 9), Act: "silu",
+				RoPE: backend.RoPE{Pairing: backend.Pairing(draw("pairing", 0, 1))},
+			},
 		}, uint64(draw("seed", 0, 1000)))
 		opt := Options{Chunk: 40, Threads: draw("threads", 1, 3),
 			Cache: kvcache.Config{

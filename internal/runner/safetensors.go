@@ -4,6 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
 )
 
 // parseSafetensors lists the tensors of a safetensors file: the length of the
@@ -26,7 +31,7 @@ func parseSafetensors(f file) *archive {
 		if name == "__metadata__" {
 			err = cmp.Or(err, header.Decode(new(map[string]string)))
 		} else if err = cmp.Or(err, header.Decode(&entry)); err == nil {
-			a.entry(name, entry.DType, entry.Shape, entry.Offsets)
+			a.entry(textModel(name), entry.DType, entry.Shape, entry.Offsets)
 		}
 		if err != nil {
 			a.fail("header", "%v", err)
@@ -37,6 +42,42 @@ func parseSafetensors(f file) *archive {
 	}
 	a.disjoint()
 	return a
+}
+
+// parseShards lists the tensors of the files that an index names, which are beside it.
+func parseShards(fsys fs.FS, index file) *archive {
+	all := newArchive(&reader{file: index})
+	var names struct {
+		Of map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(index.data, &names); err != nil {
+		all.fail("index", "%v", err)
+	}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(names.Of))) {
+		if name != path.Base(name) {
+			all.fail("weight_map", "names %q, need a file beside the index", name)
+			break
+		}
+		f, err := open(fsys, path.Join(path.Dir(index.name), name))
+		a := parseSafetensors(f)
+		all.keep(cmp.Or(err, a.err))
+		all.files = append(all.files, f.data)
+		for name, t := range a.tensors {
+			if _, twice := all.tensors[name]; twice {
+				all.fail("tensor "+name, "is in two files")
+			}
+			all.tensors[name] = t
+		}
+	}
+	return all
+}
+
+// textModel is a tensor's name in the text model alone, of which a larger model has it.
+func textModel(name string) string {
+	if part, ok := strings.CutPrefix(name, "model.language_model."); ok { // transformers 5
+		return "model." + part
+	}
+	return strings.TrimPrefix(name, "language_model.")
 }
 
 // entry adds a tensor whose data, from where the header ends, are in the range of

@@ -3,8 +3,6 @@ package runner
 import (
 	"encoding/json"
 	"math"
-
-	"github.com/ferrumkv/ferrumkv/backend"
 )
 
 // settings are what a file says of its model: config.json, or the metadata of a
@@ -57,73 +55,83 @@ func (s *settings) int(key string, def ...int) int {
 }
 
 // only refuses a setting that the runner has no other value for.
-func only[T comparable](s *settings, key string, value T) {
-	if have := get(s, key, value); have != value {
+func only(s *settings, key string, value any) {
+	if _, have := s.lookup(key); have != nil && have != value {
 		s.keep(s.unsupported("%s %v", key, have))
 	}
 }
 
-// scalings are the types of rope_scaling.
-var scalings = map[string]backend.RoPEScaling{
-	"": backend.NoScaling, "none": backend.NoScaling, "default": backend.NoScaling,
-	"linear": backend.LinearScaling, "llama3": backend.Llama3Scaling, "yarn": backend.YaRNScaling,
+// assume gives settings that the file does not have the values of a configuration class. One that is null stays so.
+func (s *settings) assume(class map[string]any) {
+	for key, value := range class {
+		if _, there := s.values[key]; !there {
+			s.values[key] = value
+		}
+	}
 }
 
-// config is the shape of the model. Absent values are those of the Llama
-// configuration of Hugging Face transformers. The settings of rotary embedding
-// have the prefix rope.
-func (s *settings) config(rope string) Config {
-	only(s, "model_type", "llama")
-	only(s, "hidden_act", "silu")
-	only(s, "attention_bias", false)
-	only(s, "mlp_bias", false)
-	only(s, rope+"mscale", 0.0)
-	c := Config{
-		Dim: s.int("hidden_size"), Hidden: s.int("intermediate_size"), Layers: s.int("num_hidden_layers"),
-		Heads: s.int("num_attention_heads"), Vocab: s.int("vocab_size"), Context: s.int("max_position_embeddings", 2048),
-		Eps: float32(get(s, "rms_norm_eps", 1e-6)), Tied: get(s, "tie_word_embeddings", false),
-		BOS: uint32(s.int("bos_token_id", 1)),
+// list is a setting that has n elements of type T for n layers, or nil where it is absent.
+func list[T any](s *settings, key string, n int) []T {
+	var out []T
+	for _, v := range get[[]any](s, key, nil) {
+		if t, ok := v.(T); ok {
+			out = append(out, t)
+		}
 	}
-	c.KVHeads = s.int("num_key_value_heads", c.Heads)
-	c.HeadDim = s.int("head_dim", c.Dim/max(c.Heads, 1))
-	field, eos := s.lookup("eos_token_id")
-	tokens, several := eos.([]any)
-	if !several {
-		tokens = []any{get[any](s, "eos_token_id", 2.0)}
+	if field, value := s.lookup(key); value != nil && len(out) != n {
+		var zero T
+		s.fail(field, "has %d values of type %T, need %d, one for each layer", len(out), zero, n)
+		return nil
 	}
-	for _, token := range tokens {
-		c.EOS = append(c.EOS, uint32(s.integer(field, token)))
-	}
-	c.RoPE.Theta = get(s, rope+"rope_theta", get(s, "rope_theta", 10000.0))
-	kind := get(s, rope+"rope_type", get(s, rope+"type", ""))
-	scaling, known := scalings[kind]
-	if !known {
-		s.keep(s.unsupported("rope_scaling of type %s", kind))
-	}
-	if scaling != backend.NoScaling {
-		number := func(key string) float64 { return get(s, rope+key, 0.0) }
-		c.RoPE.Scaling, c.RoPE.Factor, c.RoPE.AttentionFactor = scaling, number("factor"), number("attention_factor")
-		c.RoPE.BetaFast, c.RoPE.BetaSlow = number("beta_fast"), number("beta_slow")
-		c.RoPE.LowFreqFactor, c.RoPE.HighFreqFactor = number("low_freq_factor"), number("high_freq_factor")
-		c.RoPE.OriginalContext = s.int(rope+"original_max_position_embeddings", c.Context)
-	}
-	return c
+	return out
 }
 
-// parseConfig reads config.json.
+// tokens are those of a setting that is one, several, or null.
+func (s *settings) tokens(key string) (all []uint32) {
+	field, value := s.lookup(key)
+	several, ok := value.([]any)
+	if !ok && value != nil {
+		several = []any{value}
+	}
+	for _, token := range several {
+		all = append(all, uint32(s.integer(field, token)))
+	}
+	return all
+}
+
+// flatten makes the fields of a setting that is an object settings of their own: rope_scaling.factor.
+func (s *settings) flatten(key string) {
+	for name, value := range get(s, key, map[string]any{}) {
+		name = key + "." + name
+		if s.values[name] = value; value != nil {
+			if _, nested := value.(map[string]any); nested {
+				s.flatten(name)
+			}
+		}
+	}
+}
+
+// parseConfig reads config.json, or of the configuration of a larger model the part of its text model.
 func parseConfig(f file) (Config, error) {
 	s := &settings{reader: &reader{file: f}, section: "configuration"}
 	if err := json.Unmarshal(f.data, &s.values); err != nil {
 		return Config{}, f.bad("configuration", "%v", err)
 	}
-	rope := "rope_scaling"
-	if s.values["rope_parameters"] != nil { // newer files: theta and scaling in one place
-		rope = "rope_parameters"
+	if s.values == nil {
+		return Config{}, f.bad("configuration", "is no JSON object")
 	}
-	for key, value := range get(s, rope, map[string]any{}) {
-		s.values[rope+"."+key] = value
+	if text := get(s, "text_config", map[string]any(nil)); text != nil {
+		outer := s.values
+		s.section, s.values = "configuration text_config", text
+		for _, key := range []string{"bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"} {
+			if value, there := outer[key]; there {
+				s.assume(map[string]any{key: value})
+			}
+		}
 	}
-	c := s.config(rope + ".")
+	s.flatten("rope_scaling")
+	s.flatten("rope_parameters")
+	c := s.config()
 	s.keep(c.check(f))
 	return c, s.err
 }

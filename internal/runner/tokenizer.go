@@ -77,7 +77,7 @@ func newByteTokenizer(vocab int, bos uint32) *Tokenizer {
 // tokens right behind them: such a model needs no tokenizer file.
 func isByteLevel(c Config) bool {
 	const special = 16 // tokens behind the bytes, at most
-	return c.BOS >= 256 && c.Vocab <= 256+special
+	return c.BOS >= 256 && c.BOS != NoToken && c.Vocab <= 256+special
 }
 
 // parseTokenizer reads llama2.c's tokenizer file for a vocabulary of vocab

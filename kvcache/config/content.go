@@ -49,6 +49,9 @@ func (c *Config) layerText(l int) (t keytext.Text) {
 	c.Model.content(&t, l)
 	c.Attention.content(&t, f.K)
 	c.storageContent(&t, f, l)
+	if r := c.Model.RoPE; r != nil && r.Scaling == backend.YaRNScaling && r.NoTruncate {
+		t.Line("rope-truncate", keytext.Flag(false))
+	}
 	return t
 }
 
