@@ -35,7 +35,7 @@ func TestDoctorModel(t *testing.T) {
 	r = succeeds(t, "doctor", "--model", folder(`{"model_type":"gpt_oss"}`))
 	require.Contains(t, r.stdout, "a window of 128 tokens, 64 query heads on 8 KV heads of 64, sink logits, theta 150000, yarn by 32\n")
 	for config, why := range map[string]string{
-		`{"model_type":"mamba"}`: "model_type mamba is not supported",
+		`{"model_type":"mamba"}`:                       "model_type mamba is not supported",
 		`{"model_type":"mistral","sliding_window":-1}`: "window: have -1",
 		`{`: "configuration",
 	} {

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
@@ -88,6 +90,33 @@ func TestArchitecturesReuse(t *testing.T) {
 				require.NoError(t, seq.Release())
 			})
 		}
+	}
+}
+
+// A folder on disk generates the same text in both layouts, and with the cache of an earlier Generate.
+func TestArchitecturesGenerate(t *testing.T) {
+	be := openCPU(t)
+	for _, f := range figures(t) {
+		dir := t.TempDir()
+		require.NoError(t, os.CopyFS(dir, f.folder(t, "5")))
+		m, tok, err := Load(dir, "")
+		require.NoError(t, err)
+		want := []string{}
+		for _, layout := range slices.Backward(layouts) {
+			if layout == kvcache.Contiguous && onlyPaged(m) {
+				continue
+			}
+			r := newRunner(t, be, m, Options{Chunk: 20, Cache: cacheOf(layout, backend.F32)})
+			prompts := []string{strings.Repeat("Once upon a time. ", 5), strings.Repeat("Once upon a time. ", 4) + "Or not.", "A"}
+			for range 2 {
+				got, _ := texts(t, r, tok, 40, Sampling{}, prompts...)
+				if len(want) == 0 {
+					want = got
+				}
+				require.Equal(t, want, got, "%s, %v", f.name, layout)
+			}
+		}
+		require.NotEmpty(t, want[0])
 	}
 }
 

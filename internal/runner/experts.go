@@ -139,6 +139,9 @@ func (r *Runner[B]) route(dst []float32, b *Block, w *Layer, in []float32, n int
 				}
 			}
 		}
+		if len(of) == 0 {
+			continue
+		}
 		r.feedForward(out, 0, b.Act, &w.Experts.Each[i], rows, len(of))
 		for j, t := range of {
 			s := scores[t*e.Count+i]

@@ -145,8 +145,8 @@ func (g *generation[B]) later(run *run[B]) (bool, error) {
 	usable := len(run.prompt.Tokens) - 1 // the last token is always computed
 	for i := range g.runs[:run.number] {
 		earlier := &g.runs[i]
-		blocks := min(run.prompt.common(earlier.prompt), usable) / cfg.Memory.BlockSize
-		if earlier.source == earlier && earlier.logits == nil && blocks*cfg.Memory.BlockSize > found.Cached {
+		common := min(run.prompt.common(earlier.prompt), usable)
+		if earlier.source == earlier && earlier.logits == nil && common-common%cfg.EntryTokens() > found.Cached {
 			return true, nil
 		}
 	}
@@ -174,6 +174,7 @@ func (g *generation[B]) advance(ctx context.Context, use func(*run[B], []float32
 	for i := range g.runs {
 		run := &g.runs[i]
 		if k := min(len(run.pending), g.rows-n); k > 0 {
+			k = max(run.seq.Piece(k), 1) // a step ends where a state is kept; a sequence that cannot go on says why
 			work, in, n = append(work, Work[B]{Seq: run.seq, Tokens: run.pending[:k]}), append(in, run), n+k
 			run.pending = run.pending[k:]
 		}

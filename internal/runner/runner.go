@@ -54,7 +54,7 @@ func New[B backend.Buffer](be backend.Backend[B], m *Model, opt Options) (*Runne
 		return nil, err
 	}
 	cfg.Model.Digest = m.Digest
-	if opt.LayerPools && (!m.alike() || cfg.Model.Masks != nil) {
+	if opt.LayerPools && !m.alike() {
 		return nil, backend.ErrArgument{Package: "runner", Op: "runner", What: "layer pools: the layers of this model are not alike"}
 	}
 	r := &Runner[B]{be: be, model: m, threads: opt.Threads}

@@ -16,16 +16,16 @@ type Matrix struct {
 
 // naming is what a file calls the weights.
 type naming struct {
-	embed, norm, output       string
-	layer                     string // format of a layer's number and one of the following
-	attnNorm, ffnNorm         string
-	postAttn, postFFN         string // norms of what a sublayer adds
-	q, k, v, o                string
-	qNorm, kNorm, sinks       string
-	ffn                       string // in front of the following
-	gate, up, down            string
-	router, expert, oneExpert string // experts that lie in one tensor, or apart by a number
-	shared, sharedGate        string
+	embed, norm, output string
+	layer               string // format of a layer's number and one of the following
+	attnNorm, ffnNorm   string
+	postAttn, postFFN   string // norms of what a sublayer adds
+	q, k, v, o          string
+	qNorm, kNorm, sinks string
+	ffn                 string // in front of the following
+	gate, up, down      string
+	router, expert      string // the latter in front of what experts have
+	shared, sharedGate  string
 }
 
 var huggingFace = naming{
