@@ -109,14 +109,14 @@ func TestArchitecturesGenerate(t *testing.T) {
 			r := newRunner(t, be, m, Options{Chunk: 20, Cache: cacheOf(layout, backend.F32)})
 			prompts := []string{strings.Repeat("Once upon a time. ", 5), strings.Repeat("Once upon a time. ", 4) + "Or not.", "A"}
 			for range 2 {
-				got, _ := texts(t, r, tok, 40, Sampling{}, prompts...)
+				got, _ := texts(t, r, tok, 20, Sampling{}, prompts...)
 				if len(want) == 0 {
 					want = got
 				}
 				require.Equal(t, want, got, "%s, %v", f.name, layout)
 			}
 		}
-		require.NotEmpty(t, want[0])
+		require.NotEmpty(t, strings.Join(want, ""))
 	}
 }
 

@@ -99,14 +99,13 @@ func (s *settings) tokens(key string) (all []uint32) {
 	return all
 }
 
-// flatten makes the fields of a setting that is an object settings of their own: rope_scaling.factor.
-func (s *settings) flatten(key string) {
+// flatten makes the fields of a setting that is an object settings of their own, as rope_scaling.factor, and with deeper
+// those of objects in it.
+func (s *settings) flatten(key string, deeper bool) {
 	for name, value := range get(s, key, map[string]any{}) {
-		name = key + "." + name
-		if s.values[name] = value; value != nil {
-			if _, nested := value.(map[string]any); nested {
-				s.flatten(name)
-			}
+		s.values[key+"."+name] = value
+		if _, nested := value.(map[string]any); nested && deeper {
+			s.flatten(key+"."+name, false)
 		}
 	}
 }
@@ -123,14 +122,14 @@ func parseConfig(f file) (Config, error) {
 	if text := get(s, "text_config", map[string]any(nil)); text != nil {
 		outer := s.values
 		s.section, s.values = "configuration text_config", text
-		for _, key := range []string{"bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"} {
+		for _, key := range []string{"model_type", "bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"} {
 			if value, there := outer[key]; there {
 				s.assume(map[string]any{key: value})
 			}
 		}
 	}
-	s.flatten("rope_scaling")
-	s.flatten("rope_parameters")
+	s.flatten("rope_scaling", false)
+	s.flatten("rope_parameters", true)
 	c := s.config()
 	s.keep(c.check(f))
 	return c, s.err

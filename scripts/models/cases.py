@@ -29,7 +29,7 @@ def full(n, **more):
 
 def every(n, of, local, rest):
     """n layers of which each of-th is rest and the others are local."""
-    return copy.deepcopy([rest if (i + 1) % of == 0 else local for i in range(n)])
+    return [copy.deepcopy(rest if (i + 1) % of == 0 else local) for i in range(n)]
 
 
 def cases():
