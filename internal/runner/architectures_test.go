@@ -15,14 +15,15 @@ import (
 )
 
 // By how much logits may differ from those in float64, as a part of the largest.
-var within = map[backend.DType]float64{backend.F32: 2e-5, backend.F16: 5e-3}
+var within = map[backend.DType]float64{backend.F32: 1e-5, backend.F16: 3e-3}
 
 // Every architecture computes the logits that another program computes in float64, in both spellings of its configuration,
 // both layouts, with caches in 32 and in 16 bits, and whatever steps a text is cut into.
 func TestArchitectures(t *testing.T) {
-	be := openCPU(t)
 	for _, f := range figures(t) {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			be := openCPU(t)
 			four, five := f.load(t, "4"), f.load(t, "5")
 			require.Equal(t, four.Config, five.Config, "both spellings say the same")
 			require.Equal(t, four.Layers, five.Layers)
@@ -49,11 +50,12 @@ func TestArchitectures(t *testing.T) {
 
 // What was computed for another sequence, or before a fork, gives the same logits.
 func TestArchitecturesReuse(t *testing.T) {
-	be := openCPU(t)
 	for _, f := range figures(t) {
 		m := f.load(t, "4")
 		for _, policy := range []prefix.Policy{prefix.LRU, prefix.Off} {
 			t.Run(fmt.Sprint(f.name, "/", policy), func(t *testing.T) {
+				t.Parallel()
+				be := openCPU(t)
 				cfg := cacheOf(kvcache.Paged, backend.F32)
 				cfg.Memory.Prefix = policy
 				r := newRunner(t, be, m, Options{Cache: cfg})

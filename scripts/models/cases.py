@@ -89,16 +89,16 @@ def cases():
          "intermediate_size": 24, "intermediate_size_mlp": 48, "interleave_moe_layer_step": 2},
         {"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}, "no_rope_layers": [1, 1, 1, 0], "moe_layers": [1, 3],
          "layer_types": ["chunked_attention"] * 3 + ["full_attention"], "use_qk_norm": True}, text="llama4")
-    part = {"theta": 1e6, "dims": 4}
+    part = {"theta": 10000.0, "dims": 8}
     delta = {"sees": "all", "mixer": "delta", "experts": True}
     layers = every(4, 4, delta, {"sees": "all", "rope": part, "experts": True})
     del layers[1]["experts"]
-    all["qwen3-next"] = case("qwen3_next", {"layers": layers, "unit": 1, "qk_norm": True, "gated": True, "head_dim": 16, "experts": 5, "top": 2, "normed": True,
+    all["qwen3-next"] = case("qwen3_next", {"layers": layers, "unit": 1, "qk_norm": True, "gated": True, "head_dim": 32, "experts": 5, "top": 2, "normed": True,
             "expert_hidden": 16, "shared_hidden": 20, "delta": {"key_heads": 2, "value_heads": 4, "key_dim": 8, "value_dim": 12, "conv": 4}},
-        {"model_type": "qwen3_next", "num_hidden_layers": 4, "head_dim": 16, "rope_theta": 1e6, "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        {"model_type": "qwen3_next", "num_hidden_layers": 4, "head_dim": 32, "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
          "shared_expert_intermediate_size": 20, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
          "mlp_only_layers": [1]},
-        {"rope_theta": LEFT_OUT, "rope_parameters": {"rope_theta": 1e6, "rope_type": "default", "partial_rotary_factor": 0.25},
+        {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25},
          "layer_types": ["linear_attention"] * 3 + ["full_attention"], "norm_topk_prob": True})
     turned = {"theta": 10000.0, "pairs": "neighbours", "kind": "yarn", "factor": 40.0, "original": 64}
     mscale = lambda m: 0.1 * m * 3.6888794541139363 + 1  # the logarithm of 40
