@@ -97,6 +97,9 @@ func (s *cacheStatus) configure(given func(flag string) bool, f doctorFlags, be 
 	if cfg.Memory.Layout != layout {
 		byModel = append(byModel, "layout")
 	}
+	if f.model != "" {
+		byModel = append(byModel, "activation type", "value head dim", "scale")
+	}
 	if cfg, err = cfg.ResolveWith(env); err == nil {
 		cfg, err = cfg.Within(be.Info().FreeMemory)
 	}
@@ -135,7 +138,7 @@ func (s *cacheStatus) tell(problems []error, cfg kvcache.Config, byModel []strin
 		switch {
 		case set.Name == queryHeads: // listed with the shape
 			continue
-		case slices.Contains(byModel, set.Name):
+		case slices.Contains(byModel, set.Name) && set.Source == config.FromOption:
 			source = fromModel
 		}
 		s.Settings = append(s.Settings, settingStatus{set.Name, numberOr(set.Value), source, set.Variable})

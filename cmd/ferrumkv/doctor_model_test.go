@@ -20,6 +20,7 @@ func TestDoctorModel(t *testing.T) {
 	r := succeeds(t, "doctor", "--model", gemma, "--layout", "paged")
 	require.Contains(t, r.stdout, "cache, for 26 layers of some-model\n")
 	require.Regexp(t, `bytes of a token +4\.0 KiB\n`, r.stdout)
+	require.Regexp(t, `activation type +f32 +model\n`, r.stdout)
 	require.Contains(t, r.stdout, "group            window: 22 layers in 6 parts, blocks of 16 tokens")
 	require.Contains(t, r.stdout, "layers 0-4,6-10,12-16,18-22,24-25 a window of 512 tokens, 4 query heads on 1 KV head of 256, scale 0.0625, theta 10000\n")
 	require.Contains(t, r.stdout, "layers 5,11,17,23 everything, 4 query heads on 1 KV head of 256, scale 0.0625, theta 1e+06\n")

@@ -32,7 +32,7 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Generate text with a model whose keys and values are in the cache",
-		Long: `generate continues a prompt with a Llama model, all of whose keys and values go
+		Long: `generate continues a prompt with a model, all of whose keys, values and states go
 through the cache. The text goes to standard output, a short report to standard
 error. One prompt streams. Several decode as one batch; their texts are printed when
 all are done, labelled and in order. Turns go on with each text behind its answer.

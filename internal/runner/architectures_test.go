@@ -162,14 +162,16 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		require.Equal(t, ErrUnsupported{File: "config.json", Feature: feature}, err, config)
 	}
 	for config, field := range map[string]string{
-		`{"layer_types":["full_attention"]}`:                                    "layer_types",
-		`{"model_type":"mistral","sliding_window":-1}`:                          "window",
-		`{"model_type":"gemma2","query_pre_attn_scalar":0}`:                     "scale of attention",
-		`{"model_type":"qwen3_next","linear_num_key_heads":0}`:                  "linear key heads",
-		`{"model_type":"qwen3_next","linear_num_key_heads":3}`:                  "linear value heads of a key head",
-		`{"model_type":"qwen3_next","num_experts_per_tok":513}`:                 "experts of a token",
-		`{"model_type":"gpt_oss","num_local_experts":0}`:                        "experts",
-		`{"model_type":"deepseek_v3","n_routed_experts":null,"kv_lora_rank":0}`: "rank of keys and values",
+		`{"layer_types":["full_attention"]}`:                                        "layer_types",
+		`{"model_type":"mistral","sliding_window":-1}`:                              "window",
+		`{"model_type":"gemma2","query_pre_attn_scalar":0}`:                         "scale of attention",
+		`{"model_type":"gemma2","num_hidden_layers":512,"query_pre_attn_scalar":0}`: "scale of attention",
+		`{"model_type":"gemma2","num_hidden_layers":513}`:                           "layers",
+		`{"model_type":"qwen3_next","linear_num_key_heads":0}`:                      "linear key heads",
+		`{"model_type":"qwen3_next","linear_num_key_heads":3}`:                      "linear value heads of a key head",
+		`{"model_type":"qwen3_next","num_experts_per_tok":513}`:                     "experts of a token",
+		`{"model_type":"gpt_oss","num_local_experts":0}`:                            "experts",
+		`{"model_type":"deepseek_v3","n_routed_experts":null,"kv_lora_rank":0}`:     "rank of keys and values",
 		`null`: "configuration",
 		`[]`:   "configuration",
 	} {

@@ -73,7 +73,7 @@ type temperature struct {
 
 // block is what a layer computes.
 func (c *Config) block(layer int) *Block {
-	if c.Blocks == nil {
+	if len(c.Blocks) == 0 {
 		return &c.Block
 	}
 	return &c.Blocks[layer]

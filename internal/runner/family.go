@@ -90,7 +90,7 @@ func (s *settings) config() Config {
 	if f.shape != nil {
 		f.shape(s, &c)
 	}
-	if s.keep(s.sizes(size{"layers", c.Layers, 1 << 10})); s.err == nil {
+	if s.keep(s.sizes(size{"layers", c.Layers, 1 << 9})); s.err == nil {
 		c.lay(s, f)
 	}
 	return c
@@ -98,11 +98,15 @@ func (s *settings) config() Config {
 
 // lay describes each layer.
 func (c *Config) lay(s *settings, f family) {
-	kinds, alike := list[string](s, "layer_types", c.Layers), true
+	kinds, alike := get(s, "layer_types", []any(nil)), true
+	if field, _ := s.lookup("layer_types"); kinds != nil && len(kinds) != c.Layers {
+		s.fail(field, "has %d types, need one for each of %d layers", len(kinds), c.Layers)
+	}
+	c.Blocks = make([]Block, 0, c.Layers)
 	for l := 0; l < c.Layers && s.err == nil; l++ {
 		kind := "full_attention"
 		if kinds != nil {
-			kind = kinds[l]
+			kind = fmt.Sprint(kinds[l])
 		} else if f.kind != nil {
 			kind = f.kind(s, l)
 		}

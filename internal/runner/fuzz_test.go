@@ -1,6 +1,9 @@
 package runner
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 // Whatever a file holds, its reader gives a model that fits its configuration or
 // a typed error, and reserves memory in proportion to the file. (Run them with
@@ -62,6 +65,12 @@ func FuzzTokenizer(f *testing.F) {
 
 func FuzzConfig(f *testing.F) {
 	seed := craftJSON(tiny(), `,"eos_token_id":[1,2],"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":4}`)
+	for _, model := range figures(f) {
+		for _, config := range model.Configs {
+			more, _ := json.Marshal(config) // as it was read
+			f.Add(more)
+		}
+	}
 	fuzzReader(f, "config.json", seed, func(in file) error {
 		_, err := parseConfig(in)
 		return err

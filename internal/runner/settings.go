@@ -70,22 +70,6 @@ func (s *settings) assume(class map[string]any) {
 	}
 }
 
-// list is a setting that has n elements of type T for n layers, or nil where it is absent.
-func list[T any](s *settings, key string, n int) []T {
-	var out []T
-	for _, v := range get[[]any](s, key, nil) {
-		if t, ok := v.(T); ok {
-			out = append(out, t)
-		}
-	}
-	if field, value := s.lookup(key); value != nil && len(out) != n {
-		var zero T
-		s.fail(field, "has %d values of type %T, need %d, one for each layer", len(out), zero, n)
-		return nil
-	}
-	return out
-}
-
 // tokens are those of a setting that is one, several, or null.
 func (s *settings) tokens(key string) (all []uint32) {
 	field, value := s.lookup(key)

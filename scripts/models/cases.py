@@ -100,6 +100,13 @@ def cases():
          "mlp_only_layers": [1]},
         {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25},
          "layer_types": ["linear_attention"] * 3 + ["full_attention"], "norm_topk_prob": True})
+    layers = [{"sees": "all", "mixer": "delta"}, {"sees": "all", "rope": part, "experts": True}]
+    all["qwen3-next-sparse"] = case("qwen3_next", {"layers": layers, "unit": 1, "qk_norm": True, "gated": True, "head_dim": 32, "experts": 6, "top": 3, "normed": False,
+            "expert_hidden": 16, "shared_hidden": 16, "delta": {"key_heads": 2, "value_heads": 2, "key_dim": 8, "value_dim": 8, "conv": 3}},
+        {"model_type": "qwen3_next", "num_hidden_layers": 2, "head_dim": 32, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+         "shared_expert_intermediate_size": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+         "linear_conv_kernel_dim": 3, "full_attention_interval": 2, "decoder_sparse_step": 2, "norm_topk_prob": False},
+        {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25}, "layer_types": ["linear_attention", "full_attention"]})
     turned = {"theta": 10000.0, "pairs": "neighbours", "kind": "yarn", "factor": 40.0, "original": 64}
     mscale = lambda m: 0.1 * m * 3.6888794541139363 + 1  # the logarithm of 40
     mla = {"kv_heads": 4, "head_dim": 20, "plain_dim": 12, "rope_dim": 8, "value_dim": 12, "kv_rank": 16}
