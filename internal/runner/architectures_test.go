@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
@@ -27,6 +28,8 @@ func TestArchitectures(t *testing.T) {
 			four, five := f.load(t, "4"), f.load(t, "5")
 			require.Equal(t, four.Config, five.Config, "both spellings say the same")
 			require.Equal(t, four.Layers, five.Layers)
+			off := measure(t, f, backend.Erase[*cpu.Buffer](remote{be}), four, cacheOf(kvcache.Paged, backend.F32), 50)
+			require.LessOrEqual(t, off, within[backend.F32], "a device whose memory the host does not see")
 			for _, layout := range layouts {
 				if layout == kvcache.Contiguous && onlyPaged(four) {
 					_, err := New(be, four, Options{Cache: cacheOf(layout, backend.F32)})
@@ -38,7 +41,7 @@ func TestArchitectures(t *testing.T) {
 						if race.Enabled && step < 64 {
 							continue
 						}
-						off := f.measure(t, be, five, cacheOf(layout, dt), step)
+						off := measure(t, f, be, five, cacheOf(layout, dt), step)
 						require.LessOrEqual(t, off, within[dt], "%v, %v, steps of %d", layout, dt, step)
 						require.NotZero(t, off)
 					}

@@ -30,11 +30,11 @@ func TestModelsDocument(t *testing.T) {
 	require.NoError(t, err)
 	for _, f := range figures(t) {
 		m := f.load(t, "4")
-		cells := []float64{f.measure(t, be, m, cacheOf(kvcache.Paged, backend.F32), 64), f.measure(t, be, m, cacheOf(kvcache.Paged, backend.F16), 64)}
+		cells := []float64{measure(t, f, be, m, cacheOf(kvcache.Paged, backend.F32), 64), measure(t, f, be, m, cacheOf(kvcache.Paged, backend.F16), 64)}
 		made, least := map[string]float64{}, math.Inf(1)
 		for _, name := range mistakeNames() {
 			if wrong := mistaken(m, name); wrong != nil {
-				made[name] = f.measure(t, be, wrong, cacheOf(kvcache.Paged, backend.F32), 64)
+				made[name] = measure(t, f, be, wrong, cacheOf(kvcache.Paged, backend.F32), 64)
 				require.Greater(t, made[name], 100*within[backend.F32], "%s: %s", f.name, name)
 				least = min(least, made[name])
 			}

@@ -12,7 +12,6 @@ import (
 	"testing/fstest"
 
 	"github.com/ferrumkv/ferrumkv/backend"
-	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )
@@ -145,10 +144,10 @@ func cacheOf(layout kvcache.Layout, dt backend.DType) kvcache.Config {
 }
 
 // feed computes tokens in steps and gives the logits [vocab] behind each of them to see, with its position.
-func feed(t testing.TB, r *Runner[*cpu.Buffer], seq *kvcache.Sequence[*cpu.Buffer], tokens []uint32, step int, see func(at int, logits []float32)) {
+func feed[B backend.Buffer](t testing.TB, r *Runner[B], seq *kvcache.Sequence[B], tokens []uint32, step int, see func(at int, logits []float32)) {
 	for len(tokens) > 0 {
 		at, n := seq.Len(), seq.Piece(min(step, len(tokens)))
-		logits, err := r.Forward([]Work[*cpu.Buffer]{{Seq: seq, Tokens: tokens[:n]}}, true)
+		logits, err := r.Forward([]Work[B]{{Seq: seq, Tokens: tokens[:n]}}, true)
 		require.NoError(t, err)
 		for i := range n {
 			see(at+i, logits.Data[i*logits.Stride:][:logits.Cols])
@@ -173,7 +172,7 @@ func (f *figure) off(at int, logits []float32) (most float64) {
 }
 
 // measure runs the whole text and is the largest difference.
-func (f *figure) measure(t testing.TB, be backend.Backend[*cpu.Buffer], m *Model, cfg kvcache.Config, step int) (most float64) {
+func measure[B backend.Buffer](t testing.TB, f *figure, be backend.Backend[B], m *Model, cfg kvcache.Config, step int) (most float64) {
 	r := newRunner(t, be, m, Options{Cache: cfg})
 	seq, _, err := r.Pool().Open(f.text(), kvcache.OpenOptions{NoReuse: true})
 	require.NoError(t, err)

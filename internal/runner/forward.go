@@ -29,7 +29,7 @@ func (w *Work[B]) of(pool int) *kvcache.Sequence[B] {
 // Forward runs one step: the tokens of all of work, in one batch. It returns the
 // logits [len(work), vocab] of each sequence's last token or, with all, those of
 // every token [tokens, vocab]; they are valid until the next call. When it fails
-// the sequences are as they were before.
+// the sequences are as they were before, unless a device failed that had begun to compute states: see kvcache.Batch.State.
 //
 // A row of the result does not depend on what else is in the batch, nor on how a
 // prompt is cut into steps, as far as the device's attention does not.
