@@ -76,9 +76,9 @@ func (b *Block) group() config.Group {
 	return g
 }
 
-// Complete fills what the model says into the configuration of its cache. sinks are a layer's sink logits [heads], which are
-// weights. The capacity is at most the model's
-// context, and that where it would become more. Where nobody chose a layout it is one that can hold the model's layers.
+// Complete fills what the model says into the configuration of its cache. sinks are a layer's sink logits [heads], which
+// are weights. The capacity is at most the model's context, and that where it would become more. Where nobody chose a
+// layout it is one that can hold the model's layers.
 func (c *Config) Complete(cfg kvcache.Config, sinks func(layer int) []float32) (kvcache.Config, error) {
 	own := c.cached(sinks)
 	if c.alike() && own.Masks == nil { // the caller may have layers see less
