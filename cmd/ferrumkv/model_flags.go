@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/internal/llama"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +28,7 @@ func (f modelFlags) name() string {
 }
 
 // load reads the model that was asked for.
-func (f modelFlags) load() (*llama.Model, *llama.Tokenizer, error) {
+func (f modelFlags) load() (*llama.Model, *tokenizer.Tokenizer, error) {
 	switch {
 	case f.model != "":
 		model, tokenizer, err := llama.Load(f.model, f.tokenizer)
