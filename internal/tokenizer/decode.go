@@ -9,11 +9,11 @@ import (
 // readDecoder gives what makes the text of a token of its name in the vocabulary.
 func (r *jsonReader) readDecoder(p *part) func(string) string {
 	growth, fused := 1, false
-	var steps []func(string) string
+	var changes []func(string) string
 	if p == nil {
 		r.refuse("decoder", "none")
 	}
-	for _, p := range r.steps("decoder", p) {
+	for _, p := range steps("decoder", p) {
 		switch {
 		case p.Type == "Strip" && fused && p.Start == 1 && p.Stop == 0:
 			r.lead = func(piece string) string { return strings.TrimPrefix(piece, p.Content) }
@@ -22,23 +22,23 @@ func (r *jsonReader) readDecoder(p *part) func(string) string {
 		case p.Type == "Fuse":
 			fused = true
 		case p.Type == "Replace":
-			steps = append(steps, r.replacement(p, &growth))
+			changes = append(changes, r.replacement(p, &growth))
 		case p.Type == "ByteFallback":
-			steps = append(steps, func(name string) string { return cmp.Or(byteNames[name], name) })
+			changes = append(changes, func(name string) string { return cmp.Or(byteNames[name], name) })
 		case p.Type == "ByteLevel":
-			steps = append(steps, hidden)
+			changes = append(changes, hidden)
 		case p.Type == "Metaspace":
 			if r.scheme(p) != "never" {
 				r.lead = func(piece string) string { return strings.ReplaceAll(piece, " ", "") }
 			}
-			steps = append(steps, func(name string) string { return strings.ReplaceAll(name, p.Replacement, " ") })
+			changes = append(changes, func(name string) string { return strings.ReplaceAll(name, p.Replacement, " ") })
 		default:
 			r.refuse(p.field, "%q", p.Type)
 		}
 	}
 	return func(name string) string {
-		for _, step := range steps {
-			name = step(name)
+		for _, change := range changes {
+			name = change(name)
 		}
 		return name
 	}

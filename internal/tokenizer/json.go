@@ -114,7 +114,7 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 	if err != nil {
 		field := "JSON"
 		if typed := (*json.UnmarshalTypeError)(nil); errors.As(err, &typed) && typed.Field != "" {
-			field = typed.Field
+			field = strings.ToLower(typed.Field)
 		}
 		return nil, r.bad(field, "%v", err)
 	}
@@ -134,12 +134,13 @@ func readJSON(name string, data []byte, vocab int) (*Tokenizer, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	r.coder = &r.pipeline
+	p := r.pipeline
+	r.coder = &p
 	return r.Tokenizer, nil
 }
 
-// steps are the parts of a sequence, and of the sequences in it, in order.
-func (r *jsonReader) steps(field string, p *part) (list []part) {
+// steps are the parts of a sequence in order, or the only one.
+func steps(field string, p *part) (list []part) {
 	if p == nil {
 		return nil
 	}
@@ -147,14 +148,17 @@ func (r *jsonReader) steps(field string, p *part) (list []part) {
 		p.field = field
 		return []part{*p}
 	}
-	for i, child := range slices.Concat(p.Normalizers, p.Pretokenizers, p.Processors, p.Decoders) {
-		list = append(list, r.steps(fmt.Sprintf("%s[%d]", field, i), &child)...)
+	list = slices.Concat(p.Normalizers, p.Pretokenizers, p.Processors, p.Decoders)
+	for i := range list {
+		list[i].field = fmt.Sprintf("%s[%d]", field, i)
 	}
 	return list
 }
 
-// maxGrowth is how many times longer normalizers or decoders may make a text.
-const maxGrowth = 64
+const (
+	maxGrowth = 64 // times that normalizers or decoders may make a text longer
+	maxBegin  = 16 // tokens before a text
+)
 
 // replacement is a step that replaces a string.
 func (r *jsonReader) replacement(p part, growth *int) func(string) string {
@@ -171,7 +175,7 @@ func (r *jsonReader) replacement(p part, growth *int) func(string) string {
 
 // readPostProcessor reads what a text begins with.
 func (r *jsonReader) readPostProcessor(p *part) {
-	for _, p := range r.steps("post_processor", p) {
+	for _, p := range steps("post_processor", p) {
 		switch p.Type {
 		case "ByteLevel": // is about offsets
 		case "TemplateProcessing":
@@ -180,8 +184,9 @@ func (r *jsonReader) readPostProcessor(p *part) {
 				case item.Sequence != nil && i == len(p.Single)-1:
 				case item.SpecialToken != nil && i < len(p.Single)-1:
 					ids := p.SpecialTokens[item.SpecialToken.ID].IDs
-					if len(ids) == 0 || uint64(slices.Max(ids)) >= uint64(r.vocab) {
-						r.keep(r.bad(p.field, "%q is no token of the model's %d", item.SpecialToken.ID, r.vocab))
+					if len(ids) == 0 || len(r.begin)+len(ids) > maxBegin || uint64(slices.Max(ids)) >= uint64(r.vocab) {
+						r.keep(r.bad(p.field, "%q is no token of the model's %d, or too many", item.SpecialToken.ID, r.vocab))
+						return
 					}
 					r.begin = append(r.begin, ids...)
 				default:

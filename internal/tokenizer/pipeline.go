@@ -88,7 +88,7 @@ func (p *pipeline) words(s span, splitters []func(span) []span, tokens []uint32)
 
 func (r *jsonReader) readNormalizer(p *part) {
 	growth := 1
-	for _, p := range r.steps("normalizer", p) {
+	for _, p := range steps("normalizer", p) {
 		var step edit
 		switch p.Type {
 		case "NFC":
@@ -130,8 +130,8 @@ func (r *jsonReader) edit(change edit) {
 }
 
 func (r *jsonReader) readPreTokenizer(p *part) {
-	steps := r.steps("pre_tokenizer", p)
-	for i, p := range steps {
+	list := steps("pre_tokenizer", p)
+	for i, p := range list {
 		switch p.Type {
 		case "Split":
 			r.split(p, p.Behavior, p.Invert)
@@ -155,7 +155,7 @@ func (r *jsonReader) readPreTokenizer(p *part) {
 				r.split(p, "MergedWithNext", false)
 			}
 		case "ByteLevel": // makes every byte a character that can be seen
-			if i < len(steps)-1 {
+			if i < len(list)-1 {
 				r.refuse(p.field, "a step after ByteLevel")
 			}
 			if isTrue(p.AddPrefixSpace) {

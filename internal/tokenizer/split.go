@@ -101,7 +101,7 @@ func (r *jsonReader) find(p part) func(text string) (begin, end int) {
 	if looks {
 		translated += "|([" + space + "]+)"
 	}
-	r.patterns += len(pattern)
+	r.patterns += len(*p.Pattern.Regex)
 	if r.patterns > maxPatterns || !sound.MatchString(pattern) || strings.Contains(pattern, "){") || strings.Contains(pattern, "&&") {
 		translated = "" // refused below, as all that can match nothing
 	}
