@@ -16,7 +16,7 @@ type modelFlags struct {
 
 func (f *modelFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
-	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`PATH` of a tokenizer file of llama2.c (default: what the model brings)")
+	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`FILE`: a tokenizer.json of Hugging Face, or a tokenizer of llama2.c (default: what the model brings)")
 }
 
 // name is the model's for a report.

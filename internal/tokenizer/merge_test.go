@@ -50,7 +50,7 @@ func TestMergesAsTheDefinitionSays(t *testing.T) {
 
 // Long texts without spaces are one word. Pairs are looked up in proportion to its length.
 func TestMergeIsNotQuadratic(t *testing.T) {
-	const n = 1 << 15
+	const n = 1 << 13
 	symbols := make([]symbol, n)
 	for i := range symbols {
 		symbols[i] = symbol{i, i + 1, 0}
@@ -60,6 +60,6 @@ func TestMergeIsNotQuadratic(t *testing.T) {
 		looked++
 		return l.token + 1, float64(l.token), l.token == r.token
 	})
-	require.Equal(t, []symbol{{0, n, 15}}, left)
+	require.Equal(t, []symbol{{0, n, 13}}, left)
 	require.Less(t, looked, 4*n)
 }
