@@ -377,7 +377,7 @@ func TestLoadErrors(t *testing.T) {
 	begins(filepath.Join(dir, "absent"))
 	_, _, err = Load(bin, write("t.bin", make([]byte, 100)))
 	begins(filepath.Join(dir, "t.bin"))
-	require.ErrorContains(t, err, "bytes follow the 5 tokens")
+	require.ErrorContains(t, err, "behind the 5 tokens")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin"), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin", "model.safetensors"), 0o700))
 	_, _, err = Load(filepath.Join(dir, "d.bin"), "")

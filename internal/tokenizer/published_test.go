@@ -11,7 +11,7 @@ import (
 )
 
 // Published files give the tokens and the texts that the file expected.json beside each
-// says, if there is one: docs/test-data.md.
+// says (docs/test-data.md), or lose nothing where there is none.
 func TestPublishedTokenizers(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(external.Path(t, "tokenizers"), "*", "tokenizer.json"))
 	require.NoError(t, err)
@@ -22,11 +22,11 @@ func TestPublishedTokenizers(t *testing.T) {
 			require.NoError(t, err)
 			tok, err := Read(name, data, 1<<20)
 			require.NoError(t, err)
-			text := "The quick brown fox: 12345,\n\t naïve 日本語 🙂"
-			require.Equal(t, text, decode(tok, tok.Encode(text)))
 			data, err = os.ReadFile(filepath.Join(filepath.Dir(name), "expected.json"))
 			if os.IsNotExist(err) {
-				t.Skip("without expected.json")
+				text := "The quick brown fox: 12345,\n\t naïve 日本語 🙂"
+				require.Equal(t, text, decode(tok, tok.Encode(text)))
+				return
 			}
 			require.NoError(t, err)
 			var cases []struct {
