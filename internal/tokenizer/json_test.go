@@ -79,6 +79,9 @@ func TestUnknownCharacters(t *testing.T) {
 func TestNormalizers(t *testing.T) {
 	tok := read(t, llama3(object{"normalizer": object{"type": "NFC"}}))
 	require.Equal(t, []uint32{261}, tok.Encode("e\u0301"))
+	for _, marks := range []string{strings.Repeat("\u0316", 70), "\u034f\u0316"} {
+		require.Equal(t, "e"+marks, raw(tok, tok.Encode("e"+marks)))
+	}
 	tok = read(t, llama3(object{"normalizer": sequence("normalizers"), "added_tokens": list(
 		object{"id": 300, "content": "e\u0301", "normalized": true}, object{"id": 301, "content": "o\u0301"})}))
 	require.Equal(t, []uint32{300, 301}, tok.Encode("e\u0301o\u0301"))

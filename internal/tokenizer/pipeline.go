@@ -92,7 +92,7 @@ func (r *jsonReader) readNormalizer(p *part) {
 		var step edit
 		switch p.Type {
 		case "NFC":
-			step = func(text string, _ place) string { return norm.NFC.String(text) }
+			step = nfc
 		case "Replace":
 			replace := r.replacement(p, &growth)
 			step = func(text string, _ place) string { return replace(text) }
@@ -111,6 +111,17 @@ func (r *jsonReader) readNormalizer(p *part) {
 		}
 		r.normalizer = append(r.normalizer, step)
 	}
+}
+
+// nfc composes characters. The package puts a joiner after every 30 marks on one
+// character, which is taken out again; beyond 30 they may stay in their order.
+func nfc(text string, _ place) string {
+	const joiner = "\u034f"
+	out := norm.NFC.String(text)
+	if !strings.Contains(text, joiner) {
+		out = strings.ReplaceAll(out, joiner, "")
+	}
+	return out
 }
 
 // prefix puts a prefix before text that has none and follows no other text.
