@@ -58,8 +58,9 @@ like another one, or like the turn before it, is not computed again.`,
   ferrumkv generate --backend cuda:0
   ferrumkv generate --backend metal:0
 
-  # a model of your own
-  ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"`,
+  # models of your own
+  ferrumkv generate --model stories260K.bin --tokenizer tok512.bin --prompt "One day"
+  ferrumkv generate --model Llama-3.2-1B --tokenizer Llama-3.2-1B/tokenizer.json --prompt "One day"`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ type modelFlags struct {
 
 func (f *modelFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.model, "model", "", "`PATH` of a folder, .safetensors, .gguf or llama2.c .bin (default: the embedded model)")
-	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`PATH` of a tokenizer file of llama2.c (default: what the model brings)")
+	cmd.Flags().StringVar(&f.tokenizer, "tokenizer", "", "`FILE`: a tokenizer.json of Hugging Face, or a tokenizer of llama2.c (default: what the model brings)")
 }
 
 // name is the model's for a report.
@@ -27,7 +28,7 @@ func (f modelFlags) name() string {
 }
 
 // load reads the model that was asked for.
-func (f modelFlags) load() (*runner.Model, *runner.Tokenizer, error) {
+func (f modelFlags) load() (*runner.Model, *tokenizer.Tokenizer, error) {
 	switch {
 	case f.model != "":
 		model, tokenizer, err := runner.Load(f.model, f.tokenizer)

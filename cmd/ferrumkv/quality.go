@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/internal/quality"
 	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/spf13/cobra"
 )
@@ -165,7 +166,7 @@ func (f qualityFlags) shape(m *runner.Model) string {
 }
 
 // read returns the texts as tokens, and what they are called.
-func (f qualityFlags) read(m *runner.Model, t *runner.Tokenizer) (texts [][]uint32, from string, err error) {
+func (f qualityFlags) read(m *runner.Model, t *tokenizer.Tokenizer) (texts [][]uint32, from string, err error) {
 	from = "stories.txt"
 	read := modeldata.Files.ReadFile
 	if f.text != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/runner"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache/config"
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,7 @@ import (
 type transcript struct {
 	out           io.Writer
 	progress      *progress
-	tokenizer     *runner.Tokenizer
+	tokenizer     *tokenizer.Tokenizer
 	conversations []*conversation
 	turns         []string // what each conversation goes on with
 	maxTokens     int      // of an answer
@@ -38,6 +39,7 @@ type conversation struct {
 
 	current *answer
 	tokens  []uint32 // so far
+	decoder *tokenizer.Decoder
 }
 
 // answer is what came of a prompt, or of what a turn added to the text before it.
@@ -53,7 +55,7 @@ type answer struct {
 	pieces strings.Builder
 }
 
-func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *runner.Tokenizer, capacity int) *transcript {
+func newTranscript(cmd *cobra.Command, f generateFlags, tokenizer *tokenizer.Tokenizer, capacity int) *transcript {
 	t := &transcript{out: cmd.OutOrStdout(), progress: &progress{}, tokenizer: tokenizer, turns: f.turns, maxTokens: f.maxTokens,
 		capacity: capacity, sampling: f.sampling, stream: len(f.prompts) == 1 && !f.json, json: f.json}
 	if !t.stream { // streamed text is progress enough
@@ -121,20 +123,24 @@ func (t *transcript) answer(ctx context.Context, model *runner.Runner[backend.An
 	prompts := make([]runner.Prompt, len(t.conversations))
 	for i, c := range t.conversations {
 		prompts[i].Tokens = slices.Clip(c.tokens) // emit appends
+		c.decoder = t.tokenizer.Decoder(c.tokens...)
 	}
 	report, err := model.Generate(ctx, prompts, t.maxTokens, t.sampling, t.emit)
 	for i, c := range t.conversations {
 		c.current.ReusedTokens = report.Matches[i].Cached
-	}
-	if t.stream && err == nil {
-		err = t.write("") // the answer may be empty
+		rest := c.decoder.Rest()
+		if !t.stream {
+			c.current.pieces.WriteString(rest)
+		} else if err == nil {
+			err = t.write(rest) // also where the answer is empty
+		}
 	}
 	return report, err
 }
 
 func (t *transcript) emit(seq int, token uint32) error {
 	c := t.conversations[seq]
-	piece := t.tokenizer.Decode(c.tokens[len(c.tokens)-1], token)
+	piece := c.decoder.Add(token)
 	c.tokens = append(c.tokens, token)
 	c.current.Tokens++
 	t.emitted++

@@ -203,19 +203,6 @@ func craftCheckpoint(c Config) []byte {
 	return out
 }
 
-// craftTokenizer is a llama2.c tokenizer file with all bytes and a few merges.
-func craftTokenizer(pieces ...string) []byte {
-	all := []string{"<unk>", "\n<s>\n", "\n</s>\n"}
-	for b := range 256 {
-		all = append(all, fmt.Sprintf("<0x%02X>", b))
-	}
-	out := u32(7)
-	for i, p := range append(all, pieces...) {
-		out = join(out, u32(math.Float32bits(float32(-i))), u32(uint32(len(p))), []byte(p))
-	}
-	return out
-}
-
 func craftJSON(c Config, more string) []byte {
 	return fmt.Appendf(nil, `{"model_type":"llama","hidden_size":%d,"intermediate_size":%d,"num_hidden_layers":%d,
 		"num_attention_heads":%d,"num_key_value_heads":%d,"vocab_size":%d,"max_position_embeddings":%d,"rms_norm_eps":1e-5,

@@ -7,6 +7,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/internal/race"
 	"github.com/ferrumkv/ferrumkv/internal/testsize"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 )
@@ -68,7 +69,7 @@ type demoCase struct {
 
 // run generates n bytes for the prompts in one batch, on a device of its own, so
 // that cases can run side by side, each in one thread.
-func (c demoCase) run(t *testing.T, be backend.Backend[backend.AnyBuffer], m *Model, tok *Tokenizer, n int, prompts []string) ([]string, Report) {
+func (c demoCase) run(t *testing.T, be backend.Backend[backend.AnyBuffer], m *Model, tok *tokenizer.Tokenizer, n int, prompts []string) ([]string, Report) {
 	cfg := kvcache.Config{
 		Storage: kvcache.Storage{K: c.dt},
 		Memory:  kvcache.Memory{Layout: kvcache.Contiguous, Capacity: 128, MaxSeqs: len(prompts)},

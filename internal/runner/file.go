@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 )
 
 // file is a model file in memory. Every length found inside is held against what
@@ -77,9 +76,8 @@ func (r *reader) uint(field string, size uint64) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-func (r *reader) u32(field string) uint32  { return uint32(r.uint(field, 4)) }
-func (r *reader) u64(field string) uint64  { return r.uint(field, 8) }
-func (r *reader) f32(field string) float32 { return math.Float32frombits(r.u32(field)) }
+func (r *reader) u32(field string) uint32 { return uint32(r.uint(field, 4)) }
+func (r *reader) u64(field string) uint64 { return r.uint(field, 8) }
 
 // string is a text behind its length (u64), as GGUF has it.
 func (r *reader) string(field string) string { return string(r.bytes(field, r.u64(field))) }

@@ -51,18 +51,6 @@ func FuzzCheckpoint(f *testing.F) {
 	})
 }
 
-func FuzzTokenizer(f *testing.F) {
-	fuzzReader(f, "tokenizer.bin", join(u32(7), make([]byte, 24), u32(0), u32(6), []byte("<0x0A>"), u32(0), u32(1), []byte("a")), func(in file) error {
-		t, err := parseTokenizer(in, 5)
-		if err == nil {
-			for _, token := range t.Encode("abab é\xff") {
-				t.Decode(t.bos, token)
-			}
-		}
-		return err
-	})
-}
-
 func FuzzConfig(f *testing.F) {
 	seed := craftJSON(tiny(), `,"eos_token_id":[1,2],"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":4}`)
 	for _, model := range figures(f) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
 
 // ggmlTypes names the tensor types of GGUF. Those that encodings lacks are named
@@ -175,18 +176,18 @@ func ggufConfig(meta *settings, a *archive) Config {
 }
 
 // ggufTokenizer reads the embedded SentencePiece vocabulary, in which ▁ is a space.
-func ggufTokenizer(meta *settings, vocab int, bos uint32) (*Tokenizer, error) {
+func ggufTokenizer(meta *settings, vocab int, bos uint32) (*tokenizer.Tokenizer, error) {
 	texts := elements[string](meta, "tokenizer.ggml.tokens", vocab)
 	scores := elements[float64](meta, "tokenizer.ggml.scores", vocab)
 	kinds := elements[float64](meta, "tokenizer.ggml.token_type", vocab)
 	if meta.err != nil {
 		return nil, meta.err
 	}
-	pieces := make([]piece, vocab)
+	pieces := make([]tokenizer.Piece, vocab)
 	for i, text := range texts {
-		pieces[i] = piece{strings.ReplaceAll(text, "▁", " "), float32(scores[i]), pieceKind(kinds[i])}
+		pieces[i] = tokenizer.Piece{Text: strings.ReplaceAll(text, "▁", " "), Score: float32(scores[i]), Kind: tokenizer.PieceKind(kinds[i])}
 	}
-	return newTokenizer(meta.file, pieces, bos)
+	return tokenizer.SentencePiece(meta.name, pieces, bos)
 }
 
 // elements is an array of n values of type T.

@@ -3,10 +3,10 @@ package runner
 import (
 	"encoding/json"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/internal/external"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	modeldata "github.com/ferrumkv/ferrumkv/testdata/model"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +24,7 @@ type story struct {
 // stories is a file of stories260K, or skips.
 func stories(t testing.TB, file string) string { return external.Path(t, "model", file) }
 
-func loadStories(t testing.TB, ext string) (*Model, *Tokenizer) {
+func loadStories(t testing.TB, ext string) (*Model, *tokenizer.Tokenizer) {
 	tokenizer := ""
 	if ext == ".bin" {
 		tokenizer = stories(t, "tok512.bin")
@@ -56,7 +56,7 @@ type expectation struct {
 	Same         map[string]int     `json:"same_bytes"`
 }
 
-func loadDemo(t testing.TB) (*Model, *Tokenizer, []expectation) {
+func loadDemo(t testing.TB) (*Model, *tokenizer.Tokenizer, []expectation) {
 	m, tok, err := LoadFS(modeldata.Files, ".")
 	require.NoError(t, err)
 	require.NotNil(t, tok)
@@ -65,15 +65,6 @@ func loadDemo(t testing.TB) (*Model, *Tokenizer, []expectation) {
 	readJSON(t, data, err, &expected)
 	require.Len(t, expected.Cases, 3)
 	return m, tok, expected.Cases
-}
-
-func decode(tok *Tokenizer, prev uint32, tokens []uint32) string {
-	var text strings.Builder
-	for _, token := range tokens {
-		text.WriteString(tok.Decode(prev, token))
-		prev = token
-	}
-	return text.String()
 }
 
 func top(logits []float64) uint32 {

@@ -6,22 +6,24 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 )
 
 // Load reads a model from disk. path is a folder with config.json and
 // model.safetensors or the files of model.safetensors.index.json, a .safetensors file with config.json beside it, a .gguf file, or a
-// .bin checkpoint of llama2.c. tokenizer is a tokenizer file of llama2.c; "" is
+// .bin checkpoint of llama2.c. vocabulary is a file that tokenizer.Read takes; "" is
 // what the model brings: the vocabulary inside of a GGUF file, or bytes. The
 // tokenizer is nil if the model brings none that can be used.
 //
 // Errors are ErrFile and ErrUnsupported, or those of the file system. Each begins
 // with the path of the file that it is about.
-func Load(path, tokenizer string) (*Model, *Tokenizer, error) {
+func Load(path, vocabulary string) (*Model, *tokenizer.Tokenizer, error) {
 	m, t, err := LoadFS(disk{}, filepath.ToSlash(path))
-	if err == nil && tokenizer != "" {
+	if err == nil && vocabulary != "" {
 		var f file
-		if f, err = open(disk{}, tokenizer); err == nil {
-			t, err = parseTokenizer(f, m.Vocab)
+		if f, err = open(disk{}, vocabulary); err == nil {
+			t, err = tokenizer.Read(f.name, f.data, m.Vocab)
 		}
 	}
 	return m, t, err
@@ -35,7 +37,7 @@ func (disk) Open(name string) (fs.File, error)     { return os.Open(name) }
 func (disk) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 
 // LoadFS is Load from any file system, as of a model that is embedded in the program.
-func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
+func LoadFS(fsys fs.FS, name string) (*Model, *tokenizer.Tokenizer, error) {
 	if info, err := fs.Stat(fsys, name); err == nil && info.IsDir() {
 		index := path.Join(name, "model.safetensors.index.json")
 		name = path.Join(name, "model.safetensors")
@@ -64,7 +66,7 @@ func LoadFS(fsys fs.FS, name string) (*Model, *Tokenizer, error) {
 	return nil, nil, f.unsupported("a model that is no folder and does not end in .safetensors, .gguf or .bin")
 }
 
-func loadSafetensors(fsys fs.FS, f file, a *archive) (*Model, *Tokenizer, error) {
+func loadSafetensors(fsys fs.FS, f file, a *archive) (*Model, *tokenizer.Tokenizer, error) {
 	cfg, err := readConfig(fsys, path.Dir(f.name))
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +75,7 @@ func loadSafetensors(fsys fs.FS, f file, a *archive) (*Model, *Tokenizer, error)
 	if err != nil || !isByteLevel(cfg) {
 		return m, nil, err
 	}
-	return m, newByteTokenizer(cfg.Vocab, cfg.BOS), nil
+	return m, tokenizer.Bytes(cfg.Vocab, cfg.BOS), nil
 }
 
 // LoadConfig reads the config.json of a folder, as Load does: what the model is, without its weights.
@@ -87,7 +89,7 @@ func readConfig(fsys fs.FS, folder string) (Config, error) {
 	return parseConfig(f)
 }
 
-func loadGGUF(f file) (*Model, *Tokenizer, error) {
+func loadGGUF(f file) (*Model, *tokenizer.Tokenizer, error) {
 	meta, a := parseGGUF(f)
 	cfg := ggufConfig(meta, a)
 	m, err := a.model(cfg)
@@ -96,4 +98,11 @@ func loadGGUF(f file) (*Model, *Tokenizer, error) {
 	}
 	t, err := ggufTokenizer(meta, cfg.Vocab, cfg.BOS)
 	return m, t, err
+}
+
+// isByteLevel recognises a vocabulary of bytes by its size, with the special
+// tokens right behind them: such a model needs no tokenizer file.
+func isByteLevel(c Config) bool {
+	const special = 16 // tokens behind the bytes, at most
+	return c.BOS >= 256 && c.BOS != NoToken && c.Vocab <= 256+special
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ferrumkv/ferrumkv/backend"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache/prefix"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +27,7 @@ func TestFormatsAgree(t *testing.T) {
 			got := [][]float32{want.Embed.Data, want.Norm, want.Layers[0].AttnNorm, want.Layers[0].Q.Data, want.Layers[0].K.Data}
 			require.Equal(t, a.data, got[i], a.name)
 		}
-		same := func(m *Model, tok *Tokenizer, err error) {
+		same := func(m *Model, tok *tokenizer.Tokenizer, err error) {
 			t.Helper()
 			require.NoError(t, err)
 			require.Equal(t, want.Layers, m.Layers)
@@ -106,11 +107,6 @@ func TestCutFiles(t *testing.T) {
 			require.Error(t, err, "%s cut to %d bytes", c.name, n)
 			typed(t, err)
 		}
-	}
-	vocabulary := craftTokenizer("a", "ab")
-	for n := range vocabulary {
-		_, err := parseTokenizer(file{"t", vocabulary[:n]}, 261)
-		require.ErrorIs(t, err, ErrFile{}, "cut to %d bytes", n)
 	}
 }
 
@@ -374,14 +370,14 @@ func TestLoadErrors(t *testing.T) {
 	begins(filepath.Join(dir, "model.safetensors"))
 	_, _, err = Load(write("m.onnx", nil), "")
 	require.ErrorIs(t, err, ErrUnsupported{})
-	_, tokenizer, err := Load(bin, "")
+	_, tok, err := Load(bin, "")
 	require.NoError(t, err)
-	require.Nil(t, tokenizer, "neither bytes nor a vocabulary inside")
+	require.Nil(t, tok, "neither bytes nor a vocabulary inside")
 	_, _, err = Load(bin, filepath.Join(dir, "absent"))
 	begins(filepath.Join(dir, "absent"))
-	_, _, err = Load(bin, write("t.bin", craftTokenizer()))
+	_, _, err = Load(bin, write("t.bin", make([]byte, 100)))
 	begins(filepath.Join(dir, "t.bin"))
-	require.ErrorContains(t, err, "bytes follow the 5 tokens")
+	require.ErrorContains(t, err, "behind the 5 tokens")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin"), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "d.bin", "model.safetensors"), 0o700))
 	_, _, err = Load(filepath.Join(dir, "d.bin"), "")

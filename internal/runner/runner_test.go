@@ -13,6 +13,7 @@ import (
 	"github.com/ferrumkv/ferrumkv/backend"
 	"github.com/ferrumkv/ferrumkv/backend/cpu"
 	"github.com/ferrumkv/ferrumkv/internal/race"
+	"github.com/ferrumkv/ferrumkv/internal/tokenizer"
 	"github.com/ferrumkv/ferrumkv/kvcache"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -48,18 +49,20 @@ func newRunner[B backend.Buffer](t testing.TB, be backend.Backend[B], m *Model, 
 }
 
 // texts generates greedily and decodes.
-func texts[B backend.Buffer](t testing.TB, r *Runner[B], tok *Tokenizer, n int, s Sampling, prompts ...string) ([]string, Report) {
-	encoded, out, last := []Prompt{}, make([]string, len(prompts)), make([]uint32, len(prompts))
+func texts[B backend.Buffer](t testing.TB, r *Runner[B], tok *tokenizer.Tokenizer, n int, s Sampling, prompts ...string) ([]string, Report) {
+	encoded, out, decoders := []Prompt{}, make([]string, len(prompts)), make([]*tokenizer.Decoder, len(prompts))
 	for i, p := range prompts {
 		tokens := tok.Encode(p)
-		encoded, last[i] = append(encoded, Prompt{Tokens: tokens}), tokens[len(tokens)-1]
+		encoded, decoders[i] = append(encoded, Prompt{Tokens: tokens}), tok.Decoder(tokens...)
 	}
 	report, err := r.Generate(context.Background(), encoded, n, s, func(seq int, token uint32) error {
-		out[seq] += tok.Decode(last[seq], token)
-		last[seq] = token
+		out[seq] += decoders[seq].Add(token)
 		return nil
 	})
 	require.NoError(t, err)
+	for i, d := range decoders {
+		out[i] += d.Rest()
+	}
 	return out, report
 }
 
