@@ -19,6 +19,7 @@ type block func(c *float32, cStride int, shrink, a *float32, aStride int, b *byt
 // kernel is the inner loops for one kind of processor, by the types of weights.
 type kernel struct {
 	name        string
+	speed       int                        // about how many multiplications a nanosecond
 	step, width int                        // rows of a panel: a multiple of step, at most width
 	blocks      [backend.NumDTypes][]block // for panels of one step, of two, ...
 	// rows is for one row of a and four panels that follow each other, of the whole width; nil where blocks are as fast.
@@ -40,7 +41,7 @@ func chosen() *kernel {
 }
 
 // portable is the kernel in Go.
-var portable = kernel{name: "go", step: goWidth, width: goWidth, blocks: [backend.NumDTypes][]block{
+var portable = kernel{name: "go", speed: 2, step: goWidth, width: goWidth, blocks: [backend.NumDTypes][]block{
 	backend.F32:  {blockF32},
 	backend.F16:  {blockOf(func(w uint16) float32 { return quant.FromF16(w) })},
 	backend.BF16: {blockOf(func(w uint16) float32 { return quant.FromBF16(w) })},

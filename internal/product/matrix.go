@@ -127,6 +127,9 @@ func (m *Matrix) Units(n int) int {
 	return (m.Rows + m.kernel.width - 1) / m.kernel.width * ((n + band - 1) / band)
 }
 
+// Nanoseconds is about how long the product with n rows takes one thread.
+func (m *Matrix) Nanoseconds(n int) int { return n * m.Rows * m.Cols / m.kernel.speed }
+
 // Mul sets out [n, Rows] to x [n, Cols] times the transpose of m, or with add adds that. Of the product it computes the
 // units [from, to), which are disjoint parts of out. It retains nothing, and allocates nothing once it is warm.
 func (m *Matrix) Mul(out, x []float32, n int, add bool, from, to int) {

@@ -74,13 +74,13 @@ func (r *Runner[B]) project(dst []float32, w *Matrix, x []float32, n int) {
 // multiply computes n rows of dst = x·wᵀ, or with add adds that.
 func (r *Runner[B]) multiply(dst []float32, w *product.Matrix, x []float32, n int, add bool) {
 	units := w.Units(n)
-	r.parallel(units, n*w.Rows*w.Cols/max(units, 1), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
+	r.parallel(units, w.Nanoseconds(n)/max(units, 1), func(from, to int) { w.Mul(dst, x, n, add, from, to) })
 }
 
-// parallel divides n units of work, each of so many multiplications, over the
-// runner's threads where that is worth it.
+// parallel divides n units of work, each of about so many nanoseconds, over the
+// runner's threads where that is worth it: a goroutine on another processor begins 10 to 60 µs later.
 func (r *Runner[B]) parallel(n, cost int, f func(from, to int)) {
-	const least = 1 << 16 // multiplications that pay for a goroutine
+	const least = 50_000 // ns that pay for a goroutine
 	parts := min(r.threads, n, n*cost/least)
 	if parts <= 1 {
 		f(0, n)

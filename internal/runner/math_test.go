@@ -21,7 +21,7 @@ func floats(m *product.Matrix) []float32 {
 // A product is right at odd sizes, and bit for bit the same whatever is computed
 // beside it and on however many threads.
 func TestMultiply(t *testing.T) {
-	for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 8}, {7, 64}, {259, 256}, {33, 9000}, {130, 700}} {
+	for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 8}, {7, 64}, {259, 256}, {33, 9000}, {130, 700}, {1000, 4096}} {
 		rows, cols := size[0], size[1]
 		const n = 5
 		m := randomModel(Config{Vocab: rows, Dim: cols}, 1)
