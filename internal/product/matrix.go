@@ -52,8 +52,9 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matri
 			scale = top / 127
 			m.scales[r] = scale
 		}
-		p, stride := m.element(r)
-		for _, v := range row {
+		at, stride := m.element(r)
+		for i, v := range row {
+			p := unsafe.Pointer(&m.data[at+i*stride])
 			switch dtype {
 			case backend.F32:
 				*(*float32)(p) = v
@@ -66,7 +67,6 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matri
 					*(*int8)(p) = int8(math.RoundToEven(float64(v / scale)))
 				}
 			}
-			p = unsafe.Add(p, stride)
 		}
 	}
 	return m
@@ -74,8 +74,9 @@ func pack(k *kernel, dtype backend.DType, rows, cols int, data []float32) *Matri
 
 // Row sets dst [Cols] to a row's weights.
 func (m *Matrix) Row(dst []float32, r int) {
-	p, stride := m.element(r)
+	at, stride := m.element(r)
 	for i := range dst[:m.Cols] {
+		p := unsafe.Pointer(&m.data[at+i*stride])
 		switch m.dtype {
 		case backend.F32:
 			dst[i] = *(*float32)(p)
@@ -86,7 +87,6 @@ func (m *Matrix) Row(dst []float32, r int) {
 		default:
 			dst[i] = m.scales[r] * float32(*(*int8)(p))
 		}
-		p = unsafe.Add(p, stride)
 	}
 }
 
@@ -97,11 +97,10 @@ func (m *Matrix) panel(r int) (at, width int) {
 }
 
 // element is where a row begins, and how many bytes are between its weights.
-func (m *Matrix) element(r int) (unsafe.Pointer, int) {
-	first := r / m.kernel.width * m.kernel.width
-	at, width := m.panel(first)
-	_ = m.data[r*m.size] // a row that is not there panics
-	return unsafe.Pointer(&m.data[at+(r-first)*m.size]), width * m.size
+func (m *Matrix) element(r int) (first, stride int) {
+	top := r / m.kernel.width * m.kernel.width
+	at, width := m.panel(top)
+	return at + (r-top)*m.size, width * m.size
 }
 
 const (
